@@ -1,0 +1,353 @@
+"""The `wengert` command: reproduce the papers, compare with peers, look inside, find problems.
+
+Each command's ``--help`` shows an example. The heavy parts are imported by the command that
+needs them, so that ``wengert --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+EXPERIMENT_NAMES = ("example", "ratio")
+PEERS = ("torch", "jax", "keras", "autograd")
+PARTS = ("all", "graph", "passes", "loops", "llvm", "assembly")
+# What the extras bring, and the peers of `wengert bench`.
+OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", *PEERS)
+INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return INTERRUPTED
+    except UsageError as error:
+        print(f"wengert {arguments.command}: {error}", file=sys.stderr)
+        return 2
+
+
+class UsageError(Exception):
+    """An argument that argparse cannot judge, with the message for the user."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser with all commands."""
+    from . import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="wengert", description="Automatic differentiation of plain NumPy code."
+    )
+    parser.add_argument("--version", action="version", version=f"wengert {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_reproduce(commands)
+    _add_bench(commands)
+    _add_explain(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _add(commands: Any, name: str, run: Callable, help: str, example: str) -> Any:
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=help[0].upper() + help[1:] + ".",
+        epilog=f"example:\n{example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+# ---------------------------------------------------------------- reproduce
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "reproduce",
+        run_reproduce,
+        "run the papers' experiments: tables, results.json and report.html",
+        "  wengert reproduce ratio --quick --out results",
+    )
+    parser.add_argument(
+        "experiment",
+        nargs="?",
+        default="all",
+        choices=("all", *EXPERIMENT_NAMES),
+        help="which experiment (default: all)",
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("wengert-results"),
+        metavar="DIR",
+        help="where to write (default: %(default)s)",
+    )
+
+
+def run_reproduce(arguments: argparse.Namespace) -> int:
+    """Run experiments; what is finished is on disk even after Ctrl-C."""
+    from .experiments import EXPERIMENTS, reproduce
+
+    chosen = EXPERIMENTS
+    if arguments.experiment != "all":
+        chosen = {arguments.experiment: EXPERIMENTS[arguments.experiment]}
+    if arguments.out.exists() and not arguments.out.is_dir():
+        raise UsageError(f"--out {arguments.out} is a file, expected a folder. Name another one.")
+    try:
+        reproduce(chosen, arguments.out, arguments.quick)
+    finally:
+        if (arguments.out / "report.html").exists():
+            print(f"results: {arguments.out / 'results.json'}, {arguments.out / 'report.html'}")
+    return 0
+
+
+# ---------------------------------------------------------------- bench
+
+
+def _add_bench(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "bench",
+        run_bench,
+        "compare with whichever peers are installed, in one run, as ratios",
+        "  wengert bench --peers jax,autograd --quick --json bench.json",
+    )
+    parser.add_argument(
+        "--peers",
+        type=_peer_list,
+        default=None,
+        metavar="NAMES",
+        help=f"peers separated by commas, of {', '.join(PEERS)} (default: all that are installed)",
+    )
+    parser.add_argument("--only", default=None, metavar="NAME", help="only workloads of this name")
+    parser.add_argument("--json", default=None, metavar="FILE", help="also write the numbers here")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+
+
+def _peer_list(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(
+                f"invalid choice: {name!r} (choose from {', '.join(PEERS)})"
+            )
+    return names
+
+
+def run_bench(arguments: argparse.Namespace) -> int:
+    """Hand over to `wengert.bench`."""
+    from .bench import main as bench
+
+    result = bench(arguments.peers, arguments.only, arguments.json, arguments.quick)
+    return result if isinstance(result, int) else 0
+
+
+# ---------------------------------------------------------------- explain
+
+
+def _add_explain(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "explain",
+        run_explain,
+        "print how a function is compiled: graph, loops, memory, machine code",
+        "  wengert explain wengert.experiments.ratio:rosenbrock f64[1000] --grad --part loops",
+    )
+    parser.add_argument("function", metavar="PACKAGE.MODULE:FUNCTION", help="what to compile")
+    parser.add_argument(
+        "types",
+        nargs="*",
+        metavar="TYPE",
+        help="the type of each argument: f64[10], f32[8,2], i64, ...",
+    )
+    parser.add_argument("--grad", action="store_true", help="compile the value with the gradient")
+    parser.add_argument(
+        "--part", choices=PARTS, default="all", help="which stage (default: %(default)s)"
+    )
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """Compile a function for arguments of the given types and print the story."""
+    from . import value_and_grad
+    from .jit import jit
+
+    function = find_function(arguments.function)
+    values = [example_argument(text) for text in arguments.types]
+    story = jit(value_and_grad(function) if arguments.grad else function).explain(*values)
+    print(story if arguments.part == "all" else getattr(story, arguments.part))
+    return 0
+
+
+def find_function(path: str) -> Callable:
+    """The function that ``package.module:function`` names; the current folder is searched too."""
+    module_name, colon, name = path.partition(":")
+    if not colon or not name:
+        raise UsageError(f"got {path!r}, expected PACKAGE.MODULE:FUNCTION, such as model:loss.")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error}. Run the command from the folder that holds it.") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            names = [n for n, v in vars(found).items() if callable(v) and not n.startswith("_")]
+            raise UsageError(f"{module_name} has no {part!r}; it has {', '.join(sorted(names))}.")
+        found = getattr(found, part)
+    return found
+
+
+_DTYPES = {"f": "float", "i": "int", "u": "uint"}
+
+
+def example_argument(text: str) -> Any:
+    """An array (of ones) for a type as graphs print it.
+
+    >>> example_argument("f32[2,3]").shape
+    (2, 3)
+    """
+    match = re.fullmatch(r"(?:([fiu])(8|16|32|64)|(bool))(?:\[([\d, ]*)\])?", text)
+    name = match and (match[3] or f"{_DTYPES[match[1]]}{match[2]}")
+    if match is None or name in ("float8", "float16"):
+        raise UsageError(f"got the type {text!r}, expected one such as f64[10], f32[8,2] or i64.")
+    shape = tuple(int(length) for length in (match[4] or "").split(",") if length.strip())
+    return np.ones(shape, name)[()]
+
+
+# ---------------------------------------------------------------- doctor
+
+
+def _add_doctor(commands: Any) -> None:
+    _add(
+        commands,
+        "doctor",
+        run_doctor,
+        "show the interpreter, processor, LLVM, threads, cache, data sets and optional packages",
+        "  wengert doctor",
+    )
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Print what wengert finds on this machine; the status is 1 if it cannot compile here."""
+    checks: dict[str, Callable[[], str]] = {
+        "wengert": _wengert_version,
+        "python": lambda: f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": lambda: f"{platform.system()} {platform.machine()}",
+        "numpy": lambda: np.__version__,
+        "processor": _processor,
+        "llvm": _llvm,
+        "threads": _threads,
+        "compiler": _compiles,
+        "cache": _cache,
+        "data": _data,
+        **{name: lambda name=name: _package(name) for name in OPTIONAL},  # type: ignore[misc]
+    }
+    failed = False
+    for name, check in checks.items():
+        try:
+            answer = check()
+        except Exception as error:  # a doctor reports what is broken and goes on
+            answer = f"FAILED: {type(error).__name__}: {error}"
+            failed = True
+        print(f"{name + ':':13}{answer}")
+    return 1 if failed else 0
+
+
+def _wengert_version() -> str:
+    from . import __version__
+
+    return f"{__version__} ({Path(__file__).parent})"
+
+
+def _processor() -> str:
+    from .codegen.target import Target
+
+    return str(Target.host())
+
+
+def _llvm() -> str:
+    from .codegen.target import llvm
+
+    version = ".".join(map(str, llvm().llvm_version_info))
+    return f"{version} (llvmlite {importlib.metadata.version('llvmlite')})"
+
+
+def _threads() -> str:
+    from .runtime.threads import available_cores, get_threads
+
+    return f"{get_threads()} (cores available: {available_cores()})"
+
+
+def _compiles() -> str:
+    from . import grad
+    from .jit import jit
+
+    gradient = jit(grad(lambda x: np.sum(x * x)))(np.array([1.0, 2.0, 3.0]))
+    if gradient.tolist() != [2.0, 4.0, 6.0]:
+        raise RuntimeError(f"the gradient of sum(x * x) came out as {gradient}")
+    return "a compiled gradient is right"
+
+
+def _cache() -> str:
+    from .codegen.cache import ObjectCache
+
+    stats = ObjectCache().stats()
+    if stats.folder is None:
+        return "off (WENGERT_CACHE)"
+    return f"{stats.folder}: {stats.files} files, {stats.bytes / 2**20:.1f} MiB"
+
+
+# The files of a data set in the original IDX format; each may also be compressed (.gz).
+_IDX_FILES = tuple(
+    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
+)
+
+
+def _data() -> str:
+    folder = os.environ.get("WENGERT_DATA")
+    if not folder:
+        return "WENGERT_DATA is not set"
+    if not Path(folder).is_dir():
+        return f"WENGERT_DATA is {folder}, which is not a folder"
+    found = [str(place.relative_to(folder)) for place in _idx_folders(Path(folder))]
+    return f"{folder}: {', '.join(found) if found else 'no data set found'}"
+
+
+def _idx_folders(folder: Path) -> list[Path]:
+    places = [folder, *sorted(place for place in folder.iterdir() if place.is_dir())]
+    return [place for place in places if all(_has_idx(place, name) for name in _IDX_FILES)]
+
+
+def _has_idx(place: Path, name: str) -> bool:
+    return (place / name).exists() or (place / f"{name}.gz").exists()
+
+
+def _package(name: str) -> str:
+    if importlib.util.find_spec(name) is None:
+        return "not installed"
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed, of unknown version"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Loops to LLVM to callable: the only folder that imports llvmlite."""

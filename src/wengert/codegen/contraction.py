@@ -1,0 +1,473 @@
+"""Contractions -> LLVM: one generator for every sum of products of two arrays.
+
+`tiling` decides how the loops are cut, `tiles` emits what happens in registers, `packing` the
+copies of operands that lie badly. Here are the loops around them. For operands that need no copy:
+
+    for batch, further columns and rows: for column tiles: for row tiles: tile
+
+and for large ones, with `Y` a block of packed columns and `X` one of packed rows:
+
+    for batch, further columns: for blocks of the sums: pack Y
+        for further rows: for blocks of row tiles: pack X
+            for column tiles: for row tiles: tile
+
+so that the panel of Y that a tile reads stays in the first-level cache and X in the second.
+
+A contraction can be shared out to threads: it consists of a number of *units* (indices of an outer
+loop, or tiles along an axis), and any range of them can be computed by itself. The result is the
+same to the last bit however it is shared out, because each element is summed in an order that
+depends on the plan alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from llvmlite import ir
+
+from ..loops import Contraction
+from .packing import Panel, emit_packing
+from .target import Target
+from .tiles import (
+    ADD_TO_RESULT,
+    I64,
+    LAST_BLOCK,
+    POINTER,
+    Epilogue,
+    Memory,
+    Operand,
+    Shape,
+    TileEmitter,
+    counted_loop,
+    private_function,
+)
+from .tiling import Axis, Piece, Plan, Segment, VectorSegment, make_plan, tail_pieces
+
+_ALIGNMENT = 64
+# From so many turns on an outer loop is shared out rather than the tiles inside.
+_ENOUGH_UNITS = 16
+
+
+def flops(kernel: Contraction) -> int:
+    """Multiplications and additions of a contraction.
+
+    >>> import numpy as np
+    >>> from wengert.loops import Buffer
+    >>> f = np.dtype("float32")
+    >>> x, y, out = (Buffer(n, f, s, (s[1], 1), "input")
+    ...              for n, s in [("x", (2, 3)), ("y", (3, 4)), ("out", (2, 4))])
+    >>> kernel = Contraction({0: 2, 1: 3, 2: 4}, out, x, y,
+    ...                      {0: 4, 2: 1}, {0: 3, 1: 1}, {1: 4, 2: 1})
+    >>> flops(kernel)
+    48
+    """
+    return 2 * prod(kernel.extents.values())
+
+
+def scratch_bytes(kernel: Contraction, target: Target) -> int:
+    """Bytes of scratch that the code of a contraction needs, for each range computed at a time."""
+    plan = make_plan(kernel, target)
+    return _Layout(plan).bytes if plan else 0
+
+
+def units(kernel: Contraction, target: Target) -> int:
+    """Into how many units the work of a contraction can be divided."""
+    plan = make_plan(kernel, target)
+    return _shared_loop(plan).units if plan else 0
+
+
+def part_name(name: str) -> str:
+    """The function ``(out, x, y, scratch, first, last)`` for a range of the units."""
+    return f"{name}.part"
+
+
+def emit_contraction(
+    module: ir.Module,
+    target: Target,
+    kernel: Contraction,
+    name: str,
+    epilogue: Epilogue | None = None,
+    plan: Plan | None = None,
+) -> int:
+    """Add ``void name(out, x, y, scratch)`` to a module and return the bytes of scratch it needs.
+
+    The scratch must be aligned to 64 bytes; the arrays need no more than their elements' alignment.
+    ``name.part(out, x, y, scratch, first, last)`` is added with it: it computes the units from
+    `first` to `last`, of `units` altogether. `epilogue` changes each finished sum before the store.
+    """
+    plan = plan or make_plan(kernel, target)
+    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2)
+    count, scratch = 0, 0
+    if plan is None:
+        ir.IRBuilder(part.append_basic_block("entry")).ret_void()
+    else:
+        _Driver(module, target, plan, name, part, epilogue).emit()
+        count, scratch = _shared_loop(plan).units, _Layout(plan).bytes
+    whole = private_function(module, name, [POINTER] * 4)
+    builder = ir.IRBuilder(whole.append_basic_block("entry"))
+    builder.call(part, [*whole.args, ir.Constant(I64, 0), ir.Constant(I64, count)])
+    builder.ret_void()
+    return scratch
+
+
+# ---------------------------------------------------------------- sharing out
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The loop that is shared out: "row", "column" or "vector" tiles, or an outer loop's number."""
+
+    loop: str | int
+    units: int
+
+
+def _outer_axes(plan: Plan) -> tuple[Axis, ...]:
+    return (*plan.batch, *plan.extra_columns, *plan.extra_rows)
+
+
+def _shared_loop(plan: Plan) -> _Shared:
+    outer = [_Shared(number, axis.extent) for number, axis in enumerate(_outer_axes(plan))]
+    tiles = [
+        _Shared("row", sum(segment.tiles for segment in plan.row_segments)),
+        _Shared("vector", sum(segment.tiles for segment in plan.vector_segments)),
+        _Shared("column", sum(segment.tiles for segment in plan.column_segments)),
+    ]
+    best = max(outer, key=lambda shared: shared.units, default=tiles[0])
+    if best.units >= _ENOUGH_UNITS:
+        return best
+    return max([*tiles, *outer], key=lambda shared: shared.units)
+
+
+# ---------------------------------------------------------------- where panels lie
+
+
+class _Layout:
+    """Panels and their places in the scratch memory, in elements."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.steps = prod(axis.extent for axis in plan.sums)
+        if plan.block:
+            self.steps = self.steps // plan.sums[0].extent * plan.block
+        self.columns: dict[tuple[Segment, VectorSegment], int] = {}
+        self.rows = 0
+        end = 0
+        if plan.pack_y:
+            for segment in plan.column_segments:
+                for vectors in plan.vector_segments:
+                    self.columns[segment, vectors] = end
+                    panel = self.column_panel(segment, vectors).width * self.steps
+                    end = self._aligned(end + panel * segment.tiles * vectors.tiles)
+        self.rows = end
+        if plan.pack_x:
+            tiles = min(plan.row_block, max(segment.tiles for segment in plan.row_segments))
+            end = self._aligned(end + tiles * self.row_pitch)
+        self.bytes = end * plan.dtype.itemsize
+
+    def _aligned(self, elements: int) -> int:
+        unit = _ALIGNMENT // self.plan.dtype.itemsize
+        return -(-elements // unit) * unit
+
+    @property
+    def row_pitch(self) -> int:
+        """Elements from one panel of rows to the next."""
+        return self._aligned(self.steps * max(segment.size for segment in self.plan.row_segments))
+
+    def column_panel(self, segment: Segment, vectors: VectorSegment) -> Panel:
+        """The panel of y for one tile."""
+        plan = self.plan
+        across = max(piece.start + piece.width for piece in vectors.pieces)
+        groups = tuple(
+            (
+                c * plan.column.y + piece.start * plan.vector.y,
+                replace(piece, start=c * across + piece.start),
+            )
+            for c in range(segment.size)
+            for piece in vectors.pieces
+        )
+        extents = tuple(axis.extent for axis in plan.sums)
+        strides = tuple(axis.y for axis in plan.sums)
+        return Panel(groups, plan.vector.y, across * segment.size, extents, strides)
+
+    def row_panel(self, rows: int) -> Panel:
+        """The panel of x for one tile."""
+        plan = self.plan
+        whole, rest = divmod(rows, plan.lanes)
+        pieces = [Piece(k * plan.lanes, plan.lanes, plan.lanes) for k in range(whole)]
+        pieces += tail_pieces(whole * plan.lanes, rest, plan.lanes, plan.masked)
+        groups = tuple((piece.start * plan.row.x, piece) for piece in pieces)
+        extents = tuple(axis.extent for axis in plan.sums)
+        strides = tuple(axis.x for axis in plan.sums)
+        return Panel(groups, plan.row.x, rows, extents, strides)
+
+
+# ---------------------------------------------------------------- the loops
+
+
+@dataclass(frozen=True)
+class _Pointers:
+    out: ir.Value
+    x: ir.Value
+    y: ir.Value
+
+
+class _Driver:
+    """Emits the loops around tiles."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        target: Target,
+        plan: Plan,
+        name: str,
+        function: ir.Function,
+        epilogue: Epilogue | None,
+    ):
+        self.module, self.target, self.plan, self.name = module, target, plan, name
+        self.epilogue = epilogue
+        self.layout = _Layout(plan)
+        self.shared = _shared_loop(plan)
+        self.function = function
+        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self.memory = Memory(self.builder, plan.dtype)
+        self.tiles: dict[Shape, ir.Function] = {}
+        self.packers: dict[Panel, ir.Function] = {}
+        self.steps: ir.Value = ir.Constant(I64, plan.sums[0].extent)
+        self.flags: ir.Value = ir.Constant(I64, LAST_BLOCK)
+
+    def emit(self) -> None:
+        """The body of the function for a range of units."""
+        out, x, y, self.scratch, self.first, self.last = self.function.args
+        if self.plan.swapped:
+            x, y = y, x
+        plan = self.plan
+        self._nest((*plan.batch, *plan.extra_columns), 0, _Pointers(out, x, y), self._columns)
+        self.builder.ret_void()
+
+    def _nest(
+        self,
+        axes: Sequence[Axis],
+        number: int,
+        at: _Pointers,
+        body: Callable[[_Pointers], None],
+    ) -> None:
+        """Loops over whole axes; `number` is the first one's among the outer loops."""
+        if not axes:
+            body(at)
+            return
+        start: int | ir.Value = 0
+        stop: int | ir.Value = axes[0].extent
+        if self.shared.loop == number:
+            start, stop = self.first, self.last
+
+        def inside(index: ir.Value) -> None:
+            self._nest(axes[1:], number + 1, self._along(axes[0], index, at), body)
+
+        counted_loop(self.builder, start, stop, 1, inside)
+
+    def _along(self, axis: Axis, index: ir.Value, at: _Pointers) -> _Pointers:
+        return _Pointers(
+            self._moved(at.out, index, axis.out),
+            self._moved(at.x, index, axis.x),
+            self._moved(at.y, index, axis.y),
+        )
+
+    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
+        if isinstance(index, ir.Constant):
+            return self.memory.at(pointer, index.constant * stride)
+        if stride == 0:
+            return pointer
+        return self.memory.at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
+
+    def _ranges(
+        self, loop: str, segments: Sequence[Segment] | Sequence[VectorSegment]
+    ) -> Iterator[tuple[int, int | ir.Value, int | ir.Value]]:
+        """For each segment its number and the range of its tiles that is to be computed."""
+        base = 0
+        for number, segment in enumerate(segments):
+            if self.shared.loop != loop:
+                yield number, 0, segment.tiles
+            else:
+                low = self._clipped(self.first, base, segment.tiles)
+                yield number, low, self._clipped(self.last, base, segment.tiles)
+            base += segment.tiles
+
+    def _clipped(self, value: ir.Value, base: int, most: int) -> ir.Value:
+        b = self.builder
+        inside = b.sub(value, ir.Constant(I64, base)) if base else value
+        zero, top = ir.Constant(I64, 0), ir.Constant(I64, most)
+        inside = b.select(b.icmp_signed("<", inside, zero), zero, inside)
+        return b.select(b.icmp_signed(">", inside, top), top, inside)
+
+    # ------------------------------------------------------------ columns
+
+    def _columns(self, at: _Pointers) -> None:
+        plan = self.plan
+        first_row_axis = len(plan.batch) + len(plan.extra_columns)
+        if not plan.pack_y:
+            self._nest(plan.extra_rows, first_row_axis, at, self._rows)
+            return
+
+        def block(number: ir.Value) -> None:
+            here = self._block(number, at)
+            self._each_column_tile(here, self._pack_columns)
+            self._nest(plan.extra_rows, first_row_axis, here, self._rows)
+
+        counted_loop(self.builder, 0, plan.blocks, 1, block)
+
+    def _block(self, number: ir.Value, at: _Pointers) -> _Pointers:
+        """The pointers of a block of the sums; sets the steps and flags that tiles get."""
+        plan, b = self.plan, self.builder
+        if not plan.block:
+            return at
+        outer = plan.sums[0]
+        start = b.mul(number, ir.Constant(I64, plan.block))
+        left = b.sub(ir.Constant(I64, outer.extent), start)
+        last = b.icmp_signed("<=", left, ir.Constant(I64, plan.block))
+        self.steps = b.select(last, left, ir.Constant(I64, plan.block))
+        zero = ir.Constant(I64, 0)
+        add = b.select(b.icmp_signed("==", number, zero), zero, ir.Constant(I64, ADD_TO_RESULT))
+        self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
+        return _Pointers(
+            at.out, self._moved(at.x, start, outer.x), self._moved(at.y, start, outer.y)
+        )
+
+    def _each_column_tile(
+        self,
+        at: _Pointers,
+        body: Callable[[Segment, VectorSegment, _Pointers, ir.Value | None], None],
+    ) -> None:
+        """body(column segment, vector segment, pointers, panel) for every tile of columns."""
+        plan, b = self.plan, self.builder
+        column_segments, vector_segments = plan.column_segments, plan.vector_segments
+        for c, low, high in self._ranges("column", column_segments):
+            for v, left, right in self._ranges("vector", vector_segments):
+                columns, vectors = column_segments[c], vector_segments[v]
+
+                # bound now: the closures below run before the next turn
+                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors) -> None:  # type: ignore[no-untyped-def]
+                    here = self._at_tile(plan.column, columns.start, columns.size, i, at)
+                    here = self._at_tile(plan.vector, vectors.start, vectors.size, j, here)
+                    panel = None
+                    if plan.pack_y:
+                        width = self.layout.column_panel(columns, vectors).width
+                        number = b.add(b.mul(i, ir.Constant(I64, vectors.tiles)), j)
+                        base = self.memory.at(self.scratch, self.layout.columns[columns, vectors])
+                        panel = self._moved(base, number, width * self.layout.steps)
+                    body(columns, vectors, here, panel)
+
+                counted_loop(
+                    b,
+                    low,
+                    high,
+                    1,
+                    lambda i, tile=tile, left=left, right=right: counted_loop(
+                        b, left, right, 1, lambda j: tile(i, j)
+                    ),
+                )
+
+    def _at_tile(
+        self, axis: Axis, start: int, size: int, index: ir.Value, at: _Pointers
+    ) -> _Pointers:
+        first = self._along(axis, ir.Constant(I64, start), at)
+        return self._along(Axis(0, axis.out * size, axis.x * size, axis.y * size), index, first)
+
+    def _pack_columns(
+        self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
+    ) -> None:
+        layout = self.layout.column_panel(columns, vectors)
+        self.builder.call(self._packer(layout), [panel, at.y, self.steps])
+
+    def _packer(self, panel: Panel) -> ir.Function:
+        if panel not in self.packers:
+            name = f"{self.name}.pack{len(self.packers)}"
+            self.packers[panel] = emit_packing(self.module, self.plan.dtype, panel, name)
+        return self.packers[panel]
+
+    # ------------------------------------------------------------ rows
+
+    def _rows(self, at: _Pointers) -> None:
+        plan, b = self.plan, self.builder
+        segments = plan.row_segments
+        if not plan.pack_x:
+            self._each_column_tile(at, self._direct_rows)
+            return
+        for number, low, high in self._ranges("row", segments):
+            rows = segments[number]
+            size = min(plan.row_block, rows.tiles)
+
+            def block(start: ir.Value, rows=rows, high=high, size=size) -> None:  # type: ignore[no-untyped-def]
+                end = b.add(start, ir.Constant(I64, size))
+                top = high if isinstance(high, ir.Value) else ir.Constant(I64, high)
+                stop = b.select(b.icmp_signed("<", end, top), end, top)
+                self._row_block(rows, start, stop, at)
+
+            counted_loop(b, low, high, size, block)
+
+    def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: _Pointers) -> None:
+        """Pack some row tiles, and compute them with every column tile."""
+        plan, b = self.plan, self.builder
+        layout = self.layout.row_panel(rows.size)
+
+        def panel_of(tile: ir.Value) -> ir.Value:
+            base = self.memory.at(self.scratch, self.layout.rows)
+            return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
+
+        def pack(tile: ir.Value) -> None:
+            source = self._at_tile(plan.row, rows.start, rows.size, tile, at)
+            b.call(self._packer(layout), [panel_of(tile), source.x, self.steps])
+
+        def columns_of(
+            columns: Segment, vectors: VectorSegment, here: _Pointers, panel: ir.Value | None
+        ) -> None:
+            def compute(tile: ir.Value) -> None:
+                place = self._at_tile(plan.row, rows.start, rows.size, tile, here)
+                self._tile(rows, columns, vectors, replace(place, x=panel_of(tile)), panel)
+
+            counted_loop(b, start, stop, 1, compute)
+
+        counted_loop(b, start, stop, 1, pack)
+        self._each_column_tile(at, columns_of)
+
+    def _direct_rows(
+        self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
+    ) -> None:
+        segments = self.plan.row_segments
+        for number, low, high in self._ranges("row", segments):
+            rows = segments[number]
+
+            def compute(tile: ir.Value, rows=rows) -> None:  # type: ignore[no-untyped-def]
+                here = self._at_tile(self.plan.row, rows.start, rows.size, tile, at)
+                self._tile(rows, columns, vectors, here, panel)
+
+            counted_loop(self.builder, low, high, 1, compute)
+
+    # ------------------------------------------------------------ tiles
+
+    def _tile(
+        self,
+        rows: Segment,
+        columns: Segment,
+        vectors: VectorSegment,
+        at: _Pointers,
+        panel: ir.Value | None,
+    ) -> None:
+        plan = self.plan
+        x = Operand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
+        y = Operand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
+        if plan.pack_x:
+            x = Operand(1, 0, self.layout.row_panel(rows.size).sums)
+        if panel is not None:
+            layout = self.layout.column_panel(columns, vectors)
+            y = Operand(layout.width // columns.size, 1, layout.sums, padded=True)
+        shape = Shape(rows.size, columns.size, vectors.pieces, x, y)
+        if shape not in self.tiles:
+            name = f"{self.name}.tile{len(self.tiles)}"
+            emitter = TileEmitter(
+                self.module, plan, self.target.has_fma, shape, name, self.epilogue
+            )
+            self.tiles[shape] = emitter.emit()
+        source = at.y if panel is None else panel
+        self.builder.call(self.tiles[shape], [at.out, at.x, source, self.steps, self.flags])

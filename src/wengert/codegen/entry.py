@@ -1,0 +1,901 @@
+"""The generated CPython entry: arguments checked, kernel called, result built, all in native code.
+
+`emit_entry` adds to an LLVM module, for a kernel and a `Signature`:
+
+    ptr NAME(ptr self, ptr args, i64 nargs, ptr kwnames)    a METH_FASTCALL | METH_KEYWORDS function
+    i32 NAME.run(ptr buffers, ptr arena)                    the kernel, without the GIL if so asked
+
+and `emit_poll` adds `i32 wengert.poll()`, with which a long kernel asks whether Ctrl-C was pressed.
+
+The entry goes through its phases in this order, and the order is what makes it safe:
+
+    keywords -> walk -> check -> overlap -> lock -> allocate -> run -> unlock -> build
+
+*Walk* takes the trees of arguments apart and holds a reference to all that came out of a list or a
+dictionary, because looking up a key may run Python code, which may change them. *Check* reads the
+arrays only after that: from there to the end of the kernel no Python code runs in this thread
+except what the kernel itself calls. Before *allocate* anything unexpected ends in the block
+`mismatch`, which gives the untouched call to the next callable; there is one way out, which drops
+all references held. Objects and addresses come from the context that `runtime.builtin` describes;
+Python's C functions are resolved by name.
+"""
+
+import ctypes
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from wengert.runtime.builtin import (
+    ARENA_ALIGNMENT,
+    CONTEXT_NEXT,
+    CONTEXT_OBJECTS,
+    CONTEXT_ON_ERROR,
+    CONTEXT_POINTERS,
+    NO_FALLBACK,
+    STACK_ARENA_LIMIT,
+    WORD,
+    ArraySpec,
+    Dim,
+    Layout,
+    Pointer,
+    ScalarSpec,
+    Signature,
+    StaticSpec,
+    Tree,
+    context_objects,
+    leaves,
+    native_layout,
+)
+
+I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+PTR = ir.PointerType()
+VOID = ir.VoidType()
+C_LONG = ir.IntType(8 * ctypes.sizeof(ctypes.c_long))
+NULL = ir.Constant(PTR, None)
+ZERO = ir.Constant(I64, 0)
+
+POLL = "wengert.poll"
+
+C_CONTIGUOUS, ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x1, 0x100, 0x400, -1 << 31  # NumPy's flags
+
+Value = Any  # of llvmlite
+
+
+def _constant(value: int, kind: ir.Type = I64) -> Value:
+    return ir.Constant(kind, value)
+
+
+_C_TYPES: dict[str, tuple[ir.Type, Sequence[ir.Type]]] = {
+    "PyDict_GetItemWithError": (PTR, [PTR, PTR]),
+    "PyDict_New": (PTR, []),
+    "PyDict_SetItem": (I32, [PTR, PTR, PTR]),
+    "PyDict_Size": (I64, [PTR]),
+    "PyErr_CheckSignals": (I32, []),
+    "PyErr_Clear": (VOID, []),
+    "PyErr_Occurred": (PTR, []),
+    "PyEval_RestoreThread": (VOID, [PTR]),
+    "PyEval_SaveThread": (PTR, []),
+    "PyGILState_Ensure": (I32, []),
+    "PyGILState_Release": (VOID, [I32]),
+    "PyList_New": (PTR, [I64]),
+    "PyList_SetItem": (I32, [PTR, I64, PTR]),
+    "PyLong_AsLongLongAndOverflow": (I64, [PTR, PTR]),
+    "PyLong_AsUnsignedLongLong": (I64, [PTR]),
+    "PyLong_FromLongLong": (PTR, [I64]),
+    "PyObject_Vectorcall": (PTR, [PTR, PTR, I64, PTR]),
+    "PyThread_get_thread_ident": (C_LONG, []),
+    "PyTuple_New": (PTR, [I64]),
+    "PyTuple_SetItem": (I32, [PTR, I64, PTR]),
+    "Py_DecRef": (VOID, [PTR]),
+    "Py_EnterRecursiveCall": (I32, [PTR]),
+    "Py_IncRef": (VOID, [PTR]),
+    "Py_LeaveRecursiveCall": (VOID, []),
+}
+
+
+def emit_entry(
+    module: ir.Module,
+    name: str,
+    kernel: str,
+    signature: Signature,
+    layout: Layout | None = None,
+) -> bool:
+    """Add the entry `name` and `name.run` of the function `kernel` to `module`.
+
+    `layout` is by default that of the running interpreter. Where entries cannot be used (see
+    `native_layout`) only `name.run` is added and False returned; `bind` then works through ctypes.
+    """
+    run = _emit_run(module, name, kernel, signature.release_gil)
+    layout = layout or native_layout()
+    if layout is None:
+        return False
+    _Entry(module, name, run, signature, layout).emit()
+    return True
+
+
+def emit_poll(module: ir.Module) -> ir.Function:
+    """Add `i32 wengert.poll()`, which is not 0 when the handler of a signal raised an exception.
+
+    The kernel must then return, and not 0; the entry passes the exception on. Works with and
+    without the GIL, in any thread; only Python's main thread sees signals. It takes the GIL, so a
+    kernel should poll about every 50 ms and not in inner loops.
+    """
+    poll = module.globals.get(POLL) or ir.Function(module, ir.FunctionType(I32, []), POLL)
+    if not poll.is_declaration:
+        return poll
+    poll.linkage = "linkonce_odr"
+    b = ir.IRBuilder(poll.append_basic_block())
+    state = b.call(_c_function(module, "PyGILState_Ensure"), [])
+    raised_before = b.icmp_unsigned("!=", b.call(_c_function(module, "PyErr_Occurred"), []), NULL)
+    answer = b.alloca(I32)
+    b.store(_constant(1, I32), answer)
+    with b.if_then(b.not_(raised_before)):  # a handler must not run over an exception
+        raised = b.call(_c_function(module, "PyErr_CheckSignals"), [])
+        b.store(b.zext(b.icmp_signed("!=", raised, _constant(0, I32)), I32), answer)
+    b.call(_c_function(module, "PyGILState_Release"), [state])
+    b.ret(b.load(answer, typ=I32))
+    return poll
+
+
+def _c_function(module: ir.Module, name: str) -> ir.Function:
+    found = module.globals.get(name)
+    if found is None:
+        result, arguments = _C_TYPES[name]
+        found = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return found
+
+
+def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> ir.Function:
+    kernel_type = ir.FunctionType(I32, [PTR, PTR])
+    target = module.globals.get(kernel) or ir.Function(module, kernel_type, kernel)
+    run = ir.Function(module, kernel_type, f"{name}.run")
+    b = ir.IRBuilder(run.append_basic_block())
+    if release_gil:
+        state = b.call(_c_function(module, "PyEval_SaveThread"), [])
+        code = b.call(target, run.args)
+        b.call(_c_function(module, "PyEval_RestoreThread"), [state])
+    else:
+        code = b.call(target, run.args)
+    b.ret(code)
+    return run
+
+
+class _Code:
+    """A function under construction, and the small pieces that all of them are made of.
+
+    `b` is where code goes, `slots` the block of the stack's variables; what `require` finds wrong
+    goes to the block `mismatch`.
+    """
+
+    def __init__(self, module: ir.Module, layout: Layout, name: str, kind: ir.FunctionType):
+        self.module, self.layout = module, layout
+        self.function = ir.Function(module, kind, name)
+        self.slots = ir.IRBuilder(self.function.append_basic_block("slots"))
+        self.b = ir.IRBuilder(self.function.append_basic_block("start"))
+        self.mismatch = self.function.append_basic_block("mismatch")
+
+    def call(self, name: str, *arguments: Value) -> Value:
+        return self.b.call(_c_function(self.module, name), arguments)
+
+    def load(self, base: Value, offset: int, kind: ir.Type = PTR) -> Value:
+        at = self.b.gep(base, [_constant(offset)], source_etype=I8) if offset else base
+        return self.b.load(at, typ=kind)
+
+    def element(self, array: Value, index: Value) -> Value:
+        return self.b.load(self.b.gep(array, [index], source_etype=I64), typ=I64)
+
+    def slot(self, kind: ir.Type, align: int = WORD) -> Value:
+        slot = self.slots.alloca(kind)
+        slot.align, slot.type = align, PTR
+        return slot
+
+    def null_slot(self) -> Value:
+        slot = self.slot(PTR)
+        self.slots.store(NULL, slot)
+        return slot
+
+    def put(self, value: Value, array: Value, index: int) -> None:
+        self.b.store(value, self.b.gep(array, [_constant(index)], source_etype=I64))
+
+    def same(self, a: Value, b: Value) -> Value:
+        return self.b.icmp_unsigned("==", a, b)
+
+    def is_null(self, value: Value) -> Value:
+        return self.same(value, NULL)
+
+    def require(self, condition: Value, otherwise: ir.Block | None = None) -> None:
+        """Go on only if `condition` holds."""
+        following = self.function.append_basic_block()
+        branch = self.b.cbranch(condition, following, otherwise or self.mismatch)
+        branch.set_weights([1 << 16, 1])
+        self.b.position_at_end(following)
+
+    @contextmanager
+    def loop(self, count: Value, first: Value = ZERO) -> Iterator[Value]:
+        b = self.b
+        before = b.block
+        head, body, done = (self.function.append_basic_block() for _ in range(3))
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64)
+        index.add_incoming(first, before)
+        b.cbranch(b.icmp_unsigned("<", index, count), body, done)
+        b.position_at_end(body)
+        yield index
+        index.add_incoming(b.add(index, _constant(1)), b.block)
+        b.branch(head)
+        b.position_at_end(done)
+
+    def ret(self, good: Value, bad: Value) -> None:
+        """Return `good`, or `bad` on a mismatch."""
+        self.b.ret(good)
+        self.b.position_at_end(self.mismatch)
+        self.b.ret(bad)
+
+    def finish(self) -> ir.Function:
+        """End a helper function."""
+        self.function.linkage = "internal"
+        self.slots.branch(self.function.blocks[1])
+        return self.function
+
+
+def _emit_check(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+    """`i1 check(array, type, dtype, numbers, mask, flags, ndim, shape, strides)`.
+
+    A function, not code for each array, so that a tree of hundreds compiles fast. Its lengths and
+    strides are tables: -1 is any length, and no strides means that flags say it all.
+    """
+    kind = ir.FunctionType(I1, [PTR, PTR, PTR, I32, I32, I32, I32, PTR, PTR])
+    code = _Code(module, layout, name, kind)
+    array, exact, dtype, numbers, mask, flags, ndim, shape, strides = code.function.args
+    b = code.b
+    code.require(code.same(code.load(array, layout.type), exact))
+    found_flags = b.and_(code.load(array, layout.array_flags, I32), mask)
+    found_ndim = code.load(array, layout.array_ndim, I32)
+    code.require(b.and_(code.same(found_flags, flags), code.same(found_ndim, ndim)))
+    found = code.load(array, layout.array_dtype)
+    with b.if_then(b.not_(code.same(found, dtype)), likely=False):
+        # Nearly always the same object; else the number of an equal type, in native order.
+        number = code.load(found, layout.dtype_number, I32)
+        code.require(b.icmp_unsigned("<", number, _constant(32, I32)))
+        code.require(b.trunc(b.lshr(numbers, number), I1))
+        order = code.load(found, layout.dtype_byteorder, I8)
+        native = (code.same(order, _constant(ord(mark), I8)) for mark in "=|")
+        code.require(b.or_(*native))
+    found_shape = code.load(array, layout.array_shape)
+    found_strides = code.load(array, layout.array_strides)
+    with code.loop(b.zext(ndim, I64)) as axis:
+        length = code.element(shape, axis)
+        equal = code.same(length, code.element(found_shape, axis))
+        code.require(b.or_(equal, code.same(length, _constant(-1))))
+        with b.if_then(b.not_(code.is_null(strides))):
+            equal = code.same(code.element(strides, axis), code.element(found_strides, axis))
+            code.require(b.or_(equal, code.same(length, _constant(1))))
+    code.ret(_constant(1, I1), _constant(0, I1))
+    return code.finish()
+
+
+def _emit_apart(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+    """`i1 apart(ranges, written, all)`: does none of the first, written, ranges meet another?"""
+    code = _Code(module, layout, name, ir.FunctionType(I1, [PTR, I64, I64]))
+    ranges, written, total = code.function.args
+    b = code.b
+
+    def bounds(index: Value) -> tuple[Value, Value]:
+        low = b.shl(index, _constant(1))
+        return code.element(ranges, low), code.element(ranges, b.add(low, _constant(1)))
+
+    with code.loop(written) as one:
+        low, high = bounds(one)
+        with code.loop(total, b.add(one, _constant(1))) as other:
+            start, end = bounds(other)
+            before, after = b.icmp_unsigned("<=", high, start), b.icmp_unsigned("<=", end, low)
+            code.require(b.or_(before, after))
+    code.ret(_constant(1, I1), _constant(0, I1))
+    return code.finish()
+
+
+def _emit_measure(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+    """`void measure(array, itemsize, range)`: where an array begins and ends in memory.
+
+    0 and 0 for NULL and for an array without elements: these meet nothing.
+    """
+    code = _Code(module, layout, name, ir.FunctionType(VOID, [PTR, I64, PTR]))
+    array, itemsize, bounds = code.function.args
+    b, zero = code.b, _constant(0)
+    low, high = code.slot(I64), code.slot(I64)
+    code.require(b.not_(code.is_null(array)))
+    start = b.ptrtoint(code.load(array, layout.array_data), I64)
+    b.store(start, low)
+    b.store(b.add(start, itemsize), high)
+    shape, strides = (
+        code.load(array, offset) for offset in (layout.array_shape, layout.array_strides)
+    )
+    with code.loop(b.zext(code.load(array, layout.array_ndim, I32), I64)) as axis:
+        length = code.element(shape, axis)
+        code.require(b.not_(code.same(length, zero)))
+        reach = b.mul(b.sub(length, _constant(1)), code.element(strides, axis))
+        backwards = b.icmp_signed("<", reach, zero)
+        b.store(b.add(b.load(low, typ=I64), b.select(backwards, reach, zero)), low)
+        b.store(b.add(b.load(high, typ=I64), b.select(backwards, zero, reach)), high)
+    code.put(b.load(low, typ=I64), bounds, 0)
+    code.put(b.load(high, typ=I64), bounds, 1)
+    b.ret_void()
+    b.position_at_end(code.mismatch)
+    code.put(zero, bounds, 0)
+    code.put(zero, bounds, 1)
+    b.ret_void()
+    return code.finish()
+
+
+def _emit_provide(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+    """`ptr provide(given, made, new, type, dtype, ndim, shape)`: where to write a result.
+
+    The data of the array given, or of a new one that goes to the slot `made`; NULL without memory.
+    """
+    kind = ir.FunctionType(PTR, [PTR, PTR, PTR, PTR, PTR, I32, PTR])
+    code = _Code(module, layout, name, kind)
+    given, made, new, exact, dtype, ndim, shape = code.function.args
+    b = code.b
+    with b.if_then(b.not_(code.is_null(given))):
+        b.ret(code.load(given, layout.array_data))
+    code.call("Py_IncRef", dtype)  # PyArray_NewFromDescr takes this reference
+    new_type = ir.FunctionType(PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR])
+    new.type = ir.PointerType(new_type)  # a call needs the type of what it calls
+    array = b.call(new, [exact, dtype, ndim, shape, NULL, NULL, _constant(0, I32), NULL])
+    code.require(b.not_(code.is_null(array)))
+    b.store(array, made)
+    code.ret(code.load(array, layout.array_data), NULL)
+    return code.finish()
+
+
+class _Entry(_Code):
+    """Emits one entry."""
+
+    def __init__(
+        self, module: ir.Module, name: str, run: ir.Function, signature: Signature, layout: Layout
+    ):
+        super().__init__(module, layout, name, ir.FunctionType(PTR, [PTR, PTR, I64, PTR]))
+        self.run, self.signature = run, signature
+        self.context, self.args, self.nargs, self.kwnames = self.function.args
+        self.leave = self.function.append_basic_block("leave")
+        objects = context_objects(signature)
+        self.position: dict[int, int] = {}
+        for index, item in enumerate(objects, CONTEXT_OBJECTS):
+            self.position.setdefault(id(item), index)
+        # Static values by their order, not as objects: two may be one object in this process only.
+        self.result_statics = CONTEXT_OBJECTS + len(objects) - _statics(signature.result)
+        self.argument_statics = self.result_statics - _statics(signature.trees())
+        self.result = self.null_slot()
+        self.owned_limit = _owned_limit(signature)
+        self.owned_count = 0
+        self.owned = self.slot(ir.ArrayType(PTR, self.owned_limit))  # `leave` drops these
+        self.lengths: dict[str, Value] = {}
+        self.dynamic: list[Value] = []  # in the order of the slots after the buffers
+        self.tables: dict[tuple[int, ...], ir.GlobalVariable] = {}
+        self.check = _emit_check(module, layout, f"{name}.check")
+        self.provide = _emit_provide(module, layout, f"{name}.provide")
+
+    def item(self, index: int) -> Value:
+        return self.load(self.context, self.layout.tuple_items + WORD * index)
+
+    def object(self, value: Any) -> Value:
+        return self.item(self.position[id(value)])
+
+    def pointer(self, which: Pointer) -> Value:
+        return self.load(self.item(CONTEXT_POINTERS), self.layout.bytes_data + WORD * which)
+
+    def table(self, *words: int) -> Value:
+        """A constant array of i64."""
+        if words not in self.tables:
+            name = f"{self.function.name}.table.{len(self.tables)}"
+            value = ir.Constant(ir.ArrayType(I64, len(words)), list(words))
+            self.tables[words] = _global_constant(self.module, name, value)
+        return self.tables[words]
+
+    def require_type(self, value: Value, kind: type) -> None:
+        self.require(self.same(self.load(value, self.layout.type), self.object(kind)))
+
+    def own(self, value: Value | None) -> Value:
+        """Keep a reference until `leave`; the slot it is in, which may also be filled later."""
+        index, self.owned_count = self.owned_count, self.owned_count + 1
+        slot = self.b.gep(self.owned, [_constant(index)], source_etype=PTR)
+        if value is not None:
+            self.b.store(value, slot)
+        return slot
+
+    # The phases
+
+    def emit(self) -> None:
+        signature = self.signature
+        with self.loop(_constant(self.owned_limit)) as index:
+            self.b.store(NULL, self.b.gep(self.owned, [index], source_etype=PTR))
+        by_name, self.out = self.keywords()
+        self.require(self.same(self.nargs, _constant(len(signature.args))))
+        by_position = [self.load(self.args, WORD * i) for i in range(len(signature.args))]
+        found: list[tuple[Any, Value]] = []
+        self.walk(signature.trees(), [*by_position, *by_name], found)
+        self.has_out = self.b.and_(
+            self.b.not_(self.is_null(self.out)), self.b.not_(self.same(self.out, self.object(None)))
+        )
+        given = self.walk_out()
+        found = self.check_statics(found, self.argument_statics)
+        inputs = [(spec, value, self.check_leaf(spec, value)) for spec, value in found]
+        self.check_given(given)
+        captured = self.captured()
+        self.check_overlap(inputs, given, captured)
+        arena, unlock = self.arena()
+        results, made = self.allocate(given, unlock)
+        buffers = [data for _, _, data in inputs] + results + captured + self.dynamic
+        array = self.slot(ir.ArrayType(I64, max(1, len(buffers))))
+        for index, value in enumerate(buffers):
+            self.put(value, array, index)
+        code = self.b.call(self.run, [array, arena])
+        unlock(self.b)
+        failed = self.function.append_basic_block("failed")
+        self.require(self.same(code, _constant(0, I32)), failed)
+        self.build_result(given, results, made)
+        self.emit_failed(failed, code)
+        self.emit_mismatch()
+        self.emit_leave()
+        self.slots.branch(self.function.blocks[1])
+
+    def keywords(self) -> tuple[list[Value], Value]:
+        """Values of the declared keywords, and of `out` (NULL when it is not given)."""
+        names = [name for name, _ in self.signature.kwargs] + ["out"]
+        slots = [self.null_slot() for _ in names]
+        b = self.b
+        with b.if_then(b.not_(self.is_null(self.kwnames))):
+            count = self.load(self.kwnames, self.layout.size, I64)
+            self.require(b.icmp_unsigned("<=", count, _constant(len(names))))
+            first = b.gep(self.args, [self.nargs], source_etype=PTR)
+            with self.loop(count) as index:
+                items = b.gep(self.kwnames, [_constant(self.layout.tuple_items)], source_etype=I8)
+                name = b.load(b.gep(items, [index], source_etype=PTR), typ=PTR)
+                value = b.load(b.gep(first, [index], source_etype=PTR), typ=PTR)
+                known = _constant(0, I1)
+                for declared, slot in zip(names, slots, strict=True):
+                    equal = self.same(name, self.object(sys.intern(declared)))
+                    known = b.or_(known, equal)
+                    b.store(b.select(equal, value, b.load(slot, typ=PTR)), slot)
+                self.require(known)
+        values = [b.load(slot, typ=PTR) for slot in slots]
+        for value in values[:-1]:
+            self.require(b.not_(self.is_null(value)))
+        return values[:-1], values[-1]
+
+    def walk(self, trees: Sequence[Tree], values: Sequence[Value], found: list) -> None:
+        for tree, value in zip(trees, values, strict=True):
+            if isinstance(tree, tuple | list | dict):
+                children = list(tree.values() if isinstance(tree, dict) else tree)
+                self.walk(children, self.children(tree, value), found)
+            else:
+                found.append((tree, value))
+
+    def children(self, tree: Tree, value: Value) -> list[Value]:
+        """What a tuple, list or dict holds, after checking that it is one of that length."""
+        self.require_type(value, type(tree))
+        if isinstance(tree, dict):
+            size = self.call("PyDict_Size", value)
+        else:
+            size = self.load(value, self.layout.size, I64)
+        self.require(self.same(size, _constant(len(tree))))
+        if isinstance(tree, tuple):
+            offset = self.layout.tuple_items
+            return [self.load(value, offset + WORD * i) for i in range(len(tree))]
+        if isinstance(tree, list):
+            items = self.load(value, self.layout.list_items)
+            children = [self.load(items, WORD * i) for i in range(len(tree))]
+            for child in children:  # all of them before any other step can change the list
+                self.hold(child)
+            return children
+        return [self.look_up(value, key) for key in tree]
+
+    def look_up(self, mapping: Value, key: Any) -> Value:
+        child = self.call("PyDict_GetItemWithError", mapping, self.object(key))
+        self.require(self.b.not_(self.is_null(child)))
+        self.hold(child)
+        return child
+
+    def hold(self, value: Value) -> None:
+        self.call("Py_IncRef", value)
+        self.own(value)
+
+    def walk_out(self) -> list[Value]:
+        """A slot for each array of the result: the array given with `out`, or NULL."""
+        slots = []
+        with self.b.if_then(self.has_out):
+            found: list[tuple[Any, Value]] = []
+            self.walk([self.signature.result], [self.out], found)
+            for _, value in self.check_statics(found, self.result_statics):
+                slot = self.null_slot()
+                absent = self.same(value, self.object(None))
+                self.b.store(self.b.select(absent, NULL, value), slot)
+                slots.append(slot)
+        return slots
+
+    # Checks
+
+    def check_statics(self, found: list, position: int) -> list[tuple[Any, Value]]:
+        """Check the static leaves, whose objects start at `position`; return the other leaves."""
+        others = []
+        for spec, value in found:
+            if isinstance(spec, StaticSpec):
+                self.require(self.same(value, self.item(position)))
+                position += 1
+            else:
+                others.append((spec, value))
+        return others
+
+    def check_leaf(self, spec: Any, value: Value) -> Value:
+        """The pointer that the kernel gets for an argument."""
+        if isinstance(spec, ScalarSpec):
+            return self.scalar(spec, value)
+        return self.check_array(spec, value, C_CONTIGUOUS * (spec.strides is None))
+
+    def check_array(self, spec: ArraySpec, array: Value, flags: int) -> Value:
+        flags |= ALIGNED if spec.aligned else 0
+        mask = flags | WARN_ON_WRITE if flags & WRITEABLE else flags
+        same_types = (np.dtype(c).num for c in "?bhilqBHILQefdFD" if np.dtype(c) == spec.dtype)
+        numbers = sum(1 << number for number in same_types)
+        ndim = len(spec.shape)
+        lengths = [dim if isinstance(dim, int) else -1 for dim in spec.shape]
+        strides = self.table(*spec.strides) if spec.strides else NULL
+        words = [_constant(word, I32) for word in (numbers, mask, flags, ndim)]
+        kinds = [self.object(np.ndarray), self.object(spec.dtype)]
+        tables = [self.table(*lengths), strides]
+        self.require(self.b.call(self.check, [array, *kinds, *words, *tables]))
+        if -1 in lengths:
+            self.check_lengths(spec, self.load(array, self.layout.array_shape))
+        return self.load(array, self.layout.array_data)
+
+    def check_lengths(self, spec: ArraySpec, shape: Value) -> None:
+        for axis, dim in enumerate(spec.shape):
+            if isinstance(dim, int):
+                continue
+            length = self.load(shape, WORD * axis, I64)
+            if dim is not None and dim.name in self.lengths:
+                self.require(self.same(length, self.length(dim)))
+                continue
+            if dim is not None:
+                self.lengths[dim.name] = length
+            self.dynamic.append(length)
+
+    def length(self, dim: int | Dim | None) -> Value:
+        assert dim is not None  # only arguments have such axes, and those bind them
+        if isinstance(dim, int):
+            return _constant(dim)
+        scaled = self.b.mul(self.lengths[dim.name], _constant(dim.times))
+        return self.b.add(scaled, _constant(dim.plus))
+
+    def scalar(self, spec: ScalarSpec, value: Value) -> Value:
+        b = self.b
+        if spec.kind == "bool":
+            true = self.same(value, self.object(True))
+            self.require(b.or_(true, self.same(value, self.object(False))))
+            return self.converted(b.zext(true, I64), spec.dtype)
+        if spec.kind == "int":
+            self.require_type(value, int)
+            return self.converted(self.integer(value, spec.dtype), spec.dtype)
+        kinds = {"float": float, "complex": complex, "numpy": spec.dtype.type}
+        self.require_type(value, kinds[spec.kind])
+        payload = b.gep(value, [_constant(self.layout.value)], source_etype=I8)
+        python = {"float": np.float64, "complex": np.complex128}.get(spec.kind)
+        if python is None or spec.dtype == python:
+            return payload  # the object is immutable and outlives the call
+        number = b.load(payload, typ=F64)
+        imaginary = self.load(payload, WORD, F64) if spec.kind == "complex" else None
+        return self.converted(number, spec.dtype, imaginary)
+
+    def integer(self, value: Value, dtype: np.dtype) -> Value:
+        """A Python int as i64 (its 64 bits for uint64); one that `dtype` cannot hold mismatches."""
+        b = self.b
+        overflow = self.slot(I32)
+        number = self.slot(I64)
+        b.store(self.call("PyLong_AsLongLongAndOverflow", value, overflow), number)
+        fits = self.same(b.load(overflow, typ=I32), _constant(0, I32))
+        loaded = b.load(number, typ=I64)
+        if dtype.kind == "u":
+            nonnegative = b.icmp_signed(">=", loaded, _constant(0))
+            if dtype.itemsize < WORD:
+                self.require(b.and_(fits, nonnegative))
+            else:
+                with b.if_then(b.not_(fits), likely=False):
+                    b.store(self.call("PyLong_AsUnsignedLongLong", value), number)
+                    self.require(self.is_null(self.call("PyErr_Occurred")))
+                loaded = b.load(number, typ=I64)
+                self.require(b.or_(b.not_(fits), nonnegative))
+        else:
+            self.require(fits)
+        if dtype.kind in "iu" and dtype.itemsize < WORD:
+            narrow = ir.IntType(8 * dtype.itemsize)
+            widen = b.sext if dtype.kind == "i" else b.zext
+            self.require(self.same(widen(b.trunc(loaded, narrow), I64), loaded))
+        return loaded
+
+    def converted(self, number: Value, dtype: np.dtype, imaginary: Value | None = None) -> Value:
+        """A slot with the i64 or double `number` as `dtype`."""
+        b = self.b
+        slot = self.slot(ir.ArrayType(I64, 2), 16)
+        if dtype.kind in "biu":
+            b.store(b.trunc(number, ir.IntType(8 * dtype.itemsize)), slot)
+            return slot
+        if number.type == I64:  # by way of double, as NumPy does
+            number = b.sitofp(number, F64)
+        parts = [number]
+        if dtype.kind == "c":
+            parts.append(ir.Constant(F64, 0.0) if imaginary is None else imaginary)
+        size = dtype.itemsize // len(parts)
+        for index, part in enumerate(parts):
+            part = part if size == WORD else b.fptrunc(part, F32)
+            at = b.gep(slot, [_constant(index * size)], source_etype=I8)
+            b.store(part, at)
+        return slot
+
+    def check_given(self, given: list[Value]) -> None:
+        for spec, slot in zip(self.signature.outputs(), given, strict=True):
+            for dim in spec.shape:
+                if isinstance(dim, Dim) and (dim.plus < 0 or dim.times < 0):
+                    self.require(self.b.icmp_signed(">=", self.length(dim), _constant(0)))
+            array = self.b.load(slot, typ=PTR)
+            with self.b.if_then(self.b.not_(self.is_null(array))):
+                self.check_array(spec, array, C_CONTIGUOUS | WRITEABLE)
+
+    def captured(self) -> list[Value]:
+        count = len(self.signature.captured)
+        if not count:
+            return []
+        table = self.pointer(Pointer.CAPTURED)
+        pointers = [self.load(table, WORD * i) for i in range(count)]
+        for pointer in pointers:
+            self.require(self.b.not_(self.is_null(pointer)))
+        return pointers
+
+    # Overlap
+
+    def check_overlap(self, inputs: list, given: list[Value], captured: list[Value]) -> None:
+        """No array given with `out` and no written state may share memory with anything else."""
+        b, outputs = self.b, self.signature.outputs()
+        state = list(zip(self.signature.captured, captured, strict=True))
+        written = [pair for pair in state if pair[0].written]
+        if not outputs and not written:
+            return
+        read = [pair for pair in state if not pair[0].written]
+        arrays = [(spec, value) for spec, value, _ in inputs if isinstance(spec, ArraySpec)]
+        count, total = len(outputs) + len(written), len(outputs) + len(state) + len(arrays)
+        ranges = self.slot(ir.ArrayType(I64, 2 * total))
+        always = _constant(bool(written), I1)
+        with b.if_then(b.or_(always, self.has_out)):
+            measure = _emit_measure(self.module, self.layout, f"{self.function.name}.measure")
+            apart = _emit_apart(self.module, self.layout, f"{self.function.name}.apart")
+            for index, (spec, data) in enumerate(written + read, len(outputs)):
+                start = b.ptrtoint(data, I64)
+                self.put(start, ranges, 2 * index)
+                self.put(b.add(start, _constant(spec.nbytes)), ranges, 2 * index + 1)
+            given_arrays = [(s, b.load(g, typ=PTR)) for s, g in zip(outputs, given, strict=True)]
+            places = [*range(len(outputs)), *range(len(outputs) + len(state), total)]
+            for index, (array_spec, array) in zip(places, given_arrays + arrays, strict=True):
+                at = b.gep(ranges, [_constant(2 * index)], source_etype=I64)
+                b.call(measure, [array, _constant(array_spec.dtype.itemsize), at])
+            arguments = [ranges, _constant(count), _constant(total)]
+            self.require(b.call(apart, arguments))
+
+    # Arena, allocation, result
+
+    def arena(self) -> tuple[Value, Callable[[ir.IRBuilder], None]]:
+        """The arena's address, and what emits its release.
+
+        A small arena is on the stack. A large one is shared by all threads and has a lock that is
+        tried, never waited for: who finds it taken mismatches, and the next callable brings an
+        arena of its own.
+        """
+        b, nbytes = self.b, self.signature.arena_bytes
+        if not nbytes:
+            return NULL, lambda builder: None
+        if nbytes <= STACK_ARENA_LIMIT:
+            arena = b.alloca(ir.ArrayType(I8, nbytes))  # here: a mismatch needs no stack for it
+            arena.align, arena.type = ARENA_ALIGNMENT, PTR
+            return arena, lambda builder: None
+        lock = self.pointer(Pointer.LOCK)
+        me = self.call("PyThread_get_thread_ident")
+        me = me if me.type == I64 else b.zext(me, I64)
+        swapped = b.cmpxchg(lock, _constant(0), me, "acquire", "monotonic")
+        self.require(b.extract_value(swapped, 1))
+
+        def unlock(builder: ir.IRBuilder) -> None:
+            builder.atomic_rmw("xchg", lock, _constant(0), "release")
+
+        return self.pointer(Pointer.ARENA), unlock
+
+    def allocate(self, given: list[Value], unlock: Callable) -> tuple[list[Value], list[Value]]:
+        """Pointers to write the results to, and the slots of the arrays made for them."""
+        b, pointers, made = self.b, [], []
+        no_memory = self.function.append_basic_block("no_memory")
+        new, exact = self.pointer(Pointer.NEW_FROM_DESCR), self.object(np.ndarray)
+        for spec, slot in zip(self.signature.outputs(), given, strict=True):
+            made.append(self.own(None))
+            array = b.load(slot, typ=PTR)
+            if spec.shape:
+                ndim = _constant(len(spec.shape), I32)
+                arguments = [array, made[-1], new, exact, self.object(spec.dtype), ndim]
+                pointer = b.call(self.provide, [*arguments, self.shape_of(spec)])
+                self.require(b.not_(self.is_null(pointer)), no_memory)
+                pointers.append(pointer)
+                continue
+            pointer = self.slot(PTR)
+            b.store(self.slot(ir.ArrayType(I64, 2), 16), pointer)
+            with b.if_then(b.not_(self.is_null(array))):
+                b.store(self.load(array, self.layout.array_data), pointer)
+            pointers.append(b.load(pointer, typ=PTR))
+        failing = ir.IRBuilder(no_memory)
+        unlock(failing)
+        failing.branch(self.leave)
+        return pointers, made
+
+    def shape_of(self, spec: ArraySpec) -> Value:
+        """A result's shape as an array of i64, constant where it can be."""
+        if all(isinstance(dim, int) for dim in spec.shape):
+            return self.table(*spec.shape)  # type: ignore[arg-type]
+        shape = self.slot(ir.ArrayType(I64, len(spec.shape)))
+        for axis, dim in enumerate(spec.shape):
+            self.put(self.length(dim), shape, axis)
+        return shape
+
+    def build_result(self, given: list[Value], results: list[Value], made: list[Value]) -> None:
+        b = self.b
+        if given:
+            arrays = [b.load(slot, typ=PTR) for slot in given]
+            all_given = functools.reduce(b.and_, (b.not_(self.is_null(a)) for a in arrays))
+            with b.if_then(all_given):
+                self.call("Py_IncRef", self.out)
+                b.store(self.out, self.result)
+                b.branch(self.leave)
+        finished = iter(
+            [
+                self.finished(spec, *slots)
+                for spec, *slots in zip(self.signature.outputs(), given, results, made, strict=True)
+            ]
+        )
+        statics = itertools.count(self.result_statics)
+        result = self.build(self.signature.result, finished, statics)
+        self.call("Py_IncRef", result)
+        b.store(result, self.result)
+        b.branch(self.leave)
+
+    def finished(self, spec: ArraySpec, given: Value, data: Value, made: Value) -> Value:
+        """The object for one array of the result: given, or made, or now made of a scalar."""
+        b = self.b
+        array = b.load(given, typ=PTR)
+        present = b.not_(self.is_null(array))
+        if not spec.shape:
+            with b.if_then(b.not_(present)):
+                kind = ir.FunctionType(PTR, [PTR, PTR, PTR])
+                function = self.pointer(Pointer.SCALAR)
+                function.type = ir.PointerType(kind)  # a call needs the type of what it calls
+                scalar = b.call(function, [data, self.object(spec.dtype), NULL])
+                self.require(b.not_(self.is_null(scalar)), self.leave)
+                b.store(scalar, made)
+        return b.select(present, array, b.load(made, typ=PTR))
+
+    def build(self, tree: Tree, finished: Iterator[Value], statics: Iterator[int]) -> Value:
+        """The result's tree as a borrowed reference; what is new is owned by a slot."""
+        b = self.b
+        if isinstance(tree, StaticSpec):
+            return self.item(next(statics))
+        if isinstance(tree, ArraySpec):
+            return next(finished)
+        children = list(tree.values() if isinstance(tree, dict) else tree)
+        parts = [self.build(child, finished, statics) for child in children]
+        kind = {"tuple": "PyTuple", "list": "PyList", "dict": "PyDict"}[type(tree).__name__]
+        size = [] if isinstance(tree, dict) else [_constant(len(tree))]
+        container = self.call(f"{kind}_New", *size)
+        self.require(b.not_(self.is_null(container)), self.leave)
+        self.own(container)
+        for index, part in enumerate(parts):
+            if isinstance(tree, dict):
+                key = self.object(list(tree)[index])
+                stored = self.call("PyDict_SetItem", container, key, part)
+                self.require(self.same(stored, _constant(0, I32)), self.leave)
+            else:
+                self.call("Py_IncRef", part)  # the container takes this reference
+                self.call(f"{kind}_SetItem", container, _constant(index), part)
+        return container
+
+    # The other ends
+
+    def emit_failed(self, block: ir.Block, code: Value) -> None:
+        """The kernel returned an error: pass on its exception, or let `on_error` raise one."""
+        b = self.b
+        b.position_at_end(block)
+        self.require(self.is_null(self.call("PyErr_Occurred")), self.leave)
+        names = len(self.signature.kwargs) + 1
+        arguments = self.slot(ir.ArrayType(PTR, 1 + len(self.signature.args) + names))
+        count_slot = self.slot(I64)
+        b.store(self.nargs, count_slot)
+        with b.if_then(b.not_(self.is_null(self.kwnames))):
+            b.store(b.add(self.nargs, self.load(self.kwnames, self.layout.size, I64)), count_slot)
+        with self.loop(b.load(count_slot, typ=I64)) as index:
+            value = b.load(b.gep(self.args, [index], source_etype=PTR), typ=PTR)
+            after = b.add(index, _constant(1))
+            b.store(value, b.gep(arguments, [after], source_etype=PTR))
+        nargs = b.add(self.nargs, _constant(1))
+        self.call_on_error(arguments, b.sext(code, I64), nargs, self.kwnames)
+
+    def call_on_error(self, arguments: Value, code: Value, nargs: Value, kwnames: Value) -> None:
+        b = self.b
+        number = self.call("PyLong_FromLongLong", code)
+        self.require(b.not_(self.is_null(number)), self.leave)
+        self.own(number)
+        b.store(number, arguments)
+        handler = self.item(CONTEXT_ON_ERROR)
+        b.store(self.call("PyObject_Vectorcall", handler, arguments, nargs, kwnames), self.result)
+        b.branch(self.leave)
+
+    def emit_mismatch(self) -> None:
+        """Give the call to the next callable, as it came."""
+        b = self.b
+        b.position_at_end(self.mismatch)
+        self.call("PyErr_Clear")  # a look-up or conversion may have raised
+        following = self.load(self.item(CONTEXT_NEXT), self.layout.cell_content)
+        nothing = self.function.append_basic_block("nothing")
+        self.require(b.not_(self.is_null(following)), nothing)
+        self.hold(following)  # the cell may be repointed meanwhile
+        text = _text(self.module, f"{self.function.name}.where", " in a compiled call")
+        entered = self.call("Py_EnterRecursiveCall", text)  # a ring of entries must not crash
+        self.require(self.same(entered, _constant(0, I32)), self.leave)
+        answer = self.call("PyObject_Vectorcall", following, self.args, self.nargs, self.kwnames)
+        b.store(answer, self.result)
+        self.call("Py_LeaveRecursiveCall")
+        b.branch(self.leave)
+        b.position_at_end(nothing)
+        self.call_on_error(self.slot(PTR), _constant(NO_FALLBACK), _constant(1), NULL)
+
+    def emit_leave(self) -> None:
+        self.b.position_at_end(self.leave)
+        assert self.owned_count <= self.owned_limit
+        with self.loop(_constant(self.owned_limit)) as index:
+            at = self.b.gep(self.owned, [index], source_etype=PTR)
+            owned = self.b.load(at, typ=PTR)
+            with self.b.if_then(self.b.not_(self.is_null(owned))):
+                self.call("Py_DecRef", owned)
+        self.b.ret(self.b.load(self.result, typ=PTR))
+
+
+def _statics(tree: Tree) -> int:
+    return sum(isinstance(leaf, StaticSpec) for leaf in leaves(tree))
+
+
+def _owned_limit(signature: Signature) -> int:
+    """How many references an entry may hold at most."""
+    held = _count(signature.trees()) + _count(signature.result)
+    made = _count(signature.result, tuples=True) + 1  # and the root
+    handlers = 3  # the next callable, and an error code on each of two ways
+    return held + made + handlers
+
+
+def _count(tree: Tree, tuples: bool = False) -> int:
+    """The number of things in the lists and dictionaries (and tuples) of a tree."""
+    if not isinstance(tree, tuple | list | dict):
+        return 0
+    children = list(tree.values() if isinstance(tree, dict) else tree)
+    own = len(children) if tuples or not isinstance(tree, tuple) else 0
+    return own + sum(_count(child, tuples) for child in children)
+
+
+def _global_constant(module: ir.Module, name: str, value: ir.Constant) -> ir.GlobalVariable:
+    variable = ir.GlobalVariable(module, value.type, name)
+    variable.initializer, variable.linkage, variable.global_constant = value, "private", True
+    variable.type = PTR
+    return variable
+
+
+def _text(module: ir.Module, name: str, text: str) -> ir.GlobalVariable:
+    data = bytearray(text.encode() + b"\0")
+    return _global_constant(module, name, ir.Constant(ir.ArrayType(I8, len(data)), data))

@@ -1,0 +1,613 @@
+"""Nests -> LLVM: counted loops, the innermost one over vectors.
+
+Every expression is computed at the outermost loop where it is known, once. The innermost loop
+runs over whole vectors, several at a time, and ends with masked vectors, so that any length
+works and nothing outside the arrays is touched. Values combined over the inner loops are kept in
+registers; each unrolled copy has an accumulator of its own, joined at the end in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import numpy as np
+from llvmlite import ir
+
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    Expr,
+    IndexValue,
+    Literal,
+    Load,
+    Nest,
+    Store,
+    Var,
+    identity_of,
+    parts_of,
+    walk,
+)
+from .scalars import Scalars, declare, memory_type, type_suffix
+from .target import Target
+
+I32, I64 = ir.IntType(32), ir.IntType(64)
+# Vectors worked on at once in the innermost loop, by the number of instructions in its body.
+UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
+
+
+class NestEmitter:
+    """Emits one nest into the current position of a builder."""
+
+    def __init__(
+        self, builder: ir.IRBuilder, target: Target, pointers: Callable[[Buffer], ir.Value]
+    ):
+        self.builder = builder
+        self.target = target
+        self.pointers = pointers
+
+    def emit(self, nest: Nest) -> None:
+        """The loops of a nest."""
+        self.nest = nest
+        self.vars = nest.vars
+        self.counters: dict[Var, ir.Value] = {}
+        self.scalar = Scalars(self.builder, 1, self.target.has_fma)
+        if any(var.extent == 0 for var in nest.vars):
+            self._emit_empty()
+            return
+        self.last = len(nest.vars) - 1
+        self.exprs = walk([store.value for store in nest.stores])
+        self.depths = self._expression_depths()
+        self.lanes = self._choose_lanes()
+        self.vector = Scalars(self.builder, self.lanes, self.target.has_fma)
+        self.values: dict[int, ir.Value] = {}  # scalars known so far, by expression
+        self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
+        self._initialise()
+        self._compute_at(-1)
+        self._level(0, {})
+
+    def _emit_empty(self) -> None:
+        """Loops that never run leave their sums at the identity."""
+        for store in self.nest.stores:
+            used = {var for var, _ in store.at.terms}
+            kept = [var for var in self.vars if var in used]
+            if store.combine and not store.continues and all(var.extent for var in kept):
+                self._fill(store, kept)
+
+    # ------------------------------------------------------------ planning
+
+    def _expression_depths(self) -> dict[int, int]:
+        """For every expression the deepest loop it depends on; -1: none."""
+        depths: dict[int, int] = {}
+        for expr in self.exprs:
+            depth = max((depths[id(part)] for part in parts_of(expr)), default=-1)
+            if isinstance(expr, (Load, IndexValue)):
+                depth = max(depth, self._index_depth(expr.at))
+            elif isinstance(expr, Choose):
+                # stays a branch, made in the innermost loop
+                depth = max(depth, self.last, self._index_depth(expr.test.at))
+            depths[id(expr)] = depth
+        return depths
+
+    def _index_depth(self, at: Affine) -> int:
+        used = {var for var, _ in at.terms}
+        return max((k for k, var in enumerate(self.vars) if var in used), default=-1)
+
+    def _choose_lanes(self) -> int:
+        if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
+            return 1
+        dtypes = [store.buffer.dtype for store in self.nest.stores]
+        dtypes += [expr.dtype for expr in self.exprs]
+        widest = max((d.itemsize for d in dtypes if d.kind != "b"), default=1)
+        return max(1, min(self.target.vector_bytes // widest, 64))
+
+    def _register_level(self, store: Store) -> int:
+        """The outermost loop from which on all loops are combined over by this store."""
+        used = {var for var, _ in store.at.terms}
+        level = len(self.vars)
+        while level > 0 and self.vars[level - 1] not in used:
+            level -= 1
+        return level
+
+    def _initialise(self) -> None:
+        """Fill the results that are combined in memory with the identity."""
+        for store in self.nest.stores:
+            if store.combine is None or store.continues:
+                continue
+            level = self.starts[id(store)]
+            outer = self.vars[:level]
+            used = {var for var, _ in store.at.terms}
+            if all(var in used for var in outer) and level < len(self.vars):
+                continue  # each element is finished in one go and stored once
+            self._fill(store, [var for var in outer if var in used])
+
+    def _fill(self, store: Store, variables: Sequence[Var]) -> None:
+        value = self.scalar.literal(
+            identity_of(store.combine or "", store.buffer.dtype), store.buffer.dtype
+        )
+
+        def body(level: int) -> None:
+            if level == len(variables):
+                self._store_scalar(store.buffer, store.at, value)
+                return
+            with_counter = self._plain_loop(variables[level].extent)
+            self.counters[variables[level]] = with_counter.__enter__()
+            body(level + 1)
+            with_counter.__exit__()
+
+        body(0)
+        for var in variables:
+            self.counters.pop(var, None)
+
+    # ------------------------------------------------------------ loops
+
+    def _plain_loop(self, extent: int) -> _Loop:
+        return _Loop(self.builder, 0, extent, 1, [])
+
+    def _level(self, level: int, accumulators: dict[int, ir.Value]) -> dict[int, ir.Value]:
+        """Emit the loops from `level` inwards; accumulators go in and come out as scalars."""
+        own = [s for s in self.nest.stores if s.combine and self.starts[id(s)] == level]
+        if level == len(self.vars):
+            self._innermost_scalar(accumulators)
+            return accumulators
+        if level == self.last:
+            return self._vector_level(accumulators, own)
+        for store in own:
+            accumulators[id(store)] = self._identity(store, self.scalar)
+        keys = [id(s) for s in self.nest.stores if id(s) in accumulators]
+        var = self.vars[level]
+        loop = _Loop(self.builder, 0, var.extent, 1, [accumulators[key] for key in keys])
+        self.counters[var] = loop.__enter__()
+        known = dict(self.values)
+        self._compute_at(level)
+        inner = self._level(level + 1, dict(zip(keys, loop.carried, strict=True)))
+        self.values = known
+        loop.next = [inner[key] for key in keys]
+        results = dict(zip(keys, loop.__exit__(), strict=True))
+        del self.counters[var]
+        for store in own:
+            self._finish(store, results.pop(id(store)))
+        return results
+
+    def _identity(self, store: Store, scalars: Scalars) -> ir.Value:
+        dtype = store.buffer.dtype
+        return scalars.literal(identity_of(store.combine or "", dtype), dtype)
+
+    def _finish(self, store: Store, value: ir.Value) -> None:
+        """Store a finished accumulator, or add it to what earlier outer iterations left."""
+        used = {var for var, _ in store.at.terms}
+        outer = self.vars[: self.starts[id(store)]]
+        if store.continues or not all(var in used for var in outer):
+            value = self._combine(
+                self.scalar, store, self._load_scalar(store.buffer, store.at), value
+            )
+        self._store_scalar(store.buffer, store.at, value)
+
+    def _combine(self, scalars: Scalars, store: Store, x: ir.Value, y: ir.Value) -> ir.Value:
+        dtype = store.buffer.dtype
+        return scalars.apply(store.combine or "", [x, y], [dtype, dtype], dtype)
+
+    def _innermost_scalar(self, accumulators: dict[int, ir.Value]) -> None:
+        """A nest without loops."""
+        for store in self.nest.stores:
+            value = self._value(store.value)
+            if store.combine:
+                self._finish(store, value)
+            else:
+                self._store_scalar(store.buffer, store.at, value)
+
+    def _vector_level(
+        self, accumulators: dict[int, ir.Value], own: Sequence[Store]
+    ) -> dict[int, ir.Value]:
+        var, lanes = self.vars[self.last], self.lanes
+        stores = [s for s in self.nest.stores if id(s) in accumulators or s in own]
+        unroll = self._choose_unroll(var.extent)
+        self.bases = self._hoisted_addresses(var)
+        self.splats = self._hoisted_splats()
+        copies = [[self._identity(s, self.vector) for s in stores] for _ in range(unroll)]
+        main = var.extent // (lanes * unroll) * (lanes * unroll)
+        if main:
+            copies = self._run(var, 0, main, unroll, copies, stores, masked=False)
+        if main < var.extent:
+            masked = lanes > 1
+            rest = self._run(var, main, var.extent, 1, [copies[0]], stores, masked)
+            copies[0] = rest[0]
+        results = {}
+        for position, store in enumerate(stores):
+            total = copies[0][position]
+            for copy in copies[1:]:
+                total = self._combine(self.vector, store, total, copy[position])
+            scalar = self._across_lanes(store, total)
+            if store in own:
+                self._finish(store, scalar)
+            else:
+                outer = accumulators[id(store)]
+                results[id(store)] = self._combine(self.scalar, store, outer, scalar)
+        return results
+
+    def _choose_unroll(self, extent: int) -> int:
+        body = sum(8 if isinstance(e, Apply) else 1 for e in self.exprs)
+        wanted = UNROLL_SMALL if body <= SMALL_BODY * 8 else UNROLL_LARGE
+        while wanted > 1 and extent < wanted * self.lanes:
+            wanted //= 2
+        return wanted
+
+    def _run(
+        self,
+        var: Var,
+        start: int,
+        stop: int,
+        unroll: int,
+        copies: list[list[ir.Value]],
+        stores: Sequence[Store],
+        masked: bool,
+    ) -> list[list[ir.Value]]:
+        """One loop over vectors from `start` to `stop`."""
+        step = self.lanes * unroll
+        flat = [value for copy in copies for value in copy]
+        loop = _Loop(self.builder, start, stop, step, flat)
+        counter = loop.__enter__()
+        carried = iter(loop.carried)
+        after: list[ir.Value] = []
+        for number in range(unroll):
+            held = [next(carried) for _ in stores]
+            offset = number * self.lanes
+            at = self.builder.add(counter, _i64(offset)) if offset else counter
+            after += self._vector_body(
+                var, at, held, stores, self._mask(at, stop) if masked else None
+            )
+        loop.next = after
+        flat = loop.__exit__()
+        count = len(stores)
+        return [flat[k * count : (k + 1) * count] for k in range(unroll)]
+
+    def _mask(self, at: ir.Value, stop: int) -> ir.Value:
+        lanes = ir.Constant(ir.VectorType(I64, self.lanes), list(range(self.lanes)))
+        left = self.vector.splat(self.builder.sub(_i64(stop), at))
+        return self.builder.icmp_signed("<", lanes, left)
+
+    def _vector_body(
+        self,
+        var: Var,
+        at: ir.Value,
+        held: list[ir.Value],
+        stores: Sequence[Store],
+        mask: ir.Value | None,
+    ) -> list[ir.Value]:
+        self.at, self.mask, self.inner = at, mask, {}
+        results = list(held)
+        for store in self.nest.stores:
+            value = self._vector_value(store.value)
+            if store in stores:
+                place = stores.index(store)
+                if mask is not None:
+                    value = self.builder.select(mask, value, self._identity(store, self.vector))
+                results[place] = self._combine(self.vector, store, held[place], value)
+            elif store.combine:
+                old = self._vector_load(store.buffer, store.at)
+                self._vector_store(store, self._combine(self.vector, store, old, value))
+            else:
+                self._vector_store(store, value)
+        return results
+
+    # ------------------------------------------------------------ values
+
+    def _compute_at(self, level: int) -> None:
+        """Compute everything that is known from this loop on and not before."""
+        if level >= self.last >= 0:
+            return
+        for expr in self.exprs:
+            if self.depths[id(expr)] == level and not isinstance(expr, (Literal, Choose)):
+                self.values[id(expr)] = self._scalar_expr(expr)
+
+    def _value(self, expr: Expr) -> ir.Value:
+        """The scalar value of an expression; parts are computed first, iteratively."""
+        for part in walk([expr]):
+            if id(part) not in self.values and not isinstance(part, Literal):
+                self.values[id(part)] = self._scalar_expr(part)
+        return self._known(expr)
+
+    def _known(self, expr: Expr) -> ir.Value:
+        if isinstance(expr, Literal):
+            return self.scalar.literal(expr.value, expr.dtype)
+        return self.values[id(expr)]
+
+    def _scalar_expr(self, expr: Expr) -> ir.Value:
+        if isinstance(expr, Load):
+            return self._load_scalar(expr.buffer, expr.at)
+        if isinstance(expr, IndexValue):
+            return self._index(expr.at)
+        assert isinstance(expr, Apply)
+        args = [self._known(arg) for arg in expr.args]
+        return self.scalar.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _vector_value(self, expr: Expr) -> ir.Value:
+        if self.lanes == 1 and any(isinstance(part, Choose) for part in walk([expr])):
+            return self._branching_value(expr, self.inner)
+        for part in walk([expr]):
+            hidden = self.depths[id(part)] < self.last and id(part) not in self.splats
+            if id(part) not in self.inner and (isinstance(part, Literal) or not hidden):
+                self.inner[id(part)] = self._vector_expr(part)
+        return self.inner[id(expr)]
+
+    def _vector_expr(self, expr: Expr) -> ir.Value:
+        if isinstance(expr, Literal):
+            return self.vector.literal(expr.value, expr.dtype)
+        if self.depths[id(expr)] < self.last:
+            return self.splats[id(expr)]
+        if isinstance(expr, Load):
+            return self._vector_load(expr.buffer, expr.at)
+        if isinstance(expr, IndexValue):
+            return self._vector_index(expr.at)
+        assert isinstance(expr, Apply)
+        args = [self.inner[id(arg)] for arg in expr.args]
+        return self.vector.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _branching_value(self, expr: Expr, known: dict[int, ir.Value]) -> ir.Value:
+        """A value with choices in it, which become branches: only what is chosen is computed."""
+        if id(expr) in known:
+            return known[id(expr)]
+        if isinstance(expr, Choose):
+            result = self._branch(expr, known)
+        elif isinstance(expr, Apply):
+            args = [self._branching_value(arg, known) for arg in expr.args]
+            dtypes = [arg.dtype for arg in expr.args]
+            result = self.vector.apply(expr.name, args, dtypes, expr.dtype)
+        else:
+            result = self._vector_expr(expr)
+        known[id(expr)] = result
+        return result
+
+    def _branch(self, expr: Choose, known: dict[int, ir.Value]) -> ir.Value:
+        b = self.builder
+        place = self._inner_index(expr.test.at)
+        above = b.icmp_signed(">=", place, _i64(expr.test.low))
+        below = b.icmp_signed("<", place, _i64(expr.test.high))
+        incoming = []
+        with b.if_else(b.and_(above, below)) as (then, otherwise):
+            for block, part in ((then, expr.yes), (otherwise, expr.no)):
+                with block:
+                    value = self._branching_value(part, dict(known))
+                    incoming.append((value, b.block))
+        phi = b.phi(self.vector.type(expr.dtype))
+        for value, block in incoming:
+            phi.add_incoming(value, block)
+        return phi
+
+    # ------------------------------------------------------------ indices and memory
+
+    def _index(self, at: Affine) -> ir.Value:
+        """The value of an index that depends on the counters so far."""
+        total: ir.Value = _i64(at.constant)
+        for var, coefficient in at.terms:
+            term = self.counters[var]
+            if coefficient != 1:
+                term = self.builder.mul(term, _i64(coefficient))
+            total = term if _is_zero(total) else self.builder.add(total, term)
+        return total
+
+    def _split_index(self, at: Affine) -> tuple[Affine, int]:
+        """The part of an index outside the innermost loop, and the innermost coefficient."""
+        var = self.vars[self.last]
+        rest = Affine(at.constant, tuple((v, c) for v, c in at.terms if v is not var))
+        return rest, at.coefficient(var)
+
+    def _hoisted_addresses(self, var: Var) -> dict[tuple[int, Affine], ir.Value]:
+        """Addresses as they are when the innermost counter is 0."""
+        bases: dict[tuple[int, Affine], ir.Value] = {}
+        accesses = [(s.buffer, s.at) for s in self.nest.stores]
+        accesses += [
+            (e.buffer, e.at)
+            for e in self.exprs
+            if isinstance(e, Load) and self.depths[id(e)] == self.last
+        ]
+        for buffer, at in accesses:
+            rest, _ = self._split_index(at)
+            key = (id(buffer), rest)
+            if key not in bases:
+                bases[key] = self._address(buffer, self._index(rest))
+        return bases
+
+    def _hoisted_splats(self) -> dict[int, ir.Value]:
+        used = {
+            id(part)
+            for expr in self.exprs
+            if self.depths[id(expr)] == self.last
+            for part in parts_of(expr)
+        } | {id(store.value) for store in self.nest.stores}
+        return {
+            id(expr): self.vector.splat(self.values[id(expr)])
+            for expr in self.exprs
+            if id(expr) in used
+            and self.depths[id(expr)] < self.last
+            and not isinstance(expr, Literal)
+        }
+
+    def _address(self, buffer: Buffer, element: ir.Value) -> ir.Value:
+        pointer = self.pointers(buffer)
+        if _is_zero(element):
+            return pointer
+        return self.builder.gep(pointer, [element], source_etype=memory_type(buffer.dtype))
+
+    def _load_scalar(self, buffer: Buffer, at: Affine) -> ir.Value:
+        address = self._address(buffer, self._index(at))
+        value = self.builder.load(address, typ=memory_type(buffer.dtype))
+        return self._from_memory(value, buffer.dtype)
+
+    def _store_scalar(self, buffer: Buffer, at: Affine, value: ir.Value) -> None:
+        address = self._address(buffer, self._index(at))
+        if buffer.dtype.kind == "b":
+            value = self.builder.zext(value, ir.IntType(8))
+        self.builder.store(value, address)
+
+    def _from_memory(self, value: ir.Value, dtype: np.dtype) -> ir.Value:
+        if dtype.kind != "b":
+            return value
+        zero = ir.Constant(value.type, None if isinstance(value.type, ir.VectorType) else 0)
+        return self.builder.icmp_unsigned("!=", value, zero)
+
+    def _inner_index(self, at: Affine) -> ir.Value:
+        rest, coefficient = self._split_index(at)
+        inner = self.builder.mul(self.at, _i64(coefficient))
+        return self.builder.add(self._index(rest), inner)
+
+    def _vector_index(self, at: Affine) -> ir.Value:
+        first = self._inner_index(at)
+        if self.lanes == 1:
+            return first
+        coefficient = self._split_index(at)[1]
+        steps = [lane * coefficient for lane in range(self.lanes)]
+        return self.builder.add(
+            self.vector.splat(first), ir.Constant(ir.VectorType(I64, self.lanes), steps)
+        )
+
+    def _inner_address(self, buffer: Buffer, at: Affine) -> tuple[ir.Value, int]:
+        rest, coefficient = self._split_index(at)
+        base = self.bases[id(buffer), rest]
+        if coefficient == 0:
+            return base, 0
+        offset = self.at if coefficient == 1 else self.builder.mul(self.at, _i64(coefficient))
+        kind = memory_type(buffer.dtype)
+        return self.builder.gep(base, [offset], source_etype=kind), coefficient
+
+    def _vector_load(self, buffer: Buffer, at: Affine) -> ir.Value:
+        address, stride = self._inner_address(buffer, at)
+        element = memory_type(buffer.dtype)
+        if self.lanes == 1 or stride == 0:
+            value = self._from_memory(self.builder.load(address, typ=element), buffer.dtype)
+            return self.vector.splat(value)
+        kind = ir.VectorType(element, self.lanes)
+        if stride == 1 and self.mask is None:
+            value = self.builder.load(address, typ=kind, align=buffer.dtype.itemsize)
+        elif stride == 1:
+            value = self._masked_load(address, kind, buffer.dtype.itemsize)
+        else:
+            value = self._gather(address, stride, kind, buffer)
+        return self._from_memory(value, buffer.dtype)
+
+    def _masked_load(self, address: ir.Value, kind: ir.VectorType, align: int) -> ir.Value:
+        name = f"llvm.masked.load.v{kind.count}{type_suffix(kind.element)}.p0"
+        pointer, mask = ir.PointerType(), ir.VectorType(ir.IntType(1), kind.count)
+        signature = ir.FunctionType(kind, [pointer, I32, mask, kind])
+        function = declare(self.builder.module, name, signature)
+        return self.builder.call(
+            function, [address, ir.Constant(I32, align), self.mask, ir.Constant(kind, None)]
+        )
+
+    def _gather(
+        self, address: ir.Value, stride: int, kind: ir.VectorType, buffer: Buffer
+    ) -> ir.Value:
+        """A strided vector, lane by lane; lanes that are masked out read lane 0, which exists."""
+        value = ir.Constant(kind, ir.Undefined)
+        for lane in range(self.lanes):
+            step: ir.Value = _i64(lane * stride)
+            if self.mask is not None and lane:
+                live = self.builder.extract_element(self.mask, ir.Constant(I32, lane))
+                step = self.builder.select(live, step, _i64(0))
+            place = self.builder.gep(address, [step], source_etype=kind.element)
+            loaded = self.builder.load(place, typ=kind.element)
+            value = self.builder.insert_element(value, loaded, ir.Constant(I32, lane))
+        return value
+
+    def _vector_store(self, store: Store, value: ir.Value) -> None:
+        buffer = store.buffer
+        address, stride = self._inner_address(buffer, store.at)
+        element = memory_type(buffer.dtype)
+        if buffer.dtype.kind == "b":
+            kind = element if self.lanes == 1 else ir.VectorType(element, self.lanes)
+            value = self.builder.zext(value, kind)
+        if self.lanes == 1:
+            self.builder.store(value, address)
+        elif stride == 1 and self.mask is None:
+            self.builder.store(value, address, align=buffer.dtype.itemsize)
+        elif stride == 1:
+            self._masked_store(address, value, buffer.dtype.itemsize)
+        else:
+            self._scatter(address, stride, value, element)
+
+    def _masked_store(self, address: ir.Value, value: ir.Value, align: int) -> None:
+        kind = value.type
+        name = f"llvm.masked.store.v{kind.count}{type_suffix(kind.element)}.p0"
+        mask = ir.VectorType(ir.IntType(1), kind.count)
+        signature = ir.FunctionType(ir.VoidType(), [kind, ir.PointerType(), I32, mask])
+        function = declare(self.builder.module, name, signature)
+        self.builder.call(function, [value, address, ir.Constant(I32, align), self.mask])
+
+    def _scatter(self, address: ir.Value, stride: int, value: ir.Value, element: ir.Type) -> None:
+        for lane in range(self.lanes):
+            part = self.builder.extract_element(value, ir.Constant(I32, lane))
+            place = self.builder.gep(address, [_i64(lane * stride)], source_etype=element)
+            if self.mask is None:
+                self.builder.store(part, place)
+                continue
+            live = self.builder.extract_element(self.mask, ir.Constant(I32, lane))
+            with self.builder.if_then(live):
+                self.builder.store(part, place)
+
+    def _across_lanes(self, store: Store, value: ir.Value) -> ir.Value:
+        """Combine the lanes of a vector by halves."""
+        lanes = self.lanes
+        b, dtype = self.builder, store.buffer.dtype
+        while lanes > 1:
+            half = lanes // 2
+            low = ir.Constant(ir.VectorType(I32, half), list(range(half)))
+            high = ir.Constant(ir.VectorType(I32, half), list(range(half, lanes)))
+            undefined = ir.Constant(value.type, ir.Undefined)
+            parts = [b.shuffle_vector(value, undefined, side) for side in (low, high)]
+            if half == 1:
+                parts = [b.extract_element(part, ir.Constant(I32, 0)) for part in parts]
+            narrow = Scalars(b, half, self.target.has_fma)
+            value = narrow.apply(store.combine or "", parts, [dtype, dtype], dtype)
+            lanes = half
+        return value
+
+
+class _Loop:
+    """A counted loop with carried values: enter, set `next`, exit to get the final values."""
+
+    def __init__(self, builder: ir.IRBuilder, start: int, stop: int, step: int, carried: list):
+        self.builder = builder
+        self.start, self.stop, self.step = start, stop, step
+        self.initial = carried
+        self.carried: list[ir.Value] = []
+        self.next: list[ir.Value] = []
+        self.once = stop - start <= step
+
+    def __enter__(self) -> ir.Value:
+        b = self.builder
+        if self.once:
+            self.carried = list(self.initial)
+            return _i64(self.start)
+        before = b.block
+        self.head = b.append_basic_block("loop")
+        b.branch(self.head)
+        b.position_at_end(self.head)
+        self.counter = b.phi(I64)
+        self.counter.add_incoming(_i64(self.start), before)
+        for value in self.initial:
+            phi = b.phi(value.type)
+            phi.add_incoming(value, before)
+            self.carried.append(phi)
+        return self.counter
+
+    def __exit__(self, *exc_info: object) -> list[ir.Value]:  # type: ignore[override]
+        b = self.builder
+        if self.once:
+            return self.next
+        following = b.add(self.counter, _i64(self.step))
+        here = b.block
+        self.counter.add_incoming(following, here)
+        for phi, value in zip(self.carried, self.next, strict=True):
+            phi.add_incoming(value, here)
+        after = b.append_basic_block("done")
+        b.cbranch(b.icmp_signed("<", following, _i64(self.stop)), self.head, after)
+        b.position_at_end(after)
+        return self.next
+
+
+def _i64(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.constant == 0

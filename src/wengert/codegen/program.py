@@ -1,0 +1,157 @@
+"""A whole program of loops -> one LLVM module.
+
+Every kernel becomes a function of its own; `kernel(buffers, arena)` calls them in order. Where
+NumPy must evaluate an operation in between, the program is cut into segments, `kernel0`,
+`kernel1`, ..., and the caller runs NumPy between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Contraction,
+    Host,
+    Kernel,
+    Load,
+    LoopProgram,
+    Nest,
+    Store,
+    Var,
+)
+from ..schedule.memory import buffers_of, root
+from ..schedule.shaping import shape_nest
+from .nests import NestEmitter
+from .target import Target
+
+I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
+
+
+@dataclass
+class ProgramModule:
+    """The LLVM module of a program, its segments, and the constants it wants pointers to."""
+
+    module: ir.Module
+    segments: list[str | Host]
+    constants: list[Buffer]
+
+
+def emit_program(program: LoopProgram, target: Target) -> ProgramModule:
+    """Generate code for all kernels."""
+    module = ir.Module("wengert")
+    module.triple = target.triple
+    constants = _constants(program)
+    slots = {
+        id(buffer): number
+        for number, buffer in enumerate([*program.inputs, *program.outputs, *constants])
+    }
+    segments: list[str | Host] = []
+    for group in _segments(program.kernels):
+        if isinstance(group, Host):
+            segments.append(group)
+        else:
+            name = f"kernel{len(segments)}"
+            _emit_segment(module, target, name, group, slots)
+            segments.append(name)
+    return ProgramModule(module, segments, constants)
+
+
+def _constants(program: LoopProgram) -> list[Buffer]:
+    found: dict[int, Buffer] = {}
+    for kernel in program.kernels:
+        for buffer in map(root, buffers_of(kernel)):
+            if buffer.kind == "constant":
+                found[id(buffer)] = buffer
+    return list(found.values())
+
+
+def _segments(kernels: Sequence[Kernel]) -> list[Any]:
+    """Runs of native kernels, and the host operations between them."""
+    groups: list[Any] = []
+    for kernel in kernels:
+        if isinstance(kernel, Host):
+            groups.append(kernel)
+        elif groups and isinstance(groups[-1], list):
+            groups[-1].append(kernel)
+        else:
+            groups.append([kernel])
+    return groups or [[]]
+
+
+def _emit_segment(
+    module: ir.Module, target: Target, name: str, kernels: Sequence[Kernel], slots: dict[int, int]
+) -> None:
+    names = []
+    for number, kernel in enumerate(kernels):
+        names.append(f"{name}.{number}")
+        _emit_kernel(module, target, names[-1], kernel, slots)
+    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), name)
+    builder = ir.IRBuilder(function.append_basic_block())
+    for inner in names:
+        builder.call(module.globals[inner], function.args)
+    builder.ret(ir.Constant(I32, 0))
+
+
+def _emit_kernel(
+    module: ir.Module, target: Target, name: str, kernel: Kernel, slots: dict[int, int]
+) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    pointers = _Pointers(builder, function.args, slots)
+    nest = as_nest(kernel) if isinstance(kernel, Contraction) else kernel
+    assert isinstance(nest, Nest)
+    for buffer in buffers_of(nest):
+        pointers(buffer)
+    for part in shape_nest(nest):
+        NestEmitter(builder, target, pointers).emit(part)
+    builder.ret_void()
+
+
+class _Pointers:
+    """The data pointers of buffers, loaded once at the head of a kernel."""
+
+    def __init__(self, builder: ir.IRBuilder, args: Sequence[ir.Value], slots: dict[int, int]):
+        self.builder = builder
+        self.buffers, self.arena = args
+        self.slots = slots
+        self.known: dict[int, ir.Value] = {}
+
+    def __call__(self, buffer: Buffer) -> ir.Value:
+        owner = root(buffer)
+        found = self.known.get(id(owner))
+        if found is None:
+            found = self.known[id(owner)] = self._load(owner)
+        return found
+
+    def _load(self, buffer: Buffer) -> ir.Value:
+        if buffer.kind == "arena":
+            offset = ir.Constant(I64, buffer.offset)
+            return self.builder.gep(self.arena, [offset], source_etype=ir.IntType(8))
+        slot = ir.Constant(I64, self.slots[id(buffer)])
+        place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
+        return self.builder.load(place, typ=PTR)
+
+
+def as_nest(kernel: Contraction) -> Nest:
+    """A product as plain loops."""
+    variables = {label: Var(f"l{label}", extent) for label, extent in kernel.extents.items()}
+
+    def flat(strides: dict[int, int]) -> Affine:
+        total = Affine(0)
+        for label, stride in strides.items():
+            total = total + Affine.of(variables[label]) * stride
+        return total
+
+    dtype = kernel.out.dtype
+    x = Load(kernel.x, flat(kernel.x_strides))
+    y = Load(kernel.y, flat(kernel.y_strides))
+    store = Store(kernel.out, flat(kernel.out_strides), Apply("multiply", (x, y), dtype), "add")
+    return Nest(list(variables.values()), [store], kernel.label, kernel.nodes)

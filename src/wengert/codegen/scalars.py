@@ -1,0 +1,416 @@
+"""The elementary functions of the loop language as LLVM instructions.
+
+`emit_apply` works on scalars and on vectors alike: a value is an LLVM value of the element type
+or of a vector of it, booleans are i1. Transcendental functions come from `vmath`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from ..errors import WengertError
+from . import vmath
+
+I1 = ir.IntType(1)
+_ELEMENTS: dict[str, ir.Type] = {
+    "b1": I1, "i1": ir.IntType(8), "i2": ir.IntType(16), "i4": ir.IntType(32), "i8": ir.IntType(64),
+    "u1": ir.IntType(8), "u2": ir.IntType(16), "u4": ir.IntType(32), "u8": ir.IntType(64),
+    "f4": ir.FloatType(), "f8": ir.DoubleType(),
+}  # fmt: skip
+
+
+def element_type(dtype: np.dtype) -> ir.Type:
+    """The LLVM type of one element as a value."""
+    return _ELEMENTS[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def memory_type(dtype: np.dtype) -> ir.Type:
+    """The LLVM type of one element in memory: booleans take a byte."""
+    return ir.IntType(8) if dtype.kind == "b" else element_type(dtype)
+
+
+def type_suffix(kind: ir.Type) -> str:
+    """How LLVM writes a type in the name of an intrinsic: f64, v8f64."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{type_suffix(kind.element)}"
+    if isinstance(kind, ir.DoubleType):
+        return "f64"
+    return "f32" if isinstance(kind, ir.FloatType) else f"i{kind.width}"
+
+
+def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
+    """The function of that name, declared in the module if it is not there."""
+    return module.globals.get(name) or ir.Function(module, signature, name)
+
+
+class Scalars:
+    """Emits elementary functions with one builder, for a number of lanes (1: plain scalars)."""
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int, has_fma: bool):
+        self.builder = builder
+        self.lanes = lanes
+        self.has_fma = has_fma
+
+    def type(self, dtype: np.dtype) -> ir.Type:
+        """The LLVM type of a value."""
+        element = element_type(dtype)
+        return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
+
+    def literal(self, value: Any, dtype: np.dtype) -> ir.Constant:
+        """A constant on all lanes."""
+        element = ir.Constant(element_type(dtype), _literal(value, dtype))
+        return element if self.lanes == 1 else ir.Constant(self.type(dtype), [element] * self.lanes)
+
+    def splat(self, value: ir.Value) -> ir.Value:
+        """A scalar on all lanes."""
+        if self.lanes == 1:
+            return value
+        vector = ir.VectorType(value.type, self.lanes)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(first, undefined, zeros)
+
+    def apply(
+        self, name: str, args: list[ir.Value], dtypes: list[np.dtype], dtype: np.dtype
+    ) -> ir.Value:
+        """One elementary function; `dtypes` are those of the arguments."""
+        if name == "convert":
+            return self.convert(args[0], dtypes[0], dtype)
+        if name == "where":
+            return self.builder.select(*args)
+        own = _EMITTERS.get(name)
+        if own is not None:
+            return own(self, args, dtypes[0])
+        if dtypes[0].kind == "f":
+            return vmath.emit(
+                self.builder, _VMATH_NAMES.get(name, name), *args, has_fma=self.has_fma
+            )
+        raise WengertError(f"codegen: no code for {name} of {dtypes[0]}")
+
+    def intrinsic(self, name: str, *args: ir.Value) -> ir.Value:
+        """Call an LLVM intrinsic overloaded by the type of its arguments."""
+        kind = args[0].type
+        full_name = f"{name}.{type_suffix(kind)}"
+        function = declare(
+            self.builder.module, full_name, ir.FunctionType(kind, [kind] * len(args))
+        )
+        return self.builder.call(function, args)
+
+    def convert(self, x: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
+        """NumPy's cast between real dtypes."""
+        b, kind = self.builder, self.type(target)
+        if source == target:
+            return x
+        if target.kind == "b":
+            zero = self.literal(0, source)
+            if source.kind == "f":
+                return b.fcmp_unordered("!=", x, zero)
+            return b.icmp_unsigned("!=", x, zero)
+        if source.kind == "f" and target.kind == "f":
+            return b.fpext(x, kind) if target.itemsize > source.itemsize else b.fptrunc(x, kind)
+        if source.kind == "f":
+            # NumPy goes through the widest integer for the narrow ones
+            wide = self.type(np.dtype("i8" if target.kind == "i" else "u8"))
+            number = b.fptosi(x, wide) if target.kind == "i" else b.fptoui(x, wide)
+            return number if target.itemsize == 8 else b.trunc(number, kind)
+        if target.kind == "f":
+            return b.uitofp(x, kind) if source.kind in "bu" else b.sitofp(x, kind)
+        if source.kind == "b" or target.itemsize > source.itemsize:
+            return b.zext(x, kind) if source.kind in "bu" else b.sext(x, kind)
+        return b.trunc(x, kind) if target.itemsize < source.itemsize else x
+
+
+def _literal(value: Any, dtype: np.dtype) -> Any:
+    number = dtype.type(value).item()
+    if dtype.kind == "f" and dtype.itemsize == 4:
+        return float(np.float32(number))
+    return int(number) if dtype.kind in "biu" else number
+
+
+_VMATH_NAMES = {"expit": "sigmoid", "fabs": "absolute"}
+Emit = Callable[[Scalars, list[ir.Value], np.dtype], ir.Value]
+_EMITTERS: dict[str, Emit] = {}
+
+
+def _emitter(*names: str) -> Callable[[Emit], Emit]:
+    def add(function: Emit) -> Emit:
+        for name in names:
+            _EMITTERS[name] = function
+        return function
+
+    return add
+
+
+def _arithmetic(name: str, for_float: str, for_integer: str, for_bool: str | None = None) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        method = for_float if dtype.kind == "f" else for_integer
+        if dtype.kind == "b" and for_bool is not None:
+            method = for_bool
+        return getattr(k.builder, method)(*args)
+
+    _EMITTERS[name] = emit
+
+
+_arithmetic("add", "fadd", "add", "or_")
+_arithmetic("subtract", "fsub", "sub")
+_arithmetic("multiply", "fmul", "mul", "and_")
+_arithmetic("divide", "fdiv", "sdiv")
+_arithmetic("bitwise_and", "and_", "and_")
+_arithmetic("bitwise_or", "or_", "or_")
+_arithmetic("bitwise_xor", "xor", "xor")
+
+
+@_emitter("positive", "stop_gradient")
+def _same(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return args[0]
+
+
+@_emitter("negative")
+def _negative(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.builder.fneg(args[0]) if dtype.kind == "f" else k.builder.neg(args[0])
+
+
+@_emitter("square")
+def _square(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.apply("multiply", [args[0], args[0]], [dtype, dtype], dtype)
+
+
+@_emitter("reciprocal")
+def _reciprocal(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.builder.fdiv(k.literal(1, dtype), args[0])
+
+
+@_emitter("deg2rad")
+def _deg2rad(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.builder.fmul(args[0], k.literal(math.pi / 180, dtype))
+
+
+@_emitter("rad2deg")
+def _rad2deg(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.builder.fmul(args[0], k.literal(180 / math.pi, dtype))
+
+
+@_emitter("scale")
+def _scale(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    """t * d, and zero where either is zero."""
+    b, zero = k.builder, k.literal(0, dtype)
+    t, d = args
+    if dtype.kind != "f":
+        return b.mul(t, d)
+    flat = b.or_(b.fcmp_ordered("==", t, zero), b.fcmp_ordered("==", d, zero))
+    return b.select(flat, zero, b.fmul(t, d))
+
+
+@_emitter("absolute")
+def _absolute(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind == "f":
+        return k.intrinsic("llvm.fabs", args[0])
+    if dtype.kind in "ub":
+        return args[0]
+    negative = k.builder.icmp_signed("<", args[0], k.literal(0, dtype))
+    return k.builder.select(negative, k.builder.neg(args[0]), args[0])
+
+
+@_emitter("sign")
+def _sign(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind == "f":
+        return vmath.emit(k.builder, "sign", args[0], has_fma=k.has_fma)
+    b, x = k.builder, args[0]
+    zero, one = k.literal(0, dtype), k.literal(1, dtype)
+    if dtype.kind == "u":
+        return b.select(b.icmp_unsigned("==", x, zero), zero, one)
+    positive = b.select(b.icmp_signed(">", x, zero), one, zero)
+    return b.select(b.icmp_signed("<", x, zero), k.literal(-1, dtype), positive)
+
+
+def _comparison(name: str, symbol: str) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        if dtype.kind == "f":
+            ordered = k.builder.fcmp_unordered if symbol == "!=" else k.builder.fcmp_ordered
+            return ordered(symbol, *args)
+        compare = k.builder.icmp_signed if dtype.kind == "i" else k.builder.icmp_unsigned
+        return compare(symbol, *args)
+
+    _EMITTERS[name] = emit
+
+
+for _name, _symbol in {
+    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=",
+}.items():  # fmt: skip
+    _comparison(_name, _symbol)
+
+
+def _extreme(name: str, symbol: str) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        if dtype.kind == "f":
+            return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
+        compare = k.builder.icmp_signed if dtype.kind == "i" else k.builder.icmp_unsigned
+        return k.builder.select(compare(symbol, *args), args[0], args[1])
+
+    _EMITTERS[name] = emit
+
+
+_extreme("maximum", ">")
+_extreme("minimum", "<")
+
+
+def _logic(name: str, method: str) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        flags = [k.convert(arg, dtype, np.dtype(bool)) for arg in args]
+        return getattr(k.builder, method)(*flags)
+
+    _EMITTERS[name] = emit
+
+
+_logic("logical_and", "and_")
+_logic("logical_or", "or_")
+_logic("logical_xor", "xor")
+_logic("logical_not", "not_")
+
+
+@_emitter("invert")
+def _invert(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    return k.builder.not_(args[0])
+
+
+def _shift(name: str) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        """A shift by the width or more gives what repeated shifting would."""
+        b, (x, n) = k.builder, args
+        width = k.literal(dtype.itemsize * 8, dtype)
+        far = b.icmp_unsigned(">=", n, width)
+        safe = b.select(far, k.literal(0, dtype), n)
+        if name == "left_shift":
+            return b.select(far, k.literal(0, dtype), b.shl(x, safe))
+        if dtype.kind == "u":
+            return b.select(far, k.literal(0, dtype), b.lshr(x, safe))
+        last = k.literal(dtype.itemsize * 8 - 1, dtype)
+        return b.select(far, b.ashr(x, last), b.ashr(x, safe))
+
+    _EMITTERS[name] = emit
+
+
+_shift("left_shift")
+_shift("right_shift")
+
+
+@_emitter("isnan")
+def _isnan(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind != "f":
+        return k.literal(False, np.dtype(bool))
+    return k.builder.fcmp_unordered("uno", args[0], args[0])
+
+
+def _infinite(name: str, values: tuple[float, ...]) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        if dtype.kind != "f":
+            return k.literal(False, np.dtype(bool))
+        tests = [k.builder.fcmp_ordered("==", args[0], k.literal(v, dtype)) for v in values]
+        return tests[0] if len(tests) == 1 else k.builder.or_(*tests)
+
+    _EMITTERS[name] = emit
+
+
+_infinite("isinf", (math.inf, -math.inf))
+_infinite("isposinf", (math.inf,))
+_infinite("isneginf", (-math.inf,))
+
+
+@_emitter("isfinite")
+def _isfinite(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind != "f":
+        return k.literal(True, np.dtype(bool))
+    size = k.intrinsic("llvm.fabs", args[0])
+    return k.builder.fcmp_ordered("<", size, k.literal(math.inf, dtype))
+
+
+@_emitter("signbit")
+def _signbit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    bits = np.dtype(f"i{dtype.itemsize}")
+    pattern = k.builder.bitcast(args[0], k.type(bits)) if dtype.kind == "f" else args[0]
+    return k.builder.icmp_signed("<", pattern, k.literal(0, bits))
+
+
+@_emitter("fmod")
+def _fmod(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    """The remainder with the sign of the dividend; for integers 0 for division by zero."""
+    if dtype.kind == "f":
+        return vmath.emit(k.builder, "fmod", *args, has_fma=k.has_fma)
+    b, (x, y) = k.builder, args
+    zero, one = k.literal(0, dtype), k.literal(1, dtype)
+    idle = b.icmp_unsigned("==", y, zero)
+    if dtype.kind == "i":
+        idle = b.or_(idle, b.icmp_signed("==", y, k.literal(-1, dtype)))
+    safe = b.select(idle, one, y)
+    rest = b.srem(x, safe) if dtype.kind == "i" else b.urem(x, safe)
+    return b.select(idle, zero, rest)
+
+
+@_emitter("floor_divide")
+def _floor_divide(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    b, (x, y) = k.builder, args
+    if dtype.kind == "f":
+        return _float_divmod(k, x, y, dtype)[0]
+    return _integer_divmod(k, x, y, dtype)[0]
+
+
+@_emitter("remainder")
+def _remainder(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    x, y = args
+    if dtype.kind == "f":
+        return _float_divmod(k, x, y, dtype)[1]
+    return _integer_divmod(k, x, y, dtype)[1]
+
+
+def _integer_divmod(
+    k: Scalars, x: ir.Value, y: ir.Value, dtype: np.dtype
+) -> tuple[ir.Value, ir.Value]:
+    """Floor division, with NumPy's 0 for division by zero and no overflow for MIN / -1."""
+    b = k.builder
+    zero, one = k.literal(0, dtype), k.literal(1, dtype)
+    by_zero = b.icmp_unsigned("==", y, zero)
+    if dtype.kind != "i":
+        safe = b.select(by_zero, one, y)
+        quotient, rest = b.udiv(x, safe), b.urem(x, safe)
+        return b.select(by_zero, zero, quotient), b.select(by_zero, zero, rest)
+    by_minus_one = b.icmp_signed("==", y, k.literal(-1, dtype))
+    safe = b.select(b.or_(by_zero, by_minus_one), one, y)
+    quotient, rest = b.sdiv(x, safe), b.srem(x, safe)
+    crooked = b.and_(b.icmp_signed("!=", rest, zero), b.icmp_signed("<", b.xor(rest, safe), zero))
+    quotient = b.select(crooked, b.sub(quotient, one), quotient)
+    rest = b.select(crooked, b.add(rest, safe), rest)
+    quotient = b.select(by_minus_one, b.neg(x), quotient)
+    rest = b.select(by_minus_one, zero, rest)
+    return b.select(by_zero, zero, quotient), b.select(by_zero, zero, rest)
+
+
+def _float_divmod(
+    k: Scalars, x: ir.Value, y: ir.Value, dtype: np.dtype
+) -> tuple[ir.Value, ir.Value]:
+    """NumPy's divmod: the remainder by fmod with the divisor's sign, the quotient rounded to it."""
+    b = k.builder
+    zero, one = k.literal(0, dtype), k.literal(1, dtype)
+    rest = vmath.emit(b, "fmod", x, y, has_fma=k.has_fma)
+    b = k.builder
+    has_rest = b.fcmp_unordered("!=", rest, zero)
+    opposite = b.xor(b.fcmp_ordered("<", y, zero), b.fcmp_ordered("<", rest, zero))
+    shift = b.and_(has_rest, opposite)
+    quotient = b.fdiv(b.fsub(x, rest), y)
+    rest = b.select(shift, b.fadd(rest, y), rest)
+    quotient = b.select(shift, b.fsub(quotient, one), quotient)
+    rest = b.select(has_rest, rest, k.intrinsic("llvm.copysign", zero, y))
+    down = k.intrinsic("llvm.floor", quotient)
+    nearer = b.fcmp_ordered(">", b.fsub(quotient, down), k.literal(0.5, dtype))
+    rounded = b.select(nearer, b.fadd(down, one), down)
+    flat = b.fcmp_ordered("==", quotient, zero)
+    signed_zero = k.intrinsic("llvm.copysign", zero, b.fdiv(x, y))
+    rounded = b.select(flat, signed_zero, rounded)
+    by_zero = b.fcmp_ordered("==", y, zero)
+    return b.select(by_zero, b.fdiv(x, y), rounded), rest

@@ -1,0 +1,581 @@
+"""The code of one register tile: its sums run in registers, from the first product to the last.
+
+A tile is a function of its own, ``void tile(out, x, y, steps, flags)``: it adds `steps` positions
+of the outermost sum into the accumulators and stores them. Each result element is one chain of
+multiply-adds in the order of the sums (or, along a summed vector axis, a fixed set of chains),
+whatever the tile's size, so how the result is cut into tiles does not change a bit of it. When the
+sums are cut into blocks, a later block starts from what the earlier one stored: the same chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from .scalars import Scalars, element_type
+from .tiling import Axis, Piece, Plan, tail_pieces
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+POINTER = ir.PointerType()
+ADD_TO_RESULT, LAST_BLOCK = 1, 2  # the flags of a tile
+# Steps of the innermost sum, and products altogether, written out in one turn of its loop.
+_UNROLLED_STEPS, _UNROLLED_PRODUCTS = 4, 64
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value of a tile goes: `address` of its first element, and how many are real."""
+
+    address: ir.Value
+    stride: int
+    width: int
+    count: int
+
+
+# What is done to a finished sum before it is stored: (scalars, sum, place) -> value.
+Epilogue = Callable[[Scalars, ir.Value, Place], ir.Value]
+
+
+# ---------------------------------------------------------------- vectors in memory
+
+
+class Memory:
+    """Loads and stores of vectors with any stride, whole or in part, at element alignment."""
+
+    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
+        self.builder = builder
+        self.element = element_type(dtype)
+        self.align = dtype.itemsize
+
+    def at(self, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
+        """The address some elements further on."""
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            offset = ir.Constant(I64, offset)
+        return self.builder.gep(pointer, [offset], source_etype=self.element)
+
+    def load(self, pointer: ir.Value, stride: int, width: int, count: int) -> ir.Value:
+        """`count` elements in a vector of `width` lanes, the other lanes zero."""
+        b = self.builder
+        if width == 1:
+            return b.load(pointer, typ=self.element, align=self.align)
+        kind = ir.VectorType(self.element, width)
+        if stride == 0:
+            return splat(b, b.load(pointer, typ=self.element, align=self.align), width)
+        if stride == 1 and count == width:
+            return b.load(pointer, typ=kind, align=self.align)
+        zero = ir.Constant(kind, None)
+        if stride == 1:
+            name = f"llvm.masked.load.{_suffix(kind)}.p0"
+            signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(width), kind])
+            function = declare(b.module, name, signature)
+            return b.call(function, [pointer, _i32(self.align), _mask(width, count), zero])
+        value = zero if count < width else ir.Constant(kind, ir.Undefined)
+        for lane in range(count):
+            part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
+            value = b.insert_element(value, part, _i32(lane))
+        return value
+
+    def store(self, value: ir.Value, pointer: ir.Value, stride: int, count: int) -> None:
+        """The first `count` lanes of a vector."""
+        b, kind = self.builder, value.type
+        if not isinstance(kind, ir.VectorType):
+            b.store(value, pointer, align=self.align)
+        elif stride == 1 and count == kind.count:
+            b.store(value, pointer, align=self.align)
+        elif stride == 1:
+            name = f"llvm.masked.store.{_suffix(kind)}.p0"
+            mask = _mask_type(kind.count)
+            signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, mask])
+            function = declare(b.module, name, signature)
+            b.call(function, [value, pointer, _i32(self.align), _mask(kind.count, count)])
+        else:
+            for lane in range(count):
+                part = b.extract_element(value, _i32(lane))
+                b.store(part, self.at(pointer, lane * stride), align=self.align)
+
+
+def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:
+    """A scalar on `width` lanes."""
+    return Scalars(builder, width, False).splat(value)
+
+
+def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
+    """The function of that name, declared once."""
+    return module.globals.get(name) or ir.Function(module, signature, name)
+
+
+def private_function(module: ir.Module, name: str, kinds: Sequence[ir.Type]) -> ir.Function:
+    """A new function that only its module sees."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    return function
+
+
+def counted_loop(
+    builder: ir.IRBuilder,
+    start: int | ir.Value,
+    stop: int | ir.Value,
+    step: int,
+    body: Callable[[ir.Value], None],
+) -> None:
+    """body(i) for i in range(start, stop, step); no loop is made where at most one turn is."""
+    b = builder
+    known = isinstance(start, int) and isinstance(stop, int)
+    if known and stop - start <= step:
+        if stop > start:
+            body(ir.Constant(I64, start))
+        return
+    first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, stop))
+    head, done = b.append_basic_block("loop"), b.append_basic_block("after")
+    before = b.block
+    if known:
+        b.branch(head)
+    else:
+        b.cbranch(b.icmp_signed("<", first, end), head, done)
+    b.position_at_end(head)
+    counter = b.phi(I64)
+    counter.add_incoming(first, before)
+    body(counter)
+    following = b.add(counter, ir.Constant(I64, step))
+    counter.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, end), head, done)
+    b.position_at_end(done)
+
+
+def _i32(value: int) -> ir.Constant:
+    return ir.Constant(I32, value)
+
+
+def _mask_type(width: int) -> ir.VectorType:
+    return ir.VectorType(I1, width)
+
+
+def _mask(width: int, count: int) -> ir.Constant:
+    return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
+
+
+def _suffix(kind: ir.Type) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    return "f64" if isinstance(kind, ir.DoubleType) else "f32"
+
+
+# ---------------------------------------------------------------- the tile
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How a tile reads x or y: strides along the tile's own axes and along the sums."""
+
+    across: int  # from row to row (x) or from column to column (y)
+    vector: int  # from lane to lane
+    sums: tuple[int, ...]
+    padded: bool = False  # whether lanes beyond the real ones may be read
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One tile to generate: its rows and columns, its vectors, and how it reads."""
+
+    rows: int
+    columns: int
+    pieces: tuple[Piece, ...]
+    x: Operand
+    y: Operand
+
+
+Sums = list[ir.Value]
+Step = Callable[[ir.Value, ir.Value, Sums], Sums]
+
+
+class TileEmitter:
+    """Emits the function of one tile shape."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        plan: Plan,
+        has_fma: bool,
+        shape: Shape,
+        name: str,
+        epilogue: Epilogue | None = None,
+    ):
+        self.plan, self.shape, self.has_fma, self.epilogue = plan, shape, has_fma, epilogue
+        self.function = private_function(module, name, [POINTER, POINTER, POINTER, I64, I64])
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.memory = Memory(self.builder, plan.dtype)
+        self.pieces = shape.pieces or (Piece(0, plan.lanes, plan.lanes),)
+        self.chains = plan.tile.chains
+        axes = [
+            Axis(axis.extent, 0, x, y)
+            for axis, x, y in zip(plan.sums, shape.x.sums, shape.y.sums, strict=True)
+        ]
+        self.axes = _merge_in_order(axes)
+
+    def emit(self) -> ir.Function:
+        """The whole function."""
+        out, x, y, steps, flags = self.function.args
+        sums = self._start(out, flags)
+        if not self.plan.empty:
+            sums = self._outer_sum(x, y, sums, steps, flags)
+        self._finish(out, sums, flags)
+        self.builder.ret_void()
+        return self.function
+
+    # ------------------------------------------------------------ the places of a tile
+
+    def _places(self, out: ir.Value) -> list[Place]:
+        """Where the results go, in the order of the accumulators (without chains)."""
+        plan, shape = self.plan, self.shape
+        return [
+            Place(
+                self.memory.at(
+                    out, r * plan.row.out + c * plan.column.out + p.start * plan.vector.out
+                ),
+                plan.vector.out,
+                1 if plan.along_sum else p.width,
+                1 if plan.along_sum else p.count,
+            )
+            for r in range(shape.rows)
+            for c in range(shape.columns)
+            for p in self.pieces
+        ]
+
+    def _start(self, out: ir.Value, flags: ir.Value) -> Sums:
+        zeros = [
+            self._zero(piece.width)
+            for _ in range(self.chains * self.shape.rows * self.shape.columns)
+            for piece in self.pieces
+        ]
+        if not self.plan.block:
+            return zeros
+        b, before = self.builder, self.builder.block
+        again, ready = b.append_basic_block("again"), b.append_basic_block("ready")
+        b.cbranch(self._flag(flags, ADD_TO_RESULT), again, ready)
+        b.position_at_end(again)
+        stored = [
+            self.memory.load(place.address, place.stride, place.width, place.count)
+            for place in self._places(out)
+        ]
+        b.branch(ready)
+        b.position_at_end(ready)
+        return [self._either(pair, before, again) for pair in zip(zeros, stored, strict=True)]
+
+    def _either(self, pair: tuple[ir.Value, ir.Value], first: Any, second: Any) -> ir.Value:
+        phi = self.builder.phi(pair[0].type)
+        phi.add_incoming(pair[0], first)
+        phi.add_incoming(pair[1], second)
+        return phi
+
+    def _flag(self, flags: ir.Value, bit: int) -> ir.Value:
+        b = self.builder
+        return b.icmp_unsigned("!=", b.and_(flags, ir.Constant(I64, bit)), ir.Constant(I64, 0))
+
+    def _zero(self, width: int) -> ir.Constant:
+        element = self.memory.element
+        return ir.Constant(element if width == 1 else ir.VectorType(element, width), None)
+
+    def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
+        if self.plan.along_sum:
+            sums = self._joined(sums)
+        places = self._places(out)
+        if self.epilogue is None:
+            self._store(sums, places)
+        elif not self.plan.block:
+            self._store(self._finished(sums, places), places)
+        else:
+            with self.builder.if_else(self._flag(flags, LAST_BLOCK)) as (last, earlier):
+                with last:
+                    self._store(self._finished(sums, places), places)
+                with earlier:
+                    self._store(sums, places)
+
+    def _finished(self, sums: Sums, places: Sequence[Place]) -> Sums:
+        assert self.epilogue is not None
+        return [
+            self.epilogue(Scalars(self.builder, place.width, self.has_fma), value, place)
+            for value, place in zip(sums, places, strict=True)
+        ]
+
+    def _store(self, sums: Sums, places: Sequence[Place]) -> None:
+        for value, place in zip(sums, places, strict=True):
+            self.memory.store(value, place.address, place.stride, place.count)
+
+    # ------------------------------------------------------------ the loops of the sums
+
+    def _outer_sum(
+        self, x: ir.Value, y: ir.Value, sums: Sums, steps: ir.Value, flags: ir.Value
+    ) -> Sums:
+        """The outermost sum: in blocks its length is an argument, else it is known."""
+        axis, rest = self.axes[0], self.axes[1:]
+        if not self.plan.block:
+            return self._sum(0, x, y, sums)
+        b = self.builder
+        positions = b.mul(steps, ir.Constant(I64, self._positions_a_step()))
+        if rest:
+            return self._loop(axis, 1, positions, x, y, sums, lambda *a: self._sum(1, *a))
+        unroll = self._unroll(axis)
+        trips = b.udiv(positions, ir.Constant(I64, unroll))
+        sums = self._loop(axis, unroll, trips, x, y, sums, self._step)
+        x, y = self.ends
+        left = axis.extent % unroll
+        if not left:
+            return sums
+        before = b.block
+        extra, ready = b.append_basic_block("rest"), b.append_basic_block("done")
+        b.cbranch(self._flag(flags, LAST_BLOCK), extra, ready)
+        b.position_at_end(extra)
+        more = self._unrolled(axis, left, x, y, sums, self._step)
+        b.branch(ready)
+        b.position_at_end(ready)
+        return [self._either(pair, before, extra) for pair in zip(sums, more, strict=True)]
+
+    def _positions_a_step(self) -> int:
+        """How many positions of the outermost merged sum one of the plan's outermost is."""
+        return self.axes[0].extent // self.plan.sums[0].extent
+
+    def _unroll(self, axis: Axis) -> int:
+        """Steps written out in one turn: few enough for the code, dividing the whole if any do."""
+        if self.plan.along_sum:
+            return 1
+        products = self.shape.rows * self.shape.columns * len(self.pieces)
+        most = max(1, min(_UNROLLED_STEPS, _UNROLLED_PRODUCTS // products))
+        if not self.plan.block and axis.extent <= 2 * most:
+            return axis.extent
+        # a block must consist of whole turns; otherwise that is only better
+        whole = self.plan.block * self._positions_a_step() or axis.extent
+        divisor = next((n for n in range(most, 1, -1) if whole % n == 0), 1)
+        return divisor if self.plan.block or divisor > 1 else most
+
+    def _sum(self, level: int, x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+        if level == len(self.axes):
+            return self._step(x, y, sums)
+        axis = self.axes[level]
+        innermost = level == len(self.axes) - 1
+        inner: Step = self._step if innermost else lambda *a: self._sum(level + 1, *a)
+        unroll = self._unroll(axis) if innermost else 1
+        trips, left = divmod(axis.extent, unroll)
+        sums = self._loop(axis, unroll, trips, x, y, sums, inner)
+        return self._unrolled(axis, left, *self.ends, sums, inner) if left else sums
+
+    def _unrolled(
+        self, axis: Axis, count: int, x: ir.Value, y: ir.Value, sums: Sums, inner: Step
+    ) -> Sums:
+        for k in range(count):
+            sums = inner(self.memory.at(x, k * axis.x), self.memory.at(y, k * axis.y), sums)
+        return sums
+
+    def _loop(
+        self,
+        axis: Axis,
+        unroll: int,
+        trips: int | ir.Value,
+        x: ir.Value,
+        y: ir.Value,
+        sums: Sums,
+        inner: Step,
+    ) -> Sums:
+        """`trips` turns of `unroll` positions; leaves where x and y end in `self.ends`."""
+        b, memory = self.builder, self.memory
+        x_turn, y_turn = unroll * axis.x, unroll * axis.y
+        if isinstance(trips, int) and trips <= 1:
+            if trips:
+                sums = self._unrolled(axis, unroll, x, y, sums, inner)
+                x, y = memory.at(x, x_turn), memory.at(y, y_turn)
+            self.ends = (x, y)
+            return sums
+        count = ir.Constant(I64, trips) if isinstance(trips, int) else trips
+        before, head = b.block, b.append_basic_block("sum")
+        b.branch(head)
+        b.position_at_end(head)
+        turn, x_now, y_now = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
+        held = [b.phi(value.type) for value in sums]
+        turn.add_incoming(count, before)
+        x_now.add_incoming(x, before)
+        y_now.add_incoming(y, before)
+        after = self._unrolled(axis, unroll, x_now, y_now, held, inner)
+        x_next, y_next = memory.at(x_now, x_turn), memory.at(y_now, y_turn)
+        left = b.sub(turn, ir.Constant(I64, 1))
+        end = b.block
+        turn.add_incoming(left, end)
+        x_now.add_incoming(x_next, end)
+        y_now.add_incoming(y_next, end)
+        for phi, first, value in zip(held, sums, after, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(value, end)
+        done = b.append_basic_block("summed")
+        b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), head, done)
+        b.position_at_end(done)
+        self.ends = (x_next, y_next)
+        return after
+
+    # ------------------------------------------------------------ one step
+
+    def _step(self, x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+        """All products at one position of the sums."""
+        if not self.plan.along_sum:
+            return self._products(x, y, sums, self.pieces)
+        return self._vector_sum(x, y, sums)
+
+    def _vector_sum(self, x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+        """The summed vector axis: whole vectors, one for each chain in turn, then the rest."""
+        plan, lanes, vector = self.plan, self.plan.lanes, self.plan.vector
+        count = len(sums) // self.chains
+        full = (Piece(0, lanes, lanes),)
+
+        def chained(x: ir.Value, y: ir.Value, sums: Sums, chains: int) -> Sums:
+            for chain in range(chains):
+                place = slice(chain * count, (chain + 1) * count)
+                start = chain * lanes
+                at_x, at_y = (
+                    self.memory.at(x, start * vector.x),
+                    self.memory.at(y, start * vector.y),
+                )
+                sums = [*sums[: place.start], *self._products(at_x, at_y, sums[place], full),
+                        *sums[place.stop :]]  # fmt: skip
+            return sums
+
+        turn = Axis(0, 0, self.chains * lanes * vector.x, self.chains * lanes * vector.y)
+        whole, rest = divmod(vector.extent, lanes)
+        trips, left = divmod(whole, self.chains)
+        sums = self._loop(turn, 1, trips, x, y, sums, lambda x, y, s: chained(x, y, s, self.chains))
+        x, y = self.ends
+        sums = chained(x, y, sums, left)
+        x, y = (
+            self.memory.at(x, left * lanes * vector.x),
+            self.memory.at(y, left * lanes * vector.y),
+        )
+        for piece in tail_pieces(0, rest, lanes, plan.masked):
+            partial = self._products(x, y, [None] * count, (piece,))
+            sums = [*map(self._add_part, partial, sums[:count]), *sums[count:]]
+            x, y = (
+                self.memory.at(x, piece.width * vector.x),
+                self.memory.at(y, piece.width * vector.y),
+            )
+        return sums
+
+    def _add_part(self, part: ir.Value, total: ir.Value) -> ir.Value:
+        """Add a narrower vector to the first lanes of a wider one."""
+        b, lanes = self.builder, self.plan.lanes
+        if isinstance(part.type, ir.VectorType):
+            width = part.type.count
+            zero = ir.Constant(part.type, None)
+            order = [k if k < width else width for k in range(lanes)]
+            part = b.shuffle_vector(part, zero, _order(order))
+        else:
+            part = b.insert_element(ir.Constant(total.type, None), part, _i32(0))
+        return b.fadd(total, part)
+
+    def _products(
+        self, x: ir.Value, y: ir.Value, sums: Sequence[Any], pieces: Sequence[Piece]
+    ) -> Sums:
+        """sums + x * y for every row, column and vector. The side with fewer vectors is held in
+        registers, the other one is read as it is used."""
+        shape = self.shape
+        rows, columns = range(shape.rows), range(shape.columns)
+        result = list(sums)
+
+        def place(r: int, c: int, p: int) -> int:
+            return (r * shape.columns + c) * len(pieces) + p
+
+        def multiply(r: int, c: int, p: int, left: ir.Value, right: ir.Value) -> None:
+            number = place(r, c, p)
+            result[number] = self._multiply_add(left, right, result[number])
+
+        if shape.rows >= shape.columns * len(pieces):
+            right = {(c, p): self._y(y, c, pieces[p]) for c in columns for p in range(len(pieces))}
+            for r in rows:
+                for p in range(len(pieces)):
+                    left = self._x(x, r, pieces[p]) if p == 0 or shape.x.vector else left
+                    if pieces[p].width != pieces[0].width and not shape.x.vector:
+                        left = self._x(x, r, pieces[p])
+                    for c in columns:
+                        multiply(r, c, p, left, right[c, p])
+            return result
+        held = {(r, p): self._x(x, r, pieces[p]) for r in rows for p in self._distinct(pieces)}
+        for c in columns:
+            for p in range(len(pieces)):
+                value = self._y(y, c, pieces[p])
+                source = self._source(pieces, p)
+                for r in rows:
+                    multiply(r, c, p, held[r, source], value)
+        return result
+
+    def _source(self, pieces: Sequence[Piece], p: int) -> int:
+        """The piece whose x vector serves piece p: any of the same width where x is a scalar."""
+        if self.shape.x.vector:
+            return p
+        return next(q for q in range(len(pieces)) if pieces[q].width == pieces[p].width)
+
+    def _distinct(self, pieces: Sequence[Piece]) -> list[int]:
+        return sorted({self._source(pieces, p) for p in range(len(pieces))})
+
+    def _x(self, x: ir.Value, row: int, piece: Piece) -> ir.Value:
+        return self._operand(x, self.shape.x, row, piece)
+
+    def _y(self, y: ir.Value, column: int, piece: Piece) -> ir.Value:
+        return self._operand(y, self.shape.y, column, piece)
+
+    def _operand(self, base: ir.Value, operand: Operand, number: int, piece: Piece) -> ir.Value:
+        offset = number * operand.across + piece.start * operand.vector
+        place = self.memory.at(base, offset)
+        count = piece.width if operand.padded else piece.count
+        return self.memory.load(place, operand.vector, piece.width, count)
+
+    def _multiply_add(self, x: ir.Value, y: ir.Value, total: ir.Value | None) -> ir.Value:
+        b = self.builder
+        if total is None:
+            return b.fmul(x, y)
+        if not self.has_fma:
+            return b.fadd(total, b.fmul(x, y))
+        kind = total.type
+        function = declare(
+            b.module, f"llvm.fma.{_suffix(kind)}", ir.FunctionType(kind, [kind, kind, kind])
+        )
+        return b.call(function, [x, y, total])
+
+    # ------------------------------------------------------------ adding lanes
+
+    def _joined(self, sums: Sums) -> Sums:
+        """One number for each place: chains are added first, then lanes by halves."""
+        count = len(sums) // self.chains
+        totals = sums[:count]
+        for chain in range(1, self.chains):
+            part = sums[chain * count : (chain + 1) * count]
+            totals = [self.builder.fadd(*pair) for pair in zip(totals, part, strict=True)]
+        return [self._across_lanes(total) for total in totals]
+
+    def _across_lanes(self, value: ir.Value) -> ir.Value:
+        b = self.builder
+        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
+        while lanes > 1:
+            lanes //= 2
+            undefined = ir.Constant(value.type, ir.Undefined)
+            low = b.shuffle_vector(value, undefined, _order(range(lanes)))
+            high = b.shuffle_vector(value, undefined, _order(range(lanes, 2 * lanes)))
+            if lanes == 1:
+                low, high = (b.extract_element(part, _i32(0)) for part in (low, high))
+            value = b.fadd(low, high)
+        return value
+
+
+def _order(lanes: Sequence[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+
+
+def _merge_in_order(axes: Sequence[Axis]) -> list[Axis]:
+    """Merge neighbours only: the order of the sums must not change."""
+    found: list[Axis] = [axes[0]]
+    for axis in axes[1:]:
+        n, last = axis.extent, found[-1]
+        if (last.x, last.y) == (axis.x * n, axis.y * n):
+            found[-1] = Axis(last.extent * n, 0, axis.x, axis.y)
+        else:
+            found.append(axis)
+    return found

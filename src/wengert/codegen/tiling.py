@@ -1,0 +1,424 @@
+"""How a product of two arrays is cut up: which loop runs over vectors, and what a tile is.
+
+Every loop of ``out = sum of x * y`` is an `Axis` with a stride in each of the three arrays, and
+its strides alone say what it is:
+
+- *sum*: not in the result; *row*: in x and the result; *column*: in y and the result;
+- *batch*: in all three (or in the result alone).
+
+One axis is the *vector axis*, and everything else follows from it. An array that has no stride
+along it gives one scalar for all lanes, stride 1 is a vector load, any other stride is gathered,
+and a vector axis that is summed over leaves the lanes to be added at the end. So matrix products,
+matrix-vector products, dot products, outer products and convolutions need no cases of their own.
+
+A *tile* is what stays in registers while the sums run: some rows by some columns by some vectors.
+Every choice (vector axis, tile, packing) goes by one estimate of cycles; nothing is tuned for
+particular shapes. Tiles cover an axis evenly, in two sizes that differ by one, so that no thin
+tile is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+import numpy as np
+
+from ..errors import WengertError
+from ..loops import Contraction
+from .target import Target
+
+# Rough costs in cycles; loads and multiply-adds go two at a time on every processor of interest.
+_LATENCY = 4.0
+_TILE_CALL = 12.0
+_GATHERED_LANE = 1.5
+_ADD_LANES = 9.0
+_SUM_CHAINS = 4
+_UNROLLED_STEPS = 4
+# Bytes of packed columns at most; beyond it columns are packed block by block.
+_COLUMN_BLOCK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop and its element strides in the three arrays."""
+
+    extent: int
+    out: int = 0
+    x: int = 0
+    y: int = 0
+
+    @property
+    def kind(self) -> str:
+        """What the strides make of it: "sum", "row", "column" or "batch"."""
+        if self.out == 0:
+            return "sum"
+        if self.y == 0 and self.x != 0:
+            return "row"
+        return "column" if self.x == 0 and self.y != 0 else "batch"
+
+    def swapped(self) -> Axis:
+        """The axis with x and y exchanged."""
+        return Axis(self.extent, self.out, self.y, self.x)
+
+
+ONCE = Axis(1)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One vector of a tile: `width` lanes from element `start`, of which `count` are real."""
+
+    start: int
+    width: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of equal tiles along an axis: the first position, how many, positions in each."""
+
+    start: int
+    tiles: int
+    size: int
+
+
+@dataclass(frozen=True)
+class VectorSegment:
+    """A run of equal tiles along the vector axis: the first element, how many, their vectors."""
+
+    start: int
+    tiles: int
+    size: int  # elements from one tile to the next
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows by columns by vectors; `chains` are independent partial sums along a summed vector."""
+
+    rows: int
+    columns: int
+    vectors: int
+    chains: int = 1
+
+    @property
+    def accumulators(self) -> int:
+        """Vector registers for the sums."""
+        return self.rows * self.columns * self.vectors * self.chains
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is decided about one contraction."""
+
+    dtype: np.dtype
+    lanes: int
+    masked: bool  # whether partial vectors are loaded and stored under a mask
+    swapped: bool  # whether x and y change roles
+    vector: Axis
+    row: Axis
+    column: Axis
+    batch: tuple[Axis, ...]
+    extra_columns: tuple[Axis, ...]
+    extra_rows: tuple[Axis, ...]
+    sums: tuple[Axis, ...]  # without the vector axis; the innermost last
+    tile: Tile
+    cycles: float
+    pack_x: bool = False
+    pack_y: bool = False
+    block: int = 0  # positions of the outermost sum worked on at a time (0: all)
+    row_block: int = 1  # row tiles packed at a time
+    empty: bool = False  # nothing is summed: the result is zero
+
+    @property
+    def along_sum(self) -> bool:
+        """Whether the vector axis is summed over."""
+        return self.vector.out == 0 and self.vector is not ONCE
+
+    @property
+    def row_segments(self) -> tuple[Segment, ...]:
+        """The tiles along the rows."""
+        return even_segments(self.row.extent, self.tile.rows)
+
+    @property
+    def column_segments(self) -> tuple[Segment, ...]:
+        """The tiles along the columns."""
+        return even_segments(self.column.extent, self.tile.columns)
+
+    @property
+    def vector_segments(self) -> tuple[VectorSegment, ...]:
+        """The tiles along the vector axis; one without vectors where that axis is summed."""
+        if self.along_sum:
+            return (VectorSegment(0, 1, 0, ()),)
+        return vector_segments(self.vector.extent, self.lanes, self.tile.vectors, self.masked)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the sums are cut into."""
+        return ceil(self.sums[0].extent / self.block) if self.block else 1
+
+
+# ---------------------------------------------------------------- axes
+
+
+def axes_of(kernel: Contraction) -> list[Axis]:
+    """The loops of a contraction, merged where several are one loop in all three arrays."""
+    axes = [
+        Axis(
+            extent,
+            kernel.out_strides.get(label, 0),
+            kernel.x_strides.get(label, 0),
+            kernel.y_strides.get(label, 0),
+        )
+        for label, extent in kernel.extents.items()
+        if extent != 1
+    ]
+    return merge_axes(axes)
+
+
+def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
+    """for i for j: a[i*n + j] -> for k: a[k], wherever the strides allow it.
+
+    >>> merge_axes([Axis(4, 60, 0, 12), Axis(3, 20, 0, 4)])
+    [Axis(extent=12, out=20, x=0, y=4)]
+    """
+    found = list(axes)
+    while True:
+        pair = next(_mergeable(found), None)
+        if pair is None:
+            return found
+        outer, inner = pair
+        found[found.index(inner)] = replace(inner, extent=inner.extent * outer.extent)
+        found.remove(outer)
+
+
+def _mergeable(axes: Sequence[Axis]) -> Iterator[tuple[Axis, Axis]]:
+    for outer in axes:
+        for inner in axes:
+            n = inner.extent
+            whole = (inner.out * n, inner.x * n, inner.y * n)
+            if outer is not inner and (outer.out, outer.x, outer.y) == whole:
+                yield outer, inner
+
+
+# ---------------------------------------------------------------- covering an axis
+
+
+def even_segments(extent: int, largest: int) -> tuple[Segment, ...]:
+    """Cover an axis with tiles as equal as can be, the larger ones first.
+
+    >>> even_segments(100, 14)
+    (Segment(start=0, tiles=4, size=13), Segment(start=52, tiles=4, size=12))
+    """
+    tiles = ceil(extent / largest)
+    size, larger = divmod(extent, tiles)
+    found = [Segment(0, larger, size + 1), Segment(larger * (size + 1), tiles - larger, size)]
+    return tuple(segment for segment in found if segment.tiles)
+
+
+def vector_segments(
+    extent: int, lanes: int, largest: int, masked: bool
+) -> tuple[VectorSegment, ...]:
+    """Cover the vector axis; a partial vector is in the last tile, or a tile of its own."""
+    whole, rest = divmod(extent, lanes)
+    tail = tail_pieces(0, rest, lanes, masked)
+    joined = bool(rest) and masked
+    vectors = whole + joined
+    found: list[VectorSegment] = []
+    if vectors:
+        for segment in even_segments(vectors, largest):
+            tiles = segment.tiles
+            pieces = tuple(Piece(k * lanes, lanes, lanes) for k in range(segment.size))
+            start, size = segment.start * lanes, segment.size * lanes
+            if joined and segment.start + segment.tiles * segment.size == vectors:
+                tiles -= 1
+            if tiles:
+                found.append(VectorSegment(start, tiles, size, pieces))
+            if tiles < segment.tiles:
+                shift = (segment.size - 1) * lanes
+                last = tuple(replace(piece, start=shift + piece.start) for piece in tail)
+                found.append(VectorSegment(start + tiles * size, 1, size, pieces[:-1] + last))
+    if rest and not joined:
+        found.append(VectorSegment(whole * lanes, 1, rest, tail))
+    return tuple(found)
+
+
+def tail_pieces(start: int, count: int, lanes: int, masked: bool) -> tuple[Piece, ...]:
+    """The last `count` elements: one vector under a mask, or vectors of halving widths.
+
+    >>> tail_pieces(0, 5, 8, masked=False)
+    (Piece(start=0, width=4, count=4), Piece(start=4, width=1, count=1))
+    """
+    pieces = []
+    while count:
+        width = 1 << (count - 1).bit_length() if masked else 1 << (count.bit_length() - 1)
+        pieces.append(Piece(start, width, min(width, count)))
+        start, count = start + width, max(count - width, 0)
+    return tuple(pieces)
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def make_plan(kernel: Contraction, target: Target) -> Plan | None:
+    """Decide how to compute a contraction; None when it has no result elements at all."""
+    dtype = kernel.out.dtype
+    if dtype not in (np.float32, np.float64) or {kernel.x.dtype, kernel.y.dtype} != {dtype}:
+        raise WengertError(
+            f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
+            "or float64 for all three; convert the arguments first"
+        )
+    axes = axes_of(kernel)
+    if any(axis.extent == 0 and axis.kind != "sum" for axis in axes):
+        return None
+    empty = any(axis.extent == 0 for axis in axes)
+    if empty:
+        axes = [axis for axis in axes if axis.kind != "sum"]
+    found = [_plan_along(place, axes, dtype, target) for place in range(-1, len(axes))]
+    best = min(found, key=lambda plan: plan.cycles)
+    return replace(_with_packing(best, target), empty=empty)
+
+
+def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Target) -> Plan:
+    """The best plan with the vector axis at `place` (-1: no vectors at all)."""
+    swapped = place >= 0 and axes[place].kind == "row"
+    if swapped:
+        axes = [axis.swapped() for axis in axes]
+    vector = axes[place] if place >= 0 else ONCE
+    rest = [axis for number, axis in enumerate(axes) if number != place]
+    rows, columns, batch, sums = (
+        [axis for axis in rest if axis.kind == kind] for kind in ("row", "column", "batch", "sum")
+    )
+    row, column = _largest(rows), _largest(columns)
+    lanes = 1 if vector is ONCE else target.lanes(dtype.itemsize)
+    sums.sort(key=lambda axis: (abs(axis.x) + abs(axis.y), -axis.extent), reverse=True)
+    plan = Plan(
+        dtype,
+        lanes,
+        target.vector_bytes >= 32,
+        swapped,
+        vector,
+        row,
+        column,
+        tuple(batch),
+        tuple(axis for axis in columns if axis is not column),
+        tuple(axis for axis in rows if axis is not row),
+        tuple(sums) or (ONCE,),
+        Tile(1, 1, 1),
+        0.0,
+    )
+    return _with_best_tile(plan, target)
+
+
+def _largest(axes: Sequence[Axis]) -> Axis:
+    return max(axes, key=lambda axis: axis.extent, default=ONCE)
+
+
+def _with_best_tile(plan: Plan, target: Target) -> Plan:
+    tiles = _possible_tiles(plan, target.vector_registers)
+    found = [
+        replace(plan, tile=tile, pack_y=pack, cycles=_cycles(plan, tile, pack))
+        for tile in tiles
+        for pack in ((False, True) if _may_pack_y(plan) else (False,))
+    ]
+    return min(found, key=lambda option: option.cycles)
+
+
+def _may_pack_y(plan: Plan) -> bool:
+    return plan.vector.kind == "column" and plan.vector.y != 1
+
+
+def _possible_tiles(plan: Plan, registers: int) -> Iterator[Tile]:
+    along_sum = plan.along_sum
+    vectors = 1 if along_sum else ceil(plan.vector.extent / plan.lanes)
+    for rows in range(1, min(plan.row.extent, registers) + 1):
+        for columns in range(1, min(plan.column.extent, registers // rows) + 1):
+            for count in range(1, min(vectors, registers // (rows * columns)) + 1):
+                held = 1 + min(rows, columns * count)
+                sums = rows * columns * count
+                if sums + held > registers and sums > 1:
+                    continue
+                chains = 1
+                while along_sum and chains < _SUM_CHAINS and 2 * chains * sums <= 8:
+                    chains *= 2
+                yield Tile(rows, columns, count, chains)
+
+
+def _cycles(plan: Plan, tile: Tile, pack: bool) -> float:
+    """Estimated cycles of the whole contraction."""
+    vector, lanes = plan.vector, plan.lanes
+    along_sum = plan.along_sum
+    vectors = ceil(vector.extent / lanes)
+    steps = prod(axis.extent for axis in plan.sums) * (vectors if along_sum else 1)
+    row_tiles = ceil(plan.row.extent / tile.rows)
+    column_tiles = ceil(plan.column.extent / tile.columns)
+    if not along_sum:
+        column_tiles *= ceil(vectors / tile.vectors)
+    tiles = row_tiles * column_tiles
+    # the average tile: sizes are evened out
+    rows = plan.row.extent / row_tiles
+    columns = plan.column.extent * (1 if along_sum else vectors) / column_tiles
+    x_loads = rows * _load_cost(vector.x, lanes)
+    if vector.kind == "batch":
+        x_loads *= tile.vectors
+    y_loads = columns * (1.0 if pack else _load_cost(vector.y, lanes))
+    busy = max(rows * columns / 2, (x_loads + y_loads) / 2, _LATENCY / tile.chains)
+    if along_sum:
+        store = rows * columns * _ADD_LANES
+    else:
+        store = rows * columns * (1.0 if vector.out == 1 else _GATHERED_LANE * lanes)
+    inner = tiles * (steps * busy + store + _TILE_CALL)
+    repeats = prod(axis.extent for axis in (*plan.batch, *plan.extra_columns))
+    packing = 0.0
+    if pack:
+        packing = steps * plan.column.extent * vector.extent * _pack_cost(plan)
+    return repeats * (inner * prod(axis.extent for axis in plan.extra_rows) + packing)
+
+
+def _load_cost(stride: int, lanes: int) -> float:
+    return 1.0 if stride in (0, 1) else _GATHERED_LANE * lanes
+
+
+def _pack_cost(plan: Plan) -> float:
+    """Cycles an element: transposed in registers where a sum is contiguous, else one by one."""
+    return 0.5 if plan.sums[-1].y == 1 else 1.5
+
+
+# ---------------------------------------------------------------- packing and blocks
+
+
+def _with_packing(plan: Plan, target: Target) -> Plan:
+    """Pack what is reused often enough and lies badly, and cut long sums into blocks."""
+    if plan.vector.kind != "column" or plan.sums == (ONCE,):
+        return plan
+    item = plan.dtype.itemsize
+    steps = prod(axis.extent for axis in plan.sums)
+    row_tiles = ceil(plan.row.extent / plan.tile.rows) * prod(a.extent for a in plan.extra_rows)
+    panel = steps * plan.tile.columns * plan.tile.vectors * plan.lanes * item
+    y_bytes = steps * plan.column.extent * plan.vector.extent * item
+    pack_y = plan.pack_y or (row_tiles >= 8 and panel > target.l1d_bytes // 2)
+    x_bytes = steps * plan.row.extent * item
+    column_tiles = ceil(y_bytes / panel)
+    pack_x = pack_y and column_tiles >= 8 and x_bytes + y_bytes > target.l2_bytes
+    plan = replace(plan, pack_y=pack_y, pack_x=pack_x)
+    return _with_blocks(plan, target) if pack_y else plan
+
+
+def _with_blocks(plan: Plan, target: Target) -> Plan:
+    item, tile = plan.dtype.itemsize, plan.tile
+    inner = prod(axis.extent for axis in plan.sums[1:])
+    width = tile.columns * tile.vectors * plan.lanes
+    wanted = max(1, int(target.l1d_bytes * 0.75) // (item * (width + tile.rows) * inner))
+    outer = plan.sums[0].extent
+    block = ceil(outer / ceil(outer / wanted))
+    # whole turns of an unrolled loop in each block, and at least one in the last
+    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
+    while 0 < outer % block < _UNROLLED_STEPS:
+        block += _UNROLLED_STEPS
+    if block >= outer:
+        block = 0
+    steps = (block or outer) * inner
+    row_block = max(1, target.l2_bytes // 2 // (steps * tile.rows * item))
+    return replace(plan, block=block, row_block=row_block)

@@ -1,0 +1,98 @@
+"""Errors that say the operation, the argument, what it got, what it expected, and what to do.
+
+Every class also derives from the built-in exception that NumPy or Python would raise in the
+same place, so ``except ValueError`` written for NumPy code keeps working.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+
+import numpy
+
+_OURS = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
+)
+
+
+class WengertError(Exception):
+    """The base of all errors that wengert raises on purpose."""
+
+
+class ShapeError(WengertError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DTypeError(WengertError, TypeError):
+    """A dtype that an operation or a transform does not take."""
+
+
+class AxisError(WengertError, ValueError, IndexError):
+    """An axis that the array does not have."""
+
+
+class OutOfRangeError(WengertError, IndexError):
+    """An index outside the array; never silently clamped."""
+
+
+class DerivativeError(WengertError, TypeError):
+    """A derivative that does not exist or was not defined."""
+
+
+class LeakedTracerError(WengertError, RuntimeError):
+    """A traced value used after the function that was traced has returned."""
+
+
+class MutationError(WengertError, ValueError):
+    """A write that would reach an array the traced function does not own."""
+
+
+class AbstractValueError(WengertError, TypeError):
+    """A traced value without a number was asked for its number."""
+
+
+class ConversionError(WengertError, TypeError):
+    """A traced value was about to lose its derivative by becoming a plain array."""
+
+
+class StructureError(WengertError, TypeError):
+    """Trees (tuples, lists, dicts) whose structures do not match."""
+
+
+class GraphError(WengertError, ValueError):
+    """A graph that breaks the rules that `verify` checks."""
+
+
+class CheckGradsError(WengertError, AssertionError):
+    """`check_grads` found a derivative that differs from finite differences."""
+
+
+def user_frame():
+    """The innermost frame outside wengert and numpy, or None."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_OURS):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def user_line() -> str:
+    """``file.py:12`` of the user's line that is running now; empty when there is none."""
+    frame = user_frame()
+    if frame is None:
+        return ""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def explain(operation: str, problem: str, remedy: str = "") -> str:
+    """Compose a message: the operation, the user's line, what is wrong, what to do."""
+    line = user_line()
+    where = f" (at {line})" if line else ""
+    tail = f" {remedy}" if remedy else ""
+    return f"{operation}{where}: {problem}.{tail}"

@@ -1,0 +1,154 @@
+"""A `Graph` is a program: input variables, output nodes and everything between.
+
+It is built once and then fed new values: ``graph(*args)`` evaluates it, binding each operation
+to its arguments, so plain arrays give NumPy results and traced values give more graph.
+`forward` and `backward` do the same node by node and leave every node's `output` and `gradient`
+behind to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import tree
+from ..errors import GraphError, ShapeError, StructureError
+from ..types import type_of, weaken
+from .nodes import Constant, Node, Operator, Variable, reachable
+
+
+class Graph:
+    """A traced program.
+
+    >>> import wengert as wg
+    >>> graph = wg.trace(lambda x, y, z: (x + y) * z, -2.0, 5.0, -4.0)
+    >>> float(graph.forward())
+    -12.0
+    >>> graph.backward()
+    >>> [float(node.gradient) for node in graph.inputs]
+    [-4.0, -4.0, 3.0]
+    """
+
+    # Reverse mode is a transform, and transforms come after graphs: they install it here.
+    reverse: ClassVar[Callable | None] = None
+
+    def __init__(
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Node | None],
+        in_structure: tree.Structure | None = None,
+        out_structure: tree.Structure | None = None,
+        name: str = "graph",
+    ):
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.in_structure = in_structure
+        self.out_structure = out_structure
+        self.name = name
+        self._nodes: list[Node] | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node, inputs first; dead code is not among them."""
+        if self._nodes is None:
+            nodes = reachable(self.outputs)  # type: ignore[arg-type]
+            used = {node.serial for node in nodes}
+            unused = [node for node in self.inputs if node.serial not in used]
+            self._nodes = sorted(nodes + unused, key=lambda node: node.serial)
+        return self._nodes
+
+    @property
+    def operators(self) -> list[Operator]:
+        """The operator nodes alone, in order."""
+        return [node for node in self.nodes if isinstance(node, Operator)]
+
+    def evaluate(self, values: Sequence[Any]) -> list:
+        """The outputs for flat input values, as a flat list. Values may be traced."""
+        env: dict[int, Any] = {}
+        for node, value in zip(self.inputs, values, strict=True):
+            env[node.serial] = value
+        for node in self.nodes:
+            if isinstance(node, Operator):
+                env[node.serial] = node.apply([env[source.serial] for source in node.inputs])
+            elif isinstance(node, Constant):
+                env[node.serial] = node.output
+        return [None if node is None else env[node.serial] for node in self.outputs]
+
+    def __call__(self, *args: Any) -> Any:
+        """Evaluate for new arguments of the structure that was traced."""
+        return self._rebuild(self.evaluate(self._leaves(args)))
+
+    def forward(self, *args: Any) -> Any:
+        """Evaluate and keep every node's `output`. Without arguments, the values held now."""
+        if args:
+            for node, value in zip(self.inputs, self._leaves(args), strict=True):
+                node.output = value
+        for node in self.nodes:
+            if isinstance(node, Operator):
+                node.output = node.apply([source.output for source in node.inputs])
+            node.gradient = None
+        return self._rebuild([None if node is None else node.output for node in self.outputs])
+
+    def backward(self, seed: Any = 1.0) -> None:
+        """Fill in every node's `gradient`: the derivative of the scalar output by that node.
+
+        For an output that is not a scalar, give the seed: an array of the output's shape.
+        """
+        if len(self.outputs) != 1 or self.outputs[0] is None:
+            raise GraphError(
+                f"backward: the graph has {len(self.outputs)} outputs, expected one. "
+                "Trace a function that returns a single value."
+            )
+        if self.outputs[0].type.shape != type_of(seed).shape:
+            raise GraphError(
+                f"backward: the output is {self.outputs[0].type}, the seed {type_of(seed)}; "
+                "expected the same shape. Give `seed` an array of the output's shape."
+            )
+        for node in self.nodes:
+            node.gradient = None
+        type(self).reverse(self, seed)  # type: ignore[misc]
+
+    def _leaves(self, args: tuple) -> list:
+        if self.in_structure is None:
+            if len(args) != len(self.inputs):
+                raise StructureError(
+                    f"{self.name}: got {len(args)} arguments, expected {len(self.inputs)}."
+                )
+            leaves = list(args)
+        else:
+            leaves = tree.flatten_like(self.in_structure, args, self.name)
+        for node, value in zip(self.inputs, leaves, strict=True):
+            if node.type.shape != type_of(value).shape:
+                raise ShapeError(
+                    f"{self.name}: argument {node.name!r} has shape {type_of(value).shape}, the "
+                    f"graph was traced for {node.type.shape}. "
+                    "Trace the function again for the new shape."
+                )
+        return [_as_traced(node, value) for node, value in zip(self.inputs, leaves, strict=True)]
+
+    def _rebuild(self, values: list) -> Any:
+        if self.out_structure is None:
+            return tuple(values)
+        return tree.unflatten(self.out_structure, values)
+
+    def __str__(self) -> str:
+        from .printing import format_graph
+
+        return format_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.operators)} operators>"
+
+    def draw(self, path: str) -> str:
+        """Write a picture of the graph as ``.svg`` or Graphviz ``.dot``; returns the path."""
+        from .drawing import draw
+
+        return draw(self, path)
+
+
+def _as_traced(node: Variable, value: Any) -> Any:
+    """Where a Python number was traced, a number of NumPy counts as one: it must not promote."""
+    plain = isinstance(value, (np.generic, np.ndarray))
+    return weaken(value) if plain and node.type.weak else value

@@ -1,0 +1,450 @@
+"""The loop language: what operations lower to, between the graph and machine code.
+
+A program of loops is a list of kernels over named buffers. A kernel is a perfect nest of counted
+loops with a list of stores inside; what is stored is a scalar expression of loads, constants,
+index values and elementary functions. Every index is affine in the loop variables, so that a
+slice, a transpose, a broadcast or a window costs nothing: it changes an index, not the data.
+
+An operation's entry in the registry has, as `loops`, one of
+
+- `Pointwise(rule)`: ``rule(index, *operands, **params)`` gives the expression of the element at
+  `index`, where ``operand(index)`` is an element of an argument. Such operations are fused.
+- `Reduction(kind)`: the operand is combined over the param ``axes``.
+- `Product()`: a sum over products of two operands, with the param ``spec``.
+- `Alias()`: the same elements in the same order under another shape.
+
+and None where it is evaluated by NumPy from inside the compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .types import ArrayType, dtype_name
+
+BOOL = np.dtype(bool)
+INDEX = np.dtype(np.int64)
+
+
+# ---------------------------------------------------------------- indices
+
+
+class Var:
+    """A loop variable that counts from 0 to `extent` - 1."""
+
+    __slots__ = ("extent", "name")
+
+    def __init__(self, name: str, extent: int):
+        self.name = name
+        self.extent = extent
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + sum of coefficient * variable.
+
+    >>> i = Var("i", 10)
+    >>> print(Affine.of(i) * 2 + 3)
+    2*i + 3
+    """
+
+    constant: int
+    terms: tuple[tuple[Var, int], ...] = ()
+
+    @staticmethod
+    def of(value: Var | int | Affine) -> Affine:
+        """An affine index from a variable or a number."""
+        if isinstance(value, Affine):
+            return value
+        if isinstance(value, Var):
+            return Affine(0, ((value, 1),)) if value.extent != 1 else Affine(0)
+        return Affine(int(value))
+
+    def __add__(self, other: Affine | int) -> Affine:
+        other = Affine.of(other)
+        merged = dict(self.terms)
+        for var, coefficient in other.terms:
+            merged[var] = merged.get(var, 0) + coefficient
+        kept = tuple((var, c) for var, c in merged.items() if c)
+        return Affine(self.constant + other.constant, kept)
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine(0)
+        return Affine(self.constant * factor, tuple((v, c * factor) for v, c in self.terms))
+
+    def coefficient(self, var: Var) -> int:
+        """The factor of a variable."""
+        return next((c for v, c in self.terms if v is var), 0)
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest value."""
+        low = high = self.constant
+        for var, coefficient in self.terms:
+            reach = coefficient * (var.extent - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high
+
+    def substitute(self, var: Var, value: Affine) -> Affine:
+        """The index with a variable replaced."""
+        coefficient = self.coefficient(var)
+        if not coefficient:
+            return self
+        rest = Affine(self.constant, tuple((v, c) for v, c in self.terms if v is not var))
+        return rest + value * coefficient
+
+    def __str__(self) -> str:
+        parts = [f"{c}*{v}" if c != 1 else f"{v}" for v, c in self.terms]
+        if self.constant or not parts:
+            parts.append(str(self.constant))
+        return " + ".join(parts)
+
+
+Index = tuple[Affine, ...]
+
+
+# ---------------------------------------------------------------- buffers and expressions
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory for one array. Strides are in elements; `kind` says who owns it."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    kind: str  # "input", "output", "arena", "constant"
+    offset: int = 0  # bytes into the arena, once planned
+    value: Any = None  # of a constant
+    base: Buffer | None = None  # the owner of the memory, when this is another view of it
+
+    def flat(self, index: Index) -> Affine:
+        """The element number of an index."""
+        total = Affine(0)
+        for position, stride in zip(index, self.strides, strict=True):
+            total = total + position * stride
+        return total
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.name}: {ArrayType(self.dtype, self.shape)}"
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous array."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * max(shape[axis], 1)
+    return tuple(strides)
+
+
+class Expr:
+    """A scalar expression; compared by identity, so shared parts are computed once."""
+
+    __slots__ = ()
+    dtype: np.dtype
+
+
+@dataclass(eq=False)
+class Load(Expr):
+    """An element of a buffer, at a flat element number."""
+
+    buffer: Buffer
+    at: Affine
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's element type."""
+        return self.buffer.dtype
+
+
+@dataclass(eq=False)
+class Literal(Expr):
+    """A number."""
+
+    value: Any
+    dtype: np.dtype
+
+
+@dataclass(eq=False)
+class IndexValue(Expr):
+    """The value of an index, as an integer."""
+
+    at: Affine
+    dtype: np.dtype = INDEX
+
+
+@dataclass(eq=False)
+class InRange(Expr):
+    """Whether an index lies in [low, high). Nests are split until it is known."""
+
+    at: Affine
+    low: int
+    high: int
+    dtype: np.dtype = BOOL
+
+
+@dataclass(eq=False)
+class Choose(Expr):
+    """`yes` where an index lies in a range, else `no`; the other one is never evaluated."""
+
+    test: InRange
+    yes: Expr
+    no: Expr
+    dtype: np.dtype
+
+
+@dataclass(eq=False)
+class Apply(Expr):
+    """An elementary function of expressions. Arguments have the dtypes the function wants."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: np.dtype
+
+
+# The elementary functions of the language; code generators must know them all.
+FLOAT_FUNCTIONS = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh "
+    "arcsinh arccosh arctanh expit erf erfc power cbrt sqrt floor ceil trunc rint hypot "
+    "logaddexp copysign fmax fmin gammaln digamma".split()
+)
+NUMBER_FUNCTIONS = frozenset(
+    "add subtract multiply divide negative positive absolute fabs square reciprocal scale sign "
+    "maximum minimum fmod remainder floor_divide where convert equal not_equal less less_equal greater "
+    "greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite isneginf "
+    "isposinf signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
+    "stop_gradient deg2rad rad2deg".split()
+)
+FUNCTIONS = FLOAT_FUNCTIONS | NUMBER_FUNCTIONS
+
+
+def cast(value: Expr, dtype: np.dtype) -> Expr:
+    """The value in another dtype."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Literal):
+        number = value.value.real if dtype.kind != "c" and value.dtype.kind == "c" else value.value
+        return Literal(dtype.type(number), dtype)
+    return Apply("convert", (value,), dtype)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@dataclass(eq=False)
+class Store:
+    """Put a value into a buffer, or combine it with what is there (``combine="add"``)."""
+
+    buffer: Buffer
+    at: Affine
+    value: Expr
+    combine: str | None = None
+    # Whether the buffer already holds what the value is to be combined with.
+    continues: bool = False
+
+    def __str__(self) -> str:
+        sign = {"add": "+=", "multiply": "*=", "maximum": "max=", "minimum": "min="}
+        operator = "=" if self.combine is None else sign.get(self.combine, f"{self.combine}=")
+        return f"{self.buffer.name}[{self.at}] {operator} {format_expr(self.value)}"
+
+
+def identity_of(combine: str, dtype: np.dtype) -> Any:
+    """The value that changes nothing when combined."""
+    if combine == "add" or combine == "logical_or":
+        return dtype.type(0)
+    if combine == "multiply" or combine == "logical_and":
+        return dtype.type(1)
+    low = combine == "maximum"
+    if dtype.kind == "f":
+        return dtype.type(-np.inf if low else np.inf)
+    if dtype.kind == "b":
+        return dtype.type(not low)
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.min if low else limits.max)
+
+
+@dataclass(eq=False)
+class Nest:
+    """Loops around stores."""
+
+    vars: list[Var]
+    stores: list[Store]
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        header = " ".join(f"for {v} < {v.extent}" for v in self.vars) or "once"
+        lines = [f"{header}:  # {self.label}" if self.label else f"{header}:"]
+        return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
+
+
+@dataclass(eq=False)
+class Contraction:
+    """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer."""
+
+    extents: dict[int, int]
+    out: Buffer
+    x: Buffer
+    y: Buffer
+    out_strides: dict[int, int]
+    x_strides: dict[int, int]
+    y_strides: dict[int, int]
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        loops = " ".join(f"for {label} < {n}" for label, n in self.extents.items())
+        return f"{loops}: {self.out.name} += {self.x.name} * {self.y.name}  # {self.label}"
+
+
+@dataclass(eq=False)
+class Host:
+    """An operation that NumPy evaluates: it has no loops of its own yet."""
+
+    op: Any
+    params: dict[str, Any]
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        outs = ", ".join(buffer.name for buffer in self.outputs)
+        ins = ", ".join(buffer.name for buffer in self.inputs)
+        return f"{outs} = numpy {self.op.name}({ins})"
+
+
+Kernel = Nest | Contraction | Host
+
+
+@dataclass(eq=False)
+class LoopProgram:
+    """Kernels in order, and the buffers they work on."""
+
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    kernels: list[Kernel]
+    arena_bytes: int = 0
+
+    def __str__(self) -> str:
+        head = [f"input  {b}" for b in self.inputs] + [f"output {b}" for b in self.outputs]
+        return "\n".join([*head, *map(str, self.kernels)])
+
+
+def walk(roots: Iterable[Expr]) -> list[Expr]:
+    """All expressions under the roots, parts first. Iterative."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    pending: list[tuple[Expr, bool]] = [(root, False) for root in roots]
+    while pending:
+        expr, expanded = pending.pop()
+        if expanded:
+            order.append(expr)
+            continue
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        pending.append((expr, True))
+        pending.extend((part, False) for part in parts_of(expr))
+    return order
+
+
+def parts_of(expr: Expr) -> tuple[Expr, ...]:
+    """The direct parts of an expression."""
+    if isinstance(expr, Apply):
+        return expr.args
+    if isinstance(expr, Choose):
+        return (expr.yes, expr.no)
+    return ()
+
+
+def format_expr(expr: Expr, limit: int = 400) -> str:
+    """The expression as text, cut off where it gets long."""
+    text = _format(expr, 12)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def _format(expr: Expr, depth: int) -> str:
+    if depth == 0:
+        return "..."
+    if isinstance(expr, Load):
+        return f"{expr.buffer.name}[{expr.at}]"
+    if isinstance(expr, Literal):
+        return str(expr.value)
+    if isinstance(expr, IndexValue):
+        return f"({expr.at})"
+    if isinstance(expr, InRange):
+        return f"({expr.low} <= {expr.at} < {expr.high})"
+    if isinstance(expr, Choose):
+        test = _format(expr.test, depth - 1)
+        return f"{test} ? {_format(expr.yes, depth - 1)} : {_format(expr.no, depth - 1)}"
+    assert isinstance(expr, Apply)
+    name = dtype_name(expr.dtype) if expr.name == "convert" else expr.name
+    return f"{name}({', '.join(_format(arg, depth - 1) for arg in expr.args)})"
+
+
+# ---------------------------------------------------------------- how operations lower
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An argument of an operation that is being lowered: its type, and its elements."""
+
+    type: ArrayType
+    element: Callable[[Index], Expr]
+
+    def __call__(self, index: Iterable[Affine]) -> Expr:
+        """The element at an index."""
+        return self.element(tuple(index))
+
+    def broadcast(self, index: Index) -> Expr:
+        """The element that meets `index` of a larger shape by broadcasting."""
+        shape = self.type.shape
+        own = index[len(index) - len(shape) :]
+        return self.element(
+            tuple(Affine(0) if n == 1 else at for n, at in zip(shape, own, strict=True))
+        )
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """Each element of the result is an expression of elements of the arguments."""
+
+    rule: Callable[..., Expr]
+    # Whether the rule only moves elements: then it costs nothing to do it twice.
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The elements along the param ``axes`` are combined."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of two arguments by the param ``spec``."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The same elements in the same order."""

@@ -1,0 +1,96 @@
+"""What the functions of the namespace share: taking arguments in, naming axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import AxisError, DTypeError, explain
+from ..ops.layout import broadcast_to, convert, reshape
+from ..ops.op import Traced
+from ..types import result_dtype, type_of
+
+_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Traced)
+
+
+def as_value(x: Any) -> Any:
+    """An array, a number or a traced value; lists become arrays, also lists of traced values."""
+    if isinstance(x, _PLAIN):
+        return x
+    if isinstance(x, (list, tuple)) and contains_traced(x):
+        return _stack([as_value(item) for item in x])
+    array = np.asarray(x)
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(
+            explain("asarray", f"got {x!r}, expected numbers", "Give arrays, lists or numbers.")
+        )
+    return array
+
+
+def contains_traced(x: Any) -> bool:
+    """Whether a (nested) list or tuple holds a traced value."""
+    if isinstance(x, (list, tuple)):
+        return any(contains_traced(item) for item in x)
+    return isinstance(x, Traced)
+
+
+def _stack(items: Sequence[Any]) -> Any:
+    from ..ops.structure import concatenate
+
+    dtype = result_dtype(*[type_of(item) for item in items])
+    shape = np.broadcast_shapes(*[type_of(item).shape for item in items])
+    rows = [reshape(_to(item, dtype, shape), shape=(1, *shape)) for item in items]
+    return concatenate(*rows, axis=0)
+
+
+def _to(item: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+    own = type_of(item)
+    if own.shape != shape:
+        item = broadcast_to(item, shape=shape)
+    return item if own.dtype == dtype and not own.weak else convert(item, dtype=dtype)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """`x` in another dtype; unchanged when it has it or when dtype is None."""
+    if dtype is None:
+        return x
+    dtype = np.dtype(dtype)
+    own = type_of(x)
+    return x if own.dtype == dtype and not own.weak else convert(x, dtype=dtype)
+
+
+def shape(x: Any) -> tuple[int, ...]:
+    """The shape of an array, a number or a traced value."""
+    return type_of(x).shape
+
+
+def ndim(x: Any) -> int:
+    """The number of axes."""
+    return len(type_of(x).shape)
+
+
+def normal_axis(name: str, axis: Any, rank: int) -> int:
+    """An axis counted from the front, or a clear error."""
+    number = axis.__index__()
+    if not -rank <= number < rank:
+        raise AxisError(
+            explain(
+                name,
+                f"got axis {number} for an array with {rank} axes",
+                f"Valid axes are {-rank} to {rank - 1}." if rank else "A scalar has no axes.",
+            )
+        )
+    return number % rank
+
+
+def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """Axes as a sorted tuple: None means all."""
+    if axis is None:
+        return tuple(range(rank))
+    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(normal_axis(name, item, rank) for item in given)
+    if len(set(axes)) != len(axes):
+        raise AxisError(explain(name, f"got the same axis twice in {given}"))
+    return tuple(sorted(axes))

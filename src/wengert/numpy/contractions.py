@@ -1,0 +1,318 @@
+"""Products: dot, matmul, tensordot, convolve. All label axes and hand over to `contract`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError, explain
+from ..ops.contract import (
+    INNER,
+    MATRIX_MATRIX,
+    MATRIX_VECTOR,
+    OUTER,
+    STACK_STACK,
+    VECTOR_MATRIX,
+    Labels,
+    Spec,
+    contract,
+)
+from ..ops.elementwise import add, conjugate, multiply
+from ..ops.indexing import embed, index
+from ..ops.layout import permute, reshape
+from ..ops.structure import concatenate
+from ..ops.windows import windows_of
+from ..types import type_of
+from .common import as_value, normal_axis, shape
+from .labels import einsum, product
+
+__all__ = [
+    "convolve", "correlate", "cross", "dot", "einsum", "inner", "kron", "matmul", "matvec",
+    "outer", "tensordot", "vdot", "vecdot", "vecmat",
+]  # fmt: skip
+
+
+def _conjugated(x: Any) -> Any:
+    return conjugate(x) if type_of(x).dtype.kind == "c" else x
+
+
+_RANKS: dict[tuple[int, int], Spec] = {
+    (1, 1): INNER,
+    (2, 1): MATRIX_VECTOR,
+    (1, 2): VECTOR_MATRIX,
+    (2, 2): MATRIX_MATRIX,
+}
+
+
+def _small_product(x: Any, y: Any) -> Spec | None:
+    """The spec for vectors and matrices that fit, without a look at anything else."""
+    try:
+        a, b = x.shape, y.shape
+    except AttributeError:  # a list or a number
+        return None
+    spec = _RANKS.get((len(a), len(b)))
+    return spec if spec is not None and a[-1] == b[0] else None
+
+
+def _stack_product(x: Any, y: Any) -> Spec | None:
+    """The spec for two equally long stacks of matrices that fit."""
+    try:
+        (n, _, k), (m, j, _) = x.shape, y.shape
+    except (AttributeError, ValueError):
+        return None
+    return STACK_STACK if n == m and k == j else None
+
+
+def dot(a: Any, b: Any) -> Any:
+    """``numpy.dot``: the last axis of a against the last but one of b."""
+    spec = _small_product(a, b)
+    if spec is not None:
+        return contract(a, b, spec=spec)
+    a, b = as_value(a), as_value(b)
+    if not shape(a) or not shape(b):
+        return multiply(a, b)
+    a_labels, b_labels, out = _dot_labels(len(shape(a)), len(shape(b)))
+    return product("dot", a, a_labels, b, b_labels, out)
+
+
+@functools.cache
+def _dot_labels(a: int, b: int) -> Spec:
+    rows, summed = tuple(range(1, a)), (0,)
+    columns = tuple(range(a, a + b - 1))
+    return rows + summed, columns[:-1] + summed + columns[-1:], rows + columns
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """``numpy.matmul``: the product of matrices, of stacks of them, or of vectors."""
+    spec = _small_product(x, y) or _stack_product(x, y)
+    if spec is not None:
+        return contract(x, y, spec=spec)
+    x, y = as_value(x), as_value(y)
+    a, b = shape(x), shape(y)
+    if not a or not b:
+        raise ShapeError(
+            explain(
+                "matmul",
+                f"got arrays of shapes {a} and {b}, expected at least one axis each",
+                "Use * to multiply by a number.",
+            )
+        )
+    x_core = (1, 0) if len(a) > 1 else (0,)
+    y_core = (0, 2) if len(b) > 1 else (0,)
+    out = x_core[:-1] + y_core[1:]
+    return _stacked("matmul", x, x_core, y, y_core, out)
+
+
+def _stacked(name: str, x: Any, x_core: Labels, y: Any, y_core: Labels, out: Labels) -> Any:
+    """The product of stacks: axes before the core axes broadcast."""
+    a, b = shape(x), shape(y)
+    if len(a) < len(x_core) or len(b) < len(y_core):
+        raise ShapeError(
+            explain(
+                name,
+                f"got arrays of shapes {a} and {b}, expected at least {len(x_core)} and "
+                f"{len(y_core)} axes",
+            )
+        )
+    x_stack = tuple(range(len(x_core) - len(a), 0))
+    y_stack = tuple(range(len(y_core) - len(b), 0))
+    stack = min(x_stack, y_stack, key=lambda labels: -len(labels))
+    return product(name, x, x_stack + x_core, y, y_stack + y_core, stack + out)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """``numpy.vecdot``: the inner products of vectors along an axis; the first is conjugated."""
+    x1, x2 = as_value(x1), as_value(x2)
+    x1, x2 = (_axis_last("vecdot", x, axis) for x in (x1, x2))
+    return _stacked("vecdot", _conjugated(x1), (0,), x2, (0,), ())
+
+
+def _axis_last(name: str, x: Any, axis: int) -> Any:
+    rank = len(shape(x))
+    axis = normal_axis(name, axis, rank)
+    if axis == rank - 1:
+        return x
+    return permute(x, axes=(*[k for k in range(rank) if k != axis], axis))
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """``numpy.matvec``: matrices times vectors."""
+    return _stacked("matvec", as_value(x1), (1, 0), as_value(x2), (0,), (1,))
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """``numpy.vecmat``: vectors (conjugated) times matrices."""
+    return _stacked("vecmat", _conjugated(as_value(x1)), (0,), as_value(x2), (0, 1), (1,))
+
+
+def vdot(a: Any, b: Any) -> Any:
+    """``numpy.vdot``: the inner product of all elements; the first array is conjugated."""
+    a, b = _flat(as_value(a)), _flat(as_value(b))
+    return product("vdot", _conjugated(a), (0,), b, (0,), ())
+
+
+def _flat(x: Any) -> Any:
+    own = type_of(x)
+    return x if len(own.shape) == 1 else reshape(x, shape=(own.size,))
+
+
+def inner(a: Any, b: Any) -> Any:
+    """``numpy.inner``: the last axis of a against the last axis of b."""
+    a, b = as_value(a), as_value(b)
+    if not shape(a) or not shape(b):
+        return multiply(a, b)
+    rank = len(shape(a))
+    rows = tuple(range(1, rank))
+    columns = tuple(range(rank, rank + len(shape(b)) - 1))
+    return product("inner", a, (*rows, 0), b, (*columns, 0), rows + columns)
+
+
+def outer(a: Any, b: Any) -> Any:
+    """``numpy.outer``: every element of a times every element of b."""
+    return contract(_flat(as_value(a)), _flat(as_value(b)), spec=OUTER)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """``numpy.tensordot``: sum over the given axes of a against those of b."""
+    a, b = as_value(a), as_value(b)
+    rank_a, rank_b = len(shape(a)), len(shape(b))
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= min(rank_a, rank_b):
+            raise ShapeError(
+                explain("tensordot", f"cannot sum over {axes} axes of {shape(a)} and {shape(b)}")
+            )
+        given: tuple = (range(rank_a - int(axes), rank_a), range(int(axes)))
+    else:
+        given = tuple((side,) if isinstance(side, (int, np.integer)) else side for side in axes)
+    a_axes = [normal_axis("tensordot", axis, rank_a) for axis in given[0]]
+    b_axes = [normal_axis("tensordot", axis, rank_b) for axis in given[1]]
+    if len(a_axes) != len(b_axes):
+        raise ShapeError(
+            explain("tensordot", f"got {len(a_axes)} axes of a but {len(b_axes)} axes of b")
+        )
+    a_labels = tuple(range(rank_a))
+    b_labels = tuple(
+        a_axes[b_axes.index(axis)] if axis in b_axes else rank_a + axis for axis in range(rank_b)
+    )
+    out = tuple(label for label in a_labels if label not in a_axes)
+    out += tuple(label for label in b_labels if label >= rank_a)
+    return product("tensordot", a, a_labels, b, b_labels, out)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """``numpy.kron``: the Kronecker product."""
+    a, b = as_value(a), as_value(b)
+    rank = max(len(shape(a)), len(shape(b)))
+    a_shape, b_shape = ((1,) * (rank - len(shape(x))) + shape(x) for x in (a, b))
+    a_labels, b_labels = tuple(range(rank)), tuple(range(rank, 2 * rank))
+    pairs = tuple(label for pair in zip(a_labels, b_labels, strict=True) for label in pair)
+    result = contract(
+        reshape(a, shape=a_shape), reshape(b, shape=b_shape), spec=(a_labels, b_labels, pairs)
+    )
+    return reshape(result, shape=tuple(n * m for n, m in zip(a_shape, b_shape, strict=True)))
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """``numpy.cross``: the vector product of vectors with three components."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = _axis_last("cross", as_value(a), axisa), _axis_last("cross", as_value(b), axisb)
+    if shape(a)[-1] != 3 or shape(b)[-1] != 3:
+        raise ShapeError(
+            explain(
+                "cross",
+                f"got {shape(a)[-1]} and {shape(b)[-1]} components, expected 3 and 3",
+                "Give vectors of the plane a third component that is 0.",
+            )
+        )
+    (a0, a1, a2), (b0, b1, b2) = _components(a), _components(b)
+    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+    common = shape(parts[0])
+    place = normal_axis("cross", axisc, len(common) + 1)
+    with_axis = (*common[:place], 1, *common[place:])
+    return concatenate(*[reshape(part, shape=with_axis) for part in parts], axis=place)
+
+
+def _components(x: Any) -> list[Any]:
+    whole = tuple((0, length, 1) for length in shape(x)[:-1])
+    return [index(x, key=(*whole, number)) for number in range(3)]
+
+
+# ---------------------------------------------------------------- one-dimensional convolution
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """``numpy.convolve``: the convolution of two sequences."""
+    a, v = (reshape(x, shape=(1,)) if shape(x) == () else x for x in (as_value(a), as_value(v)))
+    a, v = _sequence("convolve", a), _sequence("convolve", v)
+    if shape(v)[0] > shape(a)[0]:
+        a, v = v, a
+    return _slide("convolve", a, _reversed(v), mode)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """``numpy.correlate``: the cross-correlation of two sequences; v is conjugated."""
+    a, v = _sequence("correlate", a), _conjugated(_sequence("correlate", v))
+    if shape(v)[0] > shape(a)[0]:
+        return _reversed(_slide("correlate", v, a, mode))
+    return _slide("correlate", a, v, mode)
+
+
+def _sequence(name: str, x: Any) -> Any:
+    x = as_value(x)
+    if len(shape(x)) != 1 or shape(x)[0] == 0:
+        raise ShapeError(
+            explain(name, f"got an array of shape {shape(x)}, expected a sequence", "Ravel it.")
+        )
+    return x
+
+
+def _reversed(x: Any) -> Any:
+    return index(x, key=((shape(x)[0] - 1, -1, -1),))
+
+
+_PADDING: dict[str, Callable[[int], tuple[int, int]]] = {
+    "full": lambda size: (size - 1, size - 1),
+    "same": lambda size: (size // 2, size - size // 2 - 1),
+    "valid": lambda size: (0, 0),
+}
+
+
+# The most elements that the derivative of a convolution may write out at once.
+_LARGEST = 2**24
+
+
+def _slide(name: str, a: Any, v: Any, mode: str) -> Any:
+    """The products of `v` with every window of `a`, the longer one."""
+    if mode not in _PADDING:
+        raise DTypeError(explain(name, f"got the mode {mode!r}", "Use full, same or valid."))
+    length, size = shape(a)[0], shape(v)[0]
+    before, after = _PADDING[mode](size)
+    if before or after:
+        place = (before, before + length, 1)
+        a = embed(a, key=(place,), shape=(before + length + after,))
+    return _slide_inside(a, v)
+
+
+def _slide_inside(a: Any, v: Any) -> Any:
+    """The products of `v` with the windows of `a`.
+
+    The derivative writes the windows out; a long `v` is taken in pieces to bound their size.
+    """
+    size = shape(v)[0]
+    positions = shape(a)[0] - size + 1
+    piece = max(_LARGEST // positions, 1)
+    total = None
+    for start in range(0, size, piece):
+        stop = min(start + piece, size)
+        whole = stop - start == size
+        part = a if whole else index(a, key=((start, positions + stop - 1, 1),))
+        factor = v if whole else index(v, key=((start, stop, 1),))
+        term = contract(windows_of(part, (stop - start,)), factor, spec=MATRIX_VECTOR)
+        total = term if total is None else add(total, term)
+    return total

@@ -1,0 +1,525 @@
+"""NumPy's ufuncs and other elementwise functions.
+
+A ufunc takes NumPy's keywords: `dtype` (the arguments are cast, then the loop of that dtype runs),
+`casting`, `out`, and `where` together with `out`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import AbstractValueError, DTypeError, ShapeError, explain
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops import special as sp
+from ..ops.layout import reshape
+from ..ops.op import Traced
+from ..trace.tracer import concrete
+from ..trace.views import copy_of, read_only
+from ..types import promotable, result_dtype, type_of
+from .common import as_value, cast, ndim, shape
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "around", "array_equal", "array_equiv",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "cbrt", "ceil", "clip", "conj", "conjugate", "copysign", "cos", "cosh",
+    "deg2rad", "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "fix",
+    "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "gcd", "greater",
+    "greater_equal", "heaviside", "hypot", "i0", "imag", "invert", "isclose", "iscomplex",
+    "iscomplexobj", "isfinite", "isinf", "isnan", "isnat", "isneginf", "isposinf", "isreal",
+    "isrealobj", "lcm", "ldexp", "left_shift", "less", "less_equal", "log", "log1p", "log2",
+    "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "maximum", "minimum", "mod", "modf", "multiply", "nan_to_num", "negative",
+    "nextafter", "not_equal", "piecewise", "polyval", "positive", "pow", "power", "rad2deg",
+    "radians", "real", "real_if_close", "reciprocal", "remainder", "right_shift", "rint",
+    "round", "select", "sign", "signbit", "sin", "sinc", "sinh", "spacing", "sqrt", "square",
+    "subtract", "tan", "tanh", "true_divide", "trunc", "where",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- ufuncs
+
+
+def _loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any) -> Sequence[Any]:
+    """The dtypes of the arguments for the loop that gives `dtype`."""
+    types = [type_of(arg) for arg in args]
+    wanted = np.dtype(dtype)
+    places = (*map(promotable, types), *[None] * ufunc.nout)
+    signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
+    try:
+        resolved = ufunc.resolve_dtypes(places, signature=signature, casting=casting)
+    except TypeError:
+        got = ", ".join(str(t) for t in types)
+        raise DTypeError(
+            explain(
+                ufunc.__name__,
+                f"has no loop from {got} to {wanted} under casting={casting!r}",
+                "Convert the arguments with astype.",
+            )
+        ) from None
+    return resolved[: ufunc.nin]
+
+
+def _finish(name: str, result: Any, out: Any, where: Any) -> Any:
+    """Apply `where` and write to `out`."""
+    if isinstance(result, tuple):
+        targets = out if isinstance(out, tuple) else (out, None)
+        pairs = zip(result, targets, strict=True)
+        return tuple(_finish(name, part, target, where) for part, target in pairs)
+    target = out[0] if isinstance(out, tuple) else out
+    if where is not True:
+        if target is None:
+            raise ShapeError(
+                explain(
+                    name,
+                    "got where= without out=: the elements it leaves out would be undefined",
+                    "Use where(mask, f(x), other), or give out=.",
+                )
+            )
+        result = ew.select(as_value(where), result, target)
+    if target is None:
+        return result
+    target[...] = result
+    return target
+
+
+def _ufunc(ufunc: np.ufunc, function: Callable) -> Callable:
+    """The function of the namespace for a ufunc, from what it does to values."""
+    name, count = ufunc.__name__, ufunc.nin
+
+    def general(
+        *args: Any,
+        out: Any = None,
+        where: Any = True,
+        dtype: Any = None,
+        casting: Any = "same_kind",
+        order: str = "K",
+        subok: bool = True,
+    ) -> Any:
+        if len(args) == count + 1 and out is None:
+            *args, out = args  # type: ignore[assignment]
+        if len(args) != count:
+            raise TypeError(f"{name}() takes {count} arrays, got {len(args)}")
+        values = [as_value(arg) for arg in args]
+        if dtype is not None:
+            dtypes = _loop_dtypes(ufunc, values, dtype, casting)
+            values = [cast(value, d) for value, d in zip(values, dtypes, strict=True)]
+        result = function(*values)
+        if out is None and where is True:
+            return result
+        return _finish(name, result, out, where)
+
+    def apply(*args: Any, **keywords: Any) -> Any:
+        if keywords or len(args) != count:
+            return general(*args, **keywords)
+        if count == 1:
+            return function(as_value(args[0]))
+        return function(as_value(args[0]), as_value(args[1]))
+
+    apply.__name__ = apply.__qualname__ = name
+    kind = "element by element" if ufunc.nout == 1 else "element by element; several results"
+    apply.__doc__ = f"``numpy.{name}``: {kind}."
+    return apply
+
+
+def _power(x: Any, y: Any) -> Any:
+    if type(y) is int and type_of(x).dtype.kind in "fc":
+        return ew.integer_power(x, n=y)
+    return ew.power(x, y)
+
+
+def _float_power(x: Any, y: Any) -> Any:
+    wide = np.complex128 if "c" in (type_of(x).dtype.kind, type_of(y).dtype.kind) else np.float64
+    return _power(cast(x, wide), y if type(y) is int else cast(y, wide))
+
+
+def _float_of(x: Any) -> Any:
+    """`x` as the real float that NumPy's functions of one float compute with."""
+    return cast(x, np.exp.resolve_dtypes((promotable(type_of(x)), None))[0])
+
+
+def _modf(x: Any) -> tuple[Any, Any]:
+    x = _float_of(x)
+    return ew.fraction(x), logic.trunc(x)
+
+
+def _frexp(x: Any) -> tuple[Any, Any]:
+    x = _float_of(x)
+    return ew.mantissa(x), logic.exponent(x)
+
+
+def _isnat(x: Any) -> Any:
+    raise DTypeError(
+        explain("isnat", f"is for dates and times, got {type_of(x)}", "Use isnan for numbers.")
+    )
+
+
+add = _ufunc(np.add, ew.add)
+subtract = _ufunc(np.subtract, ew.subtract)
+multiply = _ufunc(np.multiply, ew.multiply)
+divide = true_divide = _ufunc(np.divide, ew.divide)
+floor_divide = _ufunc(np.floor_divide, logic.floor_divide)
+remainder = mod = _ufunc(np.remainder, ew.remainder)
+fmod = _ufunc(np.fmod, ew.fmod)
+divmod = _ufunc(np.divmod, lambda x, y: (logic.floor_divide(x, y), ew.remainder(x, y)))
+power = pow = _ufunc(np.power, _power)
+float_power = _ufunc(np.float_power, _float_power)
+negative = _ufunc(np.negative, ew.negative)
+positive = _ufunc(np.positive, ew.positive)
+reciprocal = _ufunc(np.reciprocal, ew.reciprocal)
+absolute = abs = _ufunc(np.absolute, ew.absolute)
+fabs = _ufunc(np.fabs, ew.fabs)
+sign = _ufunc(np.sign, logic.sign)
+conjugate = conj = _ufunc(np.conjugate, ew.conjugate)
+square = _ufunc(np.square, ew.square)
+sqrt = _ufunc(np.sqrt, ew.sqrt)
+cbrt = _ufunc(np.cbrt, ew.cbrt)
+hypot = _ufunc(np.hypot, ew.hypot)
+
+exp = _ufunc(np.exp, ew.exp)
+exp2 = _ufunc(np.exp2, ew.exp2)
+expm1 = _ufunc(np.expm1, ew.expm1)
+log = _ufunc(np.log, ew.log)
+log2 = _ufunc(np.log2, ew.log2)
+log10 = _ufunc(np.log10, ew.log10)
+log1p = _ufunc(np.log1p, ew.log1p)
+logaddexp = _ufunc(np.logaddexp, ew.logaddexp)
+logaddexp2 = _ufunc(np.logaddexp2, ew.logaddexp2)
+
+sin = _ufunc(np.sin, ew.sin)
+cos = _ufunc(np.cos, ew.cos)
+tan = _ufunc(np.tan, ew.tan)
+arcsin = asin = _ufunc(np.arcsin, ew.arcsin)
+arccos = acos = _ufunc(np.arccos, ew.arccos)
+arctan = atan = _ufunc(np.arctan, ew.arctan)
+arctan2 = atan2 = _ufunc(np.arctan2, ew.arctan2)
+sinh = _ufunc(np.sinh, ew.sinh)
+cosh = _ufunc(np.cosh, ew.cosh)
+tanh = _ufunc(np.tanh, ew.tanh)
+arcsinh = asinh = _ufunc(np.arcsinh, ew.arcsinh)
+arccosh = acosh = _ufunc(np.arccosh, ew.arccosh)
+arctanh = atanh = _ufunc(np.arctanh, ew.arctanh)
+deg2rad = _ufunc(np.deg2rad, ew.deg2rad)
+radians = _ufunc(np.radians, ew.deg2rad)
+rad2deg = _ufunc(np.rad2deg, ew.rad2deg)
+degrees = _ufunc(np.degrees, ew.rad2deg)
+
+maximum = _ufunc(np.maximum, ew.maximum)
+minimum = _ufunc(np.minimum, ew.minimum)
+fmax = _ufunc(np.fmax, ew.fmax)
+fmin = _ufunc(np.fmin, ew.fmin)
+equal = _ufunc(np.equal, logic.equal)
+not_equal = _ufunc(np.not_equal, logic.not_equal)
+less = _ufunc(np.less, logic.less)
+less_equal = _ufunc(np.less_equal, logic.less_equal)
+greater = _ufunc(np.greater, logic.greater)
+greater_equal = _ufunc(np.greater_equal, logic.greater_equal)
+logical_and = _ufunc(np.logical_and, logic.logical_and)
+logical_or = _ufunc(np.logical_or, logic.logical_or)
+logical_xor = _ufunc(np.logical_xor, logic.logical_xor)
+logical_not = _ufunc(np.logical_not, logic.logical_not)
+
+bitwise_and = _ufunc(np.bitwise_and, logic.bitwise_and)
+bitwise_or = _ufunc(np.bitwise_or, logic.bitwise_or)
+bitwise_xor = _ufunc(np.bitwise_xor, logic.bitwise_xor)
+left_shift = bitwise_left_shift = _ufunc(np.left_shift, logic.left_shift)
+right_shift = bitwise_right_shift = _ufunc(np.right_shift, logic.right_shift)
+invert = bitwise_invert = bitwise_not = _ufunc(np.invert, logic.invert)
+bitwise_count = _ufunc(np.bitwise_count, logic.bitwise_count)
+gcd = _ufunc(np.gcd, logic.gcd)
+lcm = _ufunc(np.lcm, logic.lcm)
+
+floor = _ufunc(np.floor, logic.floor)
+ceil = _ufunc(np.ceil, logic.ceil)
+trunc = _ufunc(np.trunc, logic.trunc)
+rint = _ufunc(np.rint, logic.rint)
+isfinite = _ufunc(np.isfinite, logic.isfinite)
+isinf = _ufunc(np.isinf, logic.isinf)
+isnan = _ufunc(np.isnan, logic.isnan)
+isnat = _ufunc(np.isnat, _isnat)
+signbit = _ufunc(np.signbit, logic.signbit)
+copysign = _ufunc(np.copysign, ew.copysign)
+nextafter = _ufunc(np.nextafter, ew.nextafter)
+spacing = _ufunc(np.spacing, logic.spacing)
+heaviside = _ufunc(np.heaviside, ew.heaviside)
+ldexp = _ufunc(np.ldexp, ew.ldexp)
+frexp = _ufunc(np.frexp, _frexp)
+modf = _ufunc(np.modf, _modf)
+
+
+# ---------------------------------------------------------------- choices
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """``numpy.where``: x where the condition holds, y elsewhere; alone, the places it holds."""
+    condition = as_value(condition)
+    if x is None and y is None:
+        values = concrete(condition)
+        if values is None:
+            raise AbstractValueError(
+                explain(
+                    "where",
+                    "the number of places where the condition holds is not known while tracing",
+                    "Use where(condition, x, y), which keeps the shape.",
+                )
+            )
+        return np.nonzero(values)
+    if x is None or y is None:
+        raise TypeError("where() takes either both x and y, or neither")
+    return ew.select(condition, as_value(x), as_value(y))
+
+
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """``numpy.clip``: between two bounds; the derivative is 1 inside and at a bound, 0 outside."""
+    if (a_min is not None or a_max is not None) and (min is not None or max is not None):
+        raise ValueError("clip() takes a_min and a_max, or min and max, not both")
+    low = min if a_min is None else a_min
+    high = max if a_max is None else a_max
+    result = cast(as_value(a), dtype)
+    if low is None and high is None:
+        result = _fresh(result)
+    if low is not None:
+        result = ew.at_least(result, as_value(low))
+    if high is not None:
+        result = ew.at_most(result, as_value(high))
+    return _finish("clip", result, out, True)
+
+
+def _fresh(x: Any) -> Any:
+    """A copy; scalars need none."""
+    return copy_of(x) if ndim(x) else x
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """``numpy.select``: the choice of the first condition that holds."""
+    if len(condlist) != len(choicelist):
+        raise ShapeError(
+            explain(
+                "select",
+                f"got {len(condlist)} conditions and {len(choicelist)} choices",
+                "Give one choice for each condition.",
+            )
+        )
+    if not condlist:
+        raise ValueError("select() needs at least one condition")
+    choices = [as_value(choice) for choice in choicelist]
+    result = as_value(default)
+    dtype = result_dtype(*[type_of(value) for value in (*choices, result)])
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        result = ew.select(as_value(condition), choice, result)
+    return cast(result, dtype)
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """``numpy.piecewise``: the function of the last condition that holds, evaluated everywhere."""
+    x = as_value(x)
+    conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    conditions = [as_value(condition) for condition in conditions]
+    functions = list(funclist)
+    result: Any = 0
+    if len(functions) == len(conditions) + 1:
+        result = _piece(functions.pop(), x, args, kw)
+    elif len(functions) != len(conditions):
+        raise ShapeError(
+            explain(
+                "piecewise",
+                f"got {len(conditions)} conditions and {len(functions)} functions",
+                "Give one function for each condition, and at most one more for the rest.",
+            )
+        )
+    for condition, function in zip(conditions, functions, strict=True):
+        result = ew.select(condition, _piece(function, x, args, kw), result)
+    return cast(result, type_of(x).dtype)
+
+
+def _piece(function: Any, x: Any, args: Any, kw: Any) -> Any:
+    return function(x, *args, **kw) if callable(function) else function
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """``numpy.nan_to_num``: finite numbers in place of NaN and infinities (derivative 0 there)."""
+    x = as_value(x)
+    dtype = type_of(x).dtype
+    if dtype.kind == "c":
+        parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
+        return cast(parts[0] + 1j * parts[1], dtype)
+    if dtype.kind != "f":
+        return _fresh(x)
+    limits = np.finfo(dtype)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    x = cast(x, dtype)
+    x = ew.select(logic.isnan(x), cast(as_value(nan), dtype), x)
+    x = ew.select(logic.isposinf(x), cast(as_value(high), dtype), x)
+    return ew.select(logic.isneginf(x), cast(as_value(low), dtype), x)
+
+
+# ---------------------------------------------------------------- dtypes and complex numbers
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """``numpy.astype``: the array in another dtype."""
+    x = as_value(x)
+    result = cast(x, dtype)
+    return copy_of(x) if result is x and copy and ndim(x) else result
+
+
+def real(val: Any) -> Any:
+    """``numpy.real``: the real part."""
+    val = as_value(val)
+    return read_only(ew.real(val)) if type_of(val).dtype.kind == "c" else val
+
+
+def imag(val: Any) -> Any:
+    """``numpy.imag``: the imaginary part."""
+    return read_only(ew.imag(as_value(val)))
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """``numpy.angle``: the angle of a complex number."""
+    z = as_value(z)
+    result = ew.arctan2(imag(z), real(z))
+    return result * (180 / np.pi) if deg else result
+
+
+def isreal(x: Any) -> Any:
+    """``numpy.isreal``: where the imaginary part is 0."""
+    return logic.equal(imag(x), 0)
+
+
+def iscomplex(x: Any) -> Any:
+    """``numpy.iscomplex``: where the imaginary part is not 0."""
+    return logic.not_equal(imag(x), 0)
+
+
+def isrealobj(x: Any) -> bool:
+    """``numpy.isrealobj``: whether the dtype is real."""
+    return not iscomplexobj(x)
+
+
+def iscomplexobj(x: Any) -> bool:
+    """``numpy.iscomplexobj``: whether the dtype is complex."""
+    return type_of(as_value(x)).dtype.kind == "c"
+
+
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """``numpy.real_if_close``: the real part if all imaginary parts are tiny."""
+    a = as_value(a)
+    dtype = type_of(a).dtype
+    if dtype.kind != "c":
+        return a
+    if tol > 1:
+        tol *= float(np.finfo(dtype).eps)
+    parts = _known("real_if_close", imag(a))
+    return real(a) if np.all(np.abs(parts) < tol) else a
+
+
+# ---------------------------------------------------------------- tests and rounding
+
+
+def _known(name: str, value: Any) -> Any:
+    """The plain value; an error where it is abstract."""
+    result = concrete(value)
+    if result is None:
+        raise AbstractValueError(
+            explain(name, "the values are not known while the function is traced by jit or vmap")
+        )
+    return result
+
+
+def isposinf(x: Any, out: Any = None) -> Any:
+    """``numpy.isposinf``: where an element is +inf."""
+    return _finish("isposinf", logic.isposinf(as_value(x)), out, True)
+
+
+def isneginf(x: Any, out: Any = None) -> Any:
+    """``numpy.isneginf``: where an element is -inf."""
+    return _finish("isneginf", logic.isneginf(as_value(x)), out, True)
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """``numpy.isclose``: where |a - b| <= atol + rtol |b|."""
+    x, y = as_value(a), as_value(b)
+    if not isinstance(x, Traced) and not isinstance(y, Traced):
+        return np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    finite = logic.logical_and(logic.isfinite(x), logic.isfinite(y))
+    near = logic.less_equal(ew.absolute(x - y), atol + rtol * ew.absolute(y))
+    result = logic.logical_or(logic.logical_and(near, finite), logic.equal(x, y))
+    if equal_nan:
+        result = logic.logical_or(result, logic.logical_and(logic.isnan(x), logic.isnan(y)))
+    return result
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+    """``numpy.allclose``: whether all elements are close."""
+    return bool(np.all(_known("allclose", isclose(a, b, rtol, atol, equal_nan))))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """``numpy.array_equal``: whether shapes and elements are equal."""
+    x, y = (_known("array_equal", as_value(a)) for a in (a1, a2))
+    return bool(np.array_equal(x, y, equal_nan=equal_nan))
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """``numpy.array_equiv``: whether the arrays are equal after broadcasting."""
+    x, y = (_known("array_equiv", as_value(a)) for a in (a1, a2))
+    return bool(np.array_equiv(x, y))
+
+
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """``numpy.round``: to a number of decimals; its derivative is 0."""
+    a = as_value(a)
+    if type_of(a).dtype.kind == "c":
+        parts = [logic.round_to(part, decimals=decimals) for part in (real(a), imag(a))]
+        return cast(parts[0] + 1j * parts[1], type_of(a).dtype)
+    return _finish("round", logic.round_to(a, decimals=decimals), out, True)
+
+
+around = round
+
+
+def fix(x: Any, out: Any = None) -> Any:
+    """``numpy.fix``: towards zero."""
+    return trunc(x, out=out)
+
+
+# ---------------------------------------------------------------- functions
+
+
+def sinc(x: Any) -> Any:
+    """``numpy.sinc``: sin(pi x) / (pi x), smooth at 0 to every order."""
+    return sp.sinc(as_value(x), n=0)
+
+
+def i0(x: Any) -> Any:
+    """``numpy.i0``: the modified Bessel function of order 0."""
+    return sp.bessel_i(as_value(x), n=0, scaled=False)
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """``numpy.polyval``: a polynomial, highest power first, by Horner's rule."""
+    p, x = as_value(p), as_value(x)
+    if ndim(p) != 1:
+        p = reshape(p, shape=(type_of(p).size,))
+    result = x * 0
+    for k in builtins.range(shape(p)[0]):
+        result = result * x + p[k]
+    return result

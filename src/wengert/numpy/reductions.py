@@ -1,0 +1,412 @@
+"""Sums, means, extremes, and their running forms.
+
+Every function takes `axis` (one, several, or None for all) and `keepdims` as NumPy does. Equal
+extremes share the derivative equally; the derivative of `std` where all elements are equal is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError, explain
+from ..ops import cumulative as running
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops.layout import broadcast_to, reduce_sum, reshape
+from ..ops.op import Op
+from ..ops.reductions import argmax as argmax_op
+from ..ops.reductions import argmin as argmin_op
+from ..ops.reductions import (
+    reduce_all,
+    reduce_any,
+    reduce_max,
+    reduce_min,
+    reduce_prod,
+)
+from ..ops.structure import concatenate
+from ..types import type_of
+from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "logcumsumexp", "max", "mean", "min", "nancumprod", "nancumsum", "nanmax",
+    "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp",
+    "std", "sum", "var",
+]  # fmt: skip
+
+
+def keep_axes(result: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The result of a reduction of `x`, with length-1 axes in place of the reduced ones."""
+    if not keepdims:
+        return result
+    return reshape(result, shape=tuple(1 if k in axes else n for k, n in enumerate(shape(x))))
+
+
+def _reduce(name: str, op: Op, x: Any, axis: Any, keepdims: bool, **params: Any) -> Any:
+    axes = normal_axes(name, axis, ndim(x))
+    return keep_axes(op(x, axes=axes, **params), x, axes, keepdims)
+
+
+def _everywhere(where: Any) -> bool:
+    return where is None or where is True
+
+
+def _included(x: Any, where: Any, fill: Any) -> Any:
+    """`x`, with `fill` where it does not count."""
+    return x if _everywhere(where) else ew.select(as_value(where), x, fill)
+
+
+def count_of(x: Any, axes: tuple[int, ...], where: Any) -> Any:
+    """How many elements each result is made of: an int, or an array with the axes kept."""
+    if _everywhere(where):
+        return math.prod([shape(x)[axis] for axis in axes])
+    mask = broadcast_to(cast(as_value(where), bool), shape=shape(x))
+    return keep_axes(reduce_sum(mask, axes=axes), x, axes, True)
+
+
+# ---------------------------------------------------------------- sums and products
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """``numpy.sum``: the sum of the elements over the axes."""
+    x = _included(cast(as_value(a), dtype), where, 0)
+    result = cast(_reduce("sum", reduce_sum, x, axis, keepdims), dtype)
+    return result if initial is None else ew.add(result, initial)
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """``numpy.prod``: the product of the elements over the axes."""
+    x = _included(cast(as_value(a), dtype), where, 1)
+    result = cast(_reduce("prod", reduce_prod, x, axis, keepdims), dtype)
+    return result if initial is None else ew.multiply(result, initial)
+
+
+def _inexact(a: Any, dtype: Any) -> Any:
+    """`a` in the dtype, or else in one that has fractions."""
+    x = as_value(a)
+    if dtype is None and type_of(x).inexact:
+        return x
+    return cast(x, dtype or np.float64)
+
+
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Any:
+    """``numpy.mean``: the mean over the axes; of integers in float64."""
+    x = _inexact(a, dtype)
+    axes = normal_axes("mean", axis, ndim(x))
+    total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, keepdims)
+    return cast(_divided(total, count_of(x, axes, where)), dtype)
+
+
+def _divided(total: Any, count: Any) -> Any:
+    """total / count in the dtype of the total."""
+    if isinstance(count, (int, float)):
+        return ew.divide(total, count)
+    count = reshape(count, shape=shape(total))
+    return ew.divide(total, cast(count, type_of(total).dtype))
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    """``numpy.var``: the mean squared distance from the mean, over ``n - ddof``."""
+    x = _inexact(a, dtype)
+    axes = normal_axes("var", axis, ndim(x))
+    count = count_of(x, axes, where)
+    if mean is None:
+        total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, True)
+        mean = _divided(total, count)
+    squares = _squared(ew.subtract(x, mean))
+    total = keep_axes(reduce_sum(_included(squares, where, 0), axes=axes), x, axes, keepdims)
+    freedom = count - (ddof if correction is None else correction)
+    if isinstance(freedom, (int, float)):
+        return ew.divide(total, freedom if freedom > 0 else 0)
+    return _divided(total, ew.maximum(freedom, 0))
+
+
+def _squared(x: Any) -> Any:
+    if type_of(x).dtype.kind == "c":
+        return ew.add(ew.square(ew.real(x)), ew.square(ew.imag(x)))
+    return ew.square(x)
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    """``numpy.std``: the square root of `var`."""
+    return ew.sqrt(
+        var(
+            a,
+            axis,
+            dtype,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            mean=mean,
+            correction=correction,
+        )
+    )
+
+
+# ---------------------------------------------------------------- extremes and truth
+
+
+def _extreme(
+    name: str, op: Op, pairwise: Op, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    x = as_value(a)
+    if initial is None:
+        if not _everywhere(where):
+            raise ShapeError(
+                explain(name, "got `where` without `initial`", "Give the result for no element.")
+            )
+        return _reduce(name, op, x, axis, keepdims, ties="equal")
+    axes = normal_axes(name, axis, ndim(x))
+    if count_of(x, axes, None) == 0:
+        kept = shape(sum(x, axes, keepdims=keepdims))
+        return broadcast_to(cast(initial, type_of(x).dtype), shape=kept)
+    x = _included(x, where, initial)
+    return pairwise(_reduce(name, op, x, axes, keepdims, ties="equal"), initial)
+
+
+def max(
+    a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """``numpy.max``: the largest element; equal ones share the derivative."""
+    return _extreme("max", reduce_max, ew.maximum, a, axis, keepdims, initial, where)
+
+
+def min(
+    a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """``numpy.min``: the smallest element; equal ones share the derivative."""
+    return _extreme("min", reduce_min, ew.minimum, a, axis, keepdims, initial, where)
+
+
+amax = max
+amin = min
+
+
+def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.ptp``: the largest minus the smallest element."""
+    x = as_value(a)
+    return ew.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+
+
+def argmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """``numpy.argmax``: where the largest element is; the first of equal ones."""
+    return _reduce("argmax", argmax_op, as_value(a), axis, keepdims)
+
+
+def argmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """``numpy.argmin``: where the smallest element is; the first of equal ones."""
+    return _reduce("argmin", argmin_op, as_value(a), axis, keepdims)
+
+
+def any(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+    """``numpy.any``: whether an element is true (not zero)."""
+    return _reduce("any", reduce_any, _included(as_value(a), where, False), axis, keepdims)
+
+
+def all(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+    """``numpy.all``: whether all elements are true (not zero)."""
+    return _reduce("all", reduce_all, _included(as_value(a), where, True), axis, keepdims)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.count_nonzero``: how many elements are not zero."""
+    return _reduce("count_nonzero", reduce_sum, logic.not_equal(as_value(a), 0), axis, keepdims)
+
+
+# ---------------------------------------------------------------- without NaN
+
+
+def _without_nan(a: Any, fill: Any) -> Any:
+    x = as_value(a)
+    return ew.select(logic.isnan(x), fill, x) if type_of(x).inexact else x
+
+
+def _numbers(x: Any) -> Any:
+    """Which elements are not NaN."""
+    return logic.logical_not(logic.isnan(x)) if type_of(x).inexact else None
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nansum``: the sum of the elements that are not NaN."""
+    return sum(_without_nan(a, 0), axis, dtype, keepdims=keepdims)
+
+
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanprod``: the product of the elements that are not NaN."""
+    return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanmean``: the mean of the elements that are not NaN."""
+    x = as_value(a)
+    return mean(x, axis, dtype, keepdims=keepdims, where=_numbers(x))
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """``numpy.nanvar``: the variance of the elements that are not NaN."""
+    x = as_value(a)
+    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=_numbers(x))
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """``numpy.nanstd``: the square root of `nanvar`."""
+    return ew.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+
+
+def _nan_extreme(op: Callable, worst: float, a: Any, axis: Any, keepdims: bool) -> Any:
+    x = as_value(a)
+    if not type_of(x).inexact:
+        return op(x, axis, keepdims=keepdims)
+    result = op(_without_nan(x, worst), axis, keepdims=keepdims)
+    return ew.select(all(logic.isnan(x), axis, keepdims=keepdims), np.nan, result)
+
+
+def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanmax``: the largest of the elements that are not NaN."""
+    return _nan_extreme(max, -np.inf, a, axis, keepdims)
+
+
+def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanmin``: the smallest of the elements that are not NaN."""
+    return _nan_extreme(min, np.inf, a, axis, keepdims)
+
+
+# ---------------------------------------------------------------- running
+
+
+def _accumulate(name: str, op: Op, a: Any, axis: Any, dtype: Any = None) -> Any:
+    x = cast(as_value(a), dtype)
+    if axis is None:
+        x, axis = reshape(x, shape=(type_of(x).size,)), 0
+    result = op(x, axis=normal_axis(name, axis, ndim(x)), reverse=False)
+    return cast(result, dtype)
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """``numpy.cumsum``: the sum of each element and all before it."""
+    return _accumulate("cumsum", running.cumsum, a, axis, dtype)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """``numpy.cumprod``: the product of each element and all before it."""
+    return _accumulate("cumprod", running.cumprod, a, axis, dtype)
+
+
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """``numpy.nancumsum``: `cumsum` with NaN counted as 0."""
+    return cumsum(_without_nan(a, 0), axis, dtype)
+
+
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """``numpy.nancumprod``: `cumprod` with NaN counted as 1."""
+    return cumprod(_without_nan(a, 1), axis, dtype)
+
+
+def cummax(a: Any, axis: int | None = None) -> Any:
+    """The largest element so far; the derivative follows the first that reached it.
+
+    >>> import wengert.numpy as wnp
+    >>> wnp.cummax([1.0, 3.0, 2.0, 5.0])
+    array([1., 3., 3., 5.])
+    """
+    return _accumulate("cummax", running.cummax, a, axis)
+
+
+def cummin(a: Any, axis: int | None = None) -> Any:
+    """The smallest element so far; the derivative follows the first that reached it.
+
+    >>> import wengert.numpy as wnp
+    >>> wnp.cummin([4.0, 3.0, 5.0, 1.0])
+    array([4., 3., 3., 1.])
+    """
+    return _accumulate("cummin", running.cummin, a, axis)
+
+
+def logcumsumexp(a: Any, axis: int | None = None) -> Any:
+    """``log(cumsum(exp(a)))`` without overflow.
+
+    >>> import wengert.numpy as wnp
+    >>> wnp.logcumsumexp([1000.0, 1000.0])
+    array([1000.        , 1000.69314718])
+    """
+    return _accumulate("logcumsumexp", running.logcumsumexp, a, axis)
+
+
+def _with_initial(
+    name: str, function: Callable, start: int, x: Any, axis: Any, dtype: Any, include: bool
+) -> Any:
+    x = as_value(x)
+    if axis is None:
+        if ndim(x) != 1:
+            raise ShapeError(
+                explain(name, f"got an array of {ndim(x)} axes and no axis", "Say which: axis=...")
+            )
+        axis = 0
+    axis = normal_axis(name, axis, ndim(x))
+    result = function(x, axis, dtype)
+    if not include:
+        return result
+    lengths = shape(result)
+    edge = np.full((*lengths[:axis], 1, *lengths[axis + 1 :]), start, type_of(result).dtype)
+    return concatenate(edge, result, axis=axis)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """``numpy.cumulative_sum``: `cumsum`, on request with the 0 it starts from."""
+    return _with_initial("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """``numpy.cumulative_prod``: `cumprod`, on request with the 1 it starts from."""
+    return _with_initial("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)

@@ -1,0 +1,306 @@
+"""Sorting, searching and counting.
+
+Sorting is stable, and its derivative follows the elements. What depends on the values in other
+ways (`unique`, `nonzero`, `histogram`) needs known values, has no derivative and gives plain
+arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AbstractValueError, ShapeError, explain
+from ..ops import elementwise as ew
+from ..ops import sorting as ops
+from ..ops.indexing import index, scatter_add
+from ..ops.layout import reduce_sum, reshape
+from ..trace.tracer import concrete
+from ..types import type_of
+from .common import as_value, cast, ndim, normal_axis, shape
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "argwhere",
+    "bincount",
+    "digitize",
+    "flatnonzero",
+    "histogram",
+    "lexsort",
+    "nonzero",
+    "partition",
+    "searchsorted",
+    "sort",
+    "top_k",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+def _line(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+    """The array and the axis to sort along; without an axis all elements in one line."""
+    x = as_value(a)
+    if axis is None:
+        return reshape(x, shape=(type_of(x).size,)), 0
+    return x, normal_axis(name, axis, ndim(x))
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> Any:
+    """``numpy.argsort``: where the sorted elements come from; always stable."""
+    x, line = _line("argsort", a, axis)
+    return ops.argsort(x, axis=line, descending=bool(descending))
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> Any:
+    """``numpy.sort``: the elements in order; always stable."""
+    x, line = _line("sort", a, axis)
+    if isinstance(x, np.ndarray) and not descending:
+        return np.sort(x, line)  # equal numbers look alike: no need to keep their order
+    return ops.along(x, ops.argsort(x, axis=line, descending=bool(descending)), line)
+
+
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+    """``numpy.partition``: here simply sorted, so that the result is always the same."""
+    x, line = _line("partition", a, axis)
+    _check_kth("partition", kth, shape(x)[line])
+    return sort(x, line)
+
+
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+    """``numpy.argpartition``: here simply `argsort`, so that the result is always the same."""
+    x, line = _line("argpartition", a, axis)
+    _check_kth("argpartition", kth, shape(x)[line])
+    return argsort(x, line)
+
+
+def _check_kth(name: str, kth: Any, length: int) -> None:
+    for k in np.ravel(kth):
+        if not -length <= k < length:
+            raise ShapeError(
+                explain(
+                    name,
+                    f"got kth={k} for an axis of length {length}",
+                    f"Give a number from {-length} to {length - 1}.",
+                )
+            )
+
+
+def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
+    """The `k` largest elements along an axis, largest first, and where they are.
+
+    >>> import wengert.numpy as wnp
+    >>> values, places = wnp.top_k([3.0, 1.0, 7.0, 5.0], 2)
+    >>> values, places
+    (array([7., 5.]), array([2, 3]))
+    """
+    x, line = _line("top_k", x, axis)
+    length = shape(x)[line]
+    if not 0 <= k <= length:
+        raise ShapeError(
+            explain(
+                "top_k", f"got k={k} for an axis of length {length}", f"Give 0 <= k <= {length}."
+            )
+        )
+    order = ops.argsort(x, axis=line, descending=True)
+    key = tuple((0, k if axis == line else n, 1) for axis, n in enumerate(shape(x)))
+    places = index(order, key=key)
+    return ops.along(x, places, line), places
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """``numpy.lexsort``: the order by the last key, equal ones by the key before, and so on."""
+    columns = [as_value(key) for key in keys]
+    if not columns:
+        raise ShapeError(explain("lexsort", "got no keys", "Give at least one array to sort by."))
+    line = normal_axis("lexsort", axis, ndim(columns[0]))
+    order = ops.argsort(columns[0], axis=line, descending=False)
+    for column in columns[1:]:
+        by_column = ops.argsort(ops.along(column, order, line), axis=line, descending=False)
+        order = ops.along(order, by_column, line)
+    return order
+
+
+# ---------------------------------------------------------------- searching
+
+
+def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """``numpy.searchsorted``: where elements would go into a sorted array."""
+    if side not in ("left", "right"):
+        raise ShapeError(
+            explain("searchsorted", f"got side={side!r}", "Give side='left' or side='right'.")
+        )
+    return ops.searchsorted(as_value(a), as_value(v), side=side, leading=0)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """``numpy.digitize``: the number of the bin each element is in."""
+    x, bins = as_value(x), as_value(bins)
+    side = "left" if right else "right"
+    edges = concrete(bins)
+    steps = np.zeros(0) if edges is None else np.diff(edges)
+    if np.all(steps >= 0):
+        return searchsorted(bins, x, side)
+    if not np.all(steps <= 0):
+        raise ShapeError(
+            explain("digitize", "the bins neither increase nor decrease", "Sort them first.")
+        )
+    count = len(steps) + 1
+    backward = index(bins, key=((count - 1, -1, -1),))
+    return ew.subtract(count, searchsorted(backward, x, side))
+
+
+# ---------------------------------------------------------------- with known values
+
+
+def _known(name: str, a: Any) -> np.ndarray:
+    """The plain array behind a value; an error that says why where there is none."""
+    value = concrete(as_value(a))
+    if value is None:
+        raise AbstractValueError(
+            explain(
+                name,
+                f"the shape of the result depends on values, and those of {type_of(a)} are not "
+                "known while the function is traced by jit or vmap",
+                "Call it outside, or use where() with a mask, which keeps the shape.",
+            )
+        )
+    return np.asarray(value)
+
+
+def nonzero(a: Any) -> tuple[np.ndarray, ...]:
+    """``numpy.nonzero``: where elements are not zero, one array of indices for each axis."""
+    return np.nonzero(_known("nonzero", a))
+
+
+def flatnonzero(a: Any) -> np.ndarray:
+    """``numpy.flatnonzero``: where elements are not zero, counted in C order."""
+    return np.flatnonzero(_known("flatnonzero", a))
+
+
+def argwhere(a: Any) -> np.ndarray:
+    """``numpy.argwhere``: where elements are not zero, one row for each."""
+    return np.argwhere(_known("argwhere", a))
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """``numpy.unique``: the different values, sorted; constants for the derivative."""
+    find: Any = np.unique
+    return find(
+        _known("unique", ar),
+        return_index,
+        return_inverse,
+        return_counts,
+        axis,
+        equal_nan=equal_nan,
+    )
+
+
+def unique_values(x: Any) -> np.ndarray:
+    """``numpy.unique_values``: the different values; constants for the derivative."""
+    return np.unique_values(_known("unique_values", x))
+
+
+def unique_counts(x: Any) -> Any:
+    """``numpy.unique_counts``: the different values and how often each occurs."""
+    return np.unique_counts(_known("unique_counts", x))
+
+
+def unique_inverse(x: Any) -> Any:
+    """``numpy.unique_inverse``: the different values and which of them each element is."""
+    return np.unique_inverse(_known("unique_inverse", x))
+
+
+def unique_all(x: Any) -> Any:
+    """``numpy.unique_all``: the different values, first places, inverse and counts."""
+    return np.unique_all(_known("unique_all", x))
+
+
+# ---------------------------------------------------------------- counting
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """``numpy.bincount``: how often each number occurs, or the sum of its weights.
+
+    The result is as long as the largest number says, at least `minlength`; with `length` it has
+    that length, also where the numbers are not known (under `jit` and `vmap`).
+
+    >>> import wengert.numpy as wnp
+    >>> wnp.bincount([0, 2, 2], weights=[0.5, 1.0, 2.0])
+    array([0.5, 0. , 3. ])
+    """
+    x = as_value(x)
+    if ndim(x) != 1 or type_of(x).dtype.kind not in "iub":
+        raise ShapeError(explain("bincount", f"got {type_of(x)}, expected a line of integers >= 0"))
+    if length is None:
+        numbers = _known("bincount without `length`", x)
+        if numbers.size and numbers.min() < 0:
+            raise ShapeError(
+                explain("bincount", f"got the number {numbers.min()}", "Count numbers >= 0 only.")
+            )
+        length = max(int(numbers.max()) + 1 if numbers.size else 0, minlength)
+    x = cast(x, np.intp)
+    if weights is None:
+        return scatter_add(np.zeros(length, np.intp), 1, x, axes=(0,))
+    weights = cast(as_value(weights), np.float64)
+    if shape(weights) != shape(x):
+        raise ShapeError(
+            explain(
+                "bincount",
+                f"got {shape(x)[0]} numbers and weights of shape {shape(weights)}",
+                "Give one weight for each number.",
+            )
+        )
+    return scatter_add(np.zeros(length), weights, x, axes=(0,))
+
+
+def histogram(
+    a: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: Any = None,
+) -> tuple[Any, np.ndarray]:
+    """``numpy.histogram``: counts in bins, and the edges; differentiable by the weights alone."""
+    values = _known("histogram", a).ravel()
+    if weights is None:
+        return np.histogram(values, concrete(bins), range, density)
+    edges = np.histogram_bin_edges(values, concrete(bins), range)
+    weights = as_value(weights)
+    weights = reshape(weights, shape=(type_of(weights).size,))
+    inside = np.flatnonzero((values >= edges[0]) & (values <= edges[-1]))
+    place = np.searchsorted(edges, values[inside], "right") - 1
+    # the last bin includes its upper edge
+    place = np.minimum(place, len(edges) - 2)
+    zeros = np.zeros(len(edges) - 1, type_of(weights).dtype)
+    taken = weights[inside]
+    counts = scatter_add(zeros, taken, place, axes=(0,))
+    if density:
+        counts = ew.divide(ew.divide(counts, np.diff(edges)), reduce_sum(counts, axes=(0,)))
+    return counts, edges

@@ -1,0 +1,463 @@
+"""Special functions under SciPy's names, and the activations of neural networks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, explain
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops import special as sp
+from ..ops.layout import reduce_sum, reshape
+from ..ops.op import Op
+from ..types import type_of
+from .common import as_value, cast, ndim, normal_axes, shape
+
+__all__ = [
+    "beta", "betaln", "digamma", "elu", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv",
+    "expit", "factorial", "gamma", "gammaln", "gammasgn", "gelu", "i0e", "i1", "i1e", "kl_div",
+    "log_expit", "log_ndtr", "log_sigmoid", "log_softmax", "logit", "logsumexp", "ndtr", "ndtri",
+    "polygamma", "rel_entr", "relu", "sigmoid", "silu", "softmax", "softplus", "trigamma",
+    "xlog1py", "xlogy",
+]  # fmt: skip
+
+# ---------------------------------------------------------------- error functions
+
+
+def erf(x: Any) -> Any:
+    """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.erf(1.0):.12f}")
+    0.842700792950
+    """
+    return sp.erf(as_value(x))
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x), accurate far out.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.erfc(10.0):.12e}")
+    2.088487583763e-45
+    """
+    return sp.erfc(as_value(x))
+
+
+def erfcx(x: Any) -> Any:
+    """exp(x^2) erfc(x).
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.erfcx(100.0):.12f}")
+    0.005641613783
+    """
+    return sp.erfcx(as_value(x))
+
+
+def erfinv(x: Any) -> Any:
+    """The inverse of `erf`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.erfinv(0.5):.12f}")
+    0.476936276204
+    """
+    return sp.erfinv(as_value(x))
+
+
+def erfcinv(x: Any) -> Any:
+    """The inverse of `erfc`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.erfcinv(1e-100):.12f}")
+    15.065574702593
+    """
+    return sp.erfcinv(as_value(x))
+
+
+def ndtr(x: Any) -> Any:
+    """The distribution function of the standard normal.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.ndtr(0.0))
+    0.5
+    """
+    return sp.ndtr(as_value(x))
+
+
+def log_ndtr(x: Any) -> Any:
+    """log(ndtr(x)), accurate far to the left.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.log_ndtr(-100.0):.9f}")
+    -5005.524208694
+    """
+    return sp.log_ndtr(as_value(x))
+
+
+def ndtri(p: Any) -> Any:
+    """The inverse of `ndtr`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.ndtri(0.975):.12f}")
+    1.959963984540
+    """
+    return sp.erfcinv(2 * as_value(p)) * -math.sqrt(2)
+
+
+# ---------------------------------------------------------------- gamma functions
+
+
+def gammaln(x: Any) -> Any:
+    """log |gamma(x)|.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.gammaln(101.0):.9f}")
+    363.739375556
+    """
+    return sp.gammaln(as_value(x))
+
+
+def gammasgn(x: Any) -> Any:
+    """The sign of gamma(x): 1 or -1, NaN at the negative integers.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.gammasgn(-0.5))
+    -1.0
+    """
+    x = as_value(x)
+    x = cast(x, sp.real_dtype("gammasgn", [type_of(x)]))
+    odd = logic.not_equal(ew.remainder(logic.floor(x), 2), 0)
+    pole = logic.logical_and(logic.less(x, 0), logic.equal(x, logic.floor(x)))
+    below = ew.select(pole, np.nan, ew.select(odd, -1.0, 1.0))
+    at_zero = ew.copysign(type_of(x).dtype.type(1), x)
+    result = ew.select(logic.greater(x, 0), 1.0, ew.select(logic.equal(x, 0), at_zero, below))
+    return cast(result, type_of(x).dtype)
+
+
+def gamma(x: Any) -> Any:
+    """The gamma function; gamma(n + 1) is n! exactly rounded.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.gamma(6.0))
+    120.0
+    """
+    return sp.gamma(as_value(x))
+
+
+def factorial(n: Any) -> Any:
+    """n!, as gamma(n + 1), and 0 for negative n.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.factorial(20))
+    2.43290200817664e+18
+    """
+    n = as_value(n)
+    negative = logic.less(n, 0)
+    return ew.select(negative, 0.0, sp.gamma(ew.select(negative, 0, n) + 1))
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """log |beta(a, b)|, without cancellation for large arguments.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.betaln(1e10, 2.0):.12f}")
+    -46.051701859981
+    """
+    return sp.betaln(as_value(a), as_value(b))
+
+
+def beta(a: Any, b: Any) -> Any:
+    """The beta function, gamma(a) gamma(b) / gamma(a + b).
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.beta(2.0, 3.0):.12f}")
+    0.083333333333
+    """
+    a, b = as_value(a), as_value(b)
+    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
+    return sign * ew.exp(sp.betaln(a, b))
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of `gammaln`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.digamma(1.0):.12f}")
+    -0.577215664902
+    """
+    return sp.polygamma(as_value(x), n=0)
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of `digamma`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.trigamma(1.0):.12f}")
+    1.644934066848
+    """
+    return sp.polygamma(as_value(x), n=1)
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """The n-th derivative of `digamma`; n is a Python integer.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.polygamma(2, 1.0):.12f}")
+    -2.404113806319
+    """
+    if not isinstance(n, (int, np.integer)) or n < 0:
+        raise DTypeError(
+            explain("polygamma", f"got the order {n!r}", "Give a Python integer of at least 0.")
+        )
+    return sp.polygamma(as_value(x), n=int(n))
+
+
+# ---------------------------------------------------------------- Bessel functions
+
+
+def i0e(x: Any) -> Any:
+    """exp(-|x|) i0(x).
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.i0e(1000.0):.12f}")
+    0.012617240456
+    """
+    return sp.bessel_i(as_value(x), n=0, scaled=True)
+
+
+def i1(x: Any) -> Any:
+    """The modified Bessel function of order 1, the derivative of `i0`.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.i1(1.0):.12f}")
+    0.565159103992
+    """
+    return sp.bessel_i(as_value(x), n=1, scaled=False)
+
+
+def i1e(x: Any) -> Any:
+    """exp(-|x|) i1(x).
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.i1e(1.0):.12f}")
+    0.207910415350
+    """
+    return sp.bessel_i(as_value(x), n=1, scaled=True)
+
+
+# ---------------------------------------------------------------- entropies and logistic functions
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x log(y), and 0 where x is 0.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.xlogy(0.0, 0.0))
+    0.0
+    """
+    return sp.xlogy(as_value(x), as_value(y))
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), and 0 where x is 0.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.xlog1py(0.0, -1.0))
+    0.0
+    """
+    return sp.xlog1py(as_value(x), as_value(y))
+
+
+def entr(x: Any) -> Any:
+    """-x log(x): 0 at 0, -inf below.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.entr(0.5):.12f}")
+    0.346573590280
+    """
+    x = as_value(x)
+    below = logic.less(x, 0)
+    safe = ew.select(below, 1, x)
+    return ew.select(below, -np.inf, -sp.xlogy(safe, safe))
+
+
+def rel_entr(x: Any, y: Any) -> Any:
+    """x log(x / y): 0 where x is 0, inf outside x >= 0, y > 0.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.rel_entr(0.5, 0.25):.12f}")
+    0.346573590280
+    """
+    x, y = as_value(x), as_value(y)
+    inside = logic.logical_and(logic.greater_equal(x, 0), logic.greater(y, 0))
+    above, below = ew.select(inside, x, 1), ew.select(inside, y, 1)
+    outside = logic.logical_and(logic.equal(x, 0), logic.equal(y, 0))
+    value = ew.select(inside, sp.xlogy(above, above / below), ew.select(outside, 0.0, np.inf))
+    unknown = logic.logical_or(logic.not_equal(x, x), logic.not_equal(y, y))
+    return cast(ew.select(unknown, np.nan, value), sp.real_dtype("rel_entr", _types(x, y)))
+
+
+def _types(*values: Any) -> list[Any]:
+    return [type_of(value) for value in values]
+
+
+def kl_div(x: Any, y: Any) -> Any:
+    """x log(x / y) - x + y, the terms of the Kullback-Leibler divergence.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.kl_div(0.5, 0.5))
+    0.0
+    """
+    x, y = as_value(x), as_value(y)
+    return rel_entr(x, y) - x + y
+
+
+def logit(p: Any) -> Any:
+    """log(p / (1 - p)), the inverse of `expit`.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.logit(0.5))
+    0.0
+    """
+    return sp.logit(as_value(p))
+
+
+def expit(x: Any) -> Any:
+    """1 / (1 + exp(-x)), the logistic function; also called `sigmoid`.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.expit(0.0))
+    0.5
+    """
+    return sp.expit(as_value(x))
+
+
+sigmoid = expit
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), accurate on both sides.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.softplus(1000.0))
+    1000.0
+    """
+    return sp.softplus(as_value(x))
+
+
+def log_expit(x: Any) -> Any:
+    """log(expit(x)), accurate on both sides; also called `log_sigmoid`.
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.log_expit(-1000.0))
+    -1000.0
+    """
+    return ew.negative(sp.softplus(ew.negative(as_value(x))))
+
+
+log_sigmoid = log_expit
+
+# ---------------------------------------------------------------- sums of exponentials
+
+
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(b exp(a))) over an axis; nothing overflows, and -inf counts as nothing.
+
+    >>> import numpy as np
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.logsumexp(np.array([1000.0, 1000.0])):.9f}")
+    1000.693147181
+    """
+    a = as_value(a)
+    if b is not None:
+        b = as_value(b)
+        a = ew.select(logic.equal(b, 0), -np.inf, a)
+    axes = normal_axes("logsumexp", axis, ndim(a))
+    result = sp.logsumexp(a, axes=axes)
+    if b is not None:
+        weighted = reduce_sum(b * sp.softmax(a, axes=axes), axes=axes)
+        result = result + ew.log(ew.select(logic.isneginf(result), 1.0, weighted))
+    if not keepdims:
+        return result
+    return reshape(result, shape=tuple(1 if k in axes else n for k, n in enumerate(shape(a))))
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) over an axis (all axes by default); -inf gives weight 0.
+
+    >>> import numpy as np
+    >>> import wengert.numpy as wnp
+    >>> wnp.softmax(np.array([0.0, 0.0, -np.inf]))
+    array([0.5, 0.5, 0. ])
+    """
+    return _over_axes("softmax", sp.softmax, x, axis)
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """log(softmax(x)) over an axis (all axes by default), without rounding the small ones to 0.
+
+    >>> import numpy as np
+    >>> import wengert.numpy as wnp
+    >>> wnp.log_softmax(np.array([0.0, 1000.0]))
+    array([-1000.,     0.])
+    """
+    return _over_axes("log_softmax", sp.log_softmax, x, axis)
+
+
+def _over_axes(name: str, op: Op, x: Any, axis: Any) -> Any:
+    x = as_value(x)
+    return op(x, axes=normal_axes(name, axis, ndim(x)))
+
+
+# ---------------------------------------------------------------- activations
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0), with the derivative 0 at 0.
+
+    >>> import numpy as np
+    >>> import wengert.numpy as wnp
+    >>> wnp.relu(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    """
+    return sp.relu(as_value(x))
+
+
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """x ndtr(x); `approximate` uses the tanh formula.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.gelu(1.0):.9f} {wnp.gelu(1.0, approximate=True):.9f}")
+    0.841344746 0.841191991
+    """
+    x = as_value(x)
+    if not approximate:
+        return x * sp.ndtr(x)
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + ew.tanh(inner))
+
+
+def silu(x: Any) -> Any:
+    """x expit(x).
+
+    >>> import wengert.numpy as wnp
+    >>> float(wnp.silu(0.0))
+    0.0
+    """
+    x = as_value(x)
+    return x * sp.expit(x)
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x above 0, alpha (exp(x) - 1) below.
+
+    >>> import wengert.numpy as wnp
+    >>> print(f"{wnp.elu(-1.0):.9f}")
+    -0.632120559
+    """
+    x = as_value(x)
+    above = logic.greater(x, 0)
+    return ew.select(above, x, alpha * ew.expm1(ew.select(above, 0, x)))

@@ -1,0 +1,228 @@
+"""Weighted means, medians, quantiles and covariances.
+
+A quantile is made from sorted elements: the derivative follows the elements it lies between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError, explain
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops.indexing import gather, index
+from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
+from ..ops.reductions import one_axis
+from ..ops.structure import concatenate
+from ..trace.tracer import concrete
+from ..types import inexact_dtype, result_dtype, type_of
+from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
+from .reductions import count_of, keep_axes, mean, sum
+from .sorting import sort
+
+__all__ = ["average", "corrcoef", "cov", "median", "percentile", "quantile"]
+
+
+def average(
+    a: Any,
+    axis: Any = None,
+    weights: Any = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """``numpy.average``: the mean, weighted; with `returned` also the sum of the weights."""
+    x = as_value(a)
+    axes = normal_axes("average", axis, ndim(x))
+    if weights is None:
+        result = mean(x, axes, keepdims=keepdims)
+        total = np.full(shape(result), count_of(x, axes, None), type_of(result).dtype)[()]
+        return (result, total) if returned else result
+    weights = _aligned_weights(x, as_value(weights), axis)
+    dtype = result_dtype(type_of(x), type_of(weights))
+    dtype = inexact_dtype(dtype) if type_of(x).inexact else np.result_type(dtype, np.float64)
+    total = sum(broadcast_to(weights, shape=shape(x)), axes, dtype, keepdims=keepdims)
+    weighted = ew.multiply(cast(x, dtype), cast(weights, dtype))
+    result = ew.divide(sum(weighted, axes, keepdims=keepdims), total)
+    return (result, total) if returned else result
+
+
+def _aligned_weights(x: Any, weights: Any, axis: Any) -> Any:
+    """The weights with their axes where those of `x` are that they belong to."""
+    if shape(weights) == shape(x):
+        return weights
+    given = () if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    order = [normal_axis("average", item, ndim(x)) for item in given]
+    if axis is None or shape(weights) != tuple(shape(x)[k] for k in order):
+        raise ShapeError(
+            explain(
+                "average",
+                f"got weights of shape {shape(weights)} for an array of shape {shape(x)}, "
+                f"axis={axis}",
+                "Give weights of the array's shape, or of its lengths along `axis`.",
+            )
+        )
+    weights = permute(weights, axes=tuple(int(k) for k in np.argsort(order)))
+    return reshape(weights, shape=tuple(n if k in order else 1 for k, n in enumerate(shape(x))))
+
+
+# ---------------------------------------------------------------- order statistics
+
+
+def _part(x: Any, axis: int, start: int, stop: int) -> Any:
+    key = tuple((start, stop, 1) if k == axis else (0, n, 1) for k, n in enumerate(shape(x)))
+    return index(x, key=key)
+
+
+def _nan_where_any(ordered: Any, axis: int, result: Any) -> Any:
+    """The result, and NaN where the elements contain one (NaN is sorted to the end)."""
+    if not type_of(ordered).inexact:
+        return result
+    length = shape(ordered)[axis]
+    last = reduce_sum(_part(ordered, axis, length - 1, length), axes=(axis,))
+    return ew.select(logic.isnan(last), np.nan, result)
+
+
+def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``numpy.median``: the middle element, or the mean of the two middle ones."""
+    x = as_value(a)
+    axes = normal_axes("median", axis, ndim(x))
+    merged, line = one_axis(x, axes)
+    length = shape(merged)[line]
+    if length == 0:
+        return mean(x, axes, keepdims=keepdims)
+    ordered = sort(merged, axis=line)
+    middle = mean(_part(ordered, line, (length - 1) // 2, length // 2 + 1), line)
+    return keep_axes(_nan_where_any(ordered, line, middle), x, axes, keepdims)
+
+
+def quantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """``numpy.quantile``: interpolated linearly; differentiable by `a` and by `q`."""
+    if method != "linear":
+        raise DTypeError(
+            explain("quantile", f"got method={method!r}", "Only method='linear' is available.")
+        )
+    x, q = as_value(a), as_value(q)
+    axes = normal_axes("quantile", axis, ndim(x))
+    _check_quantile(q)
+    merged, line = one_axis(x, axes)
+    ordered = sort(merged, axis=line)
+    result = _interpolated(ordered, line, q)
+    result = _nan_where_any(ordered, line, result)
+    if not keepdims:
+        return result
+    kept = tuple(1 if k in axes else n for k, n in enumerate(shape(x)))
+    return reshape(result, shape=shape(q) + kept)
+
+
+def percentile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """``numpy.percentile``: the `quantile` of ``q / 100``."""
+    return quantile(a, as_value(q) / 100, axis, method=method, keepdims=keepdims)
+
+
+def _check_quantile(q: Any) -> None:
+    value = concrete(q)
+    if value is not None and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
+        raise ShapeError(
+            explain("quantile", f"got q={value}", "Quantiles are between 0 and 1, percentiles 100.")
+        )
+
+
+def _interpolated(ordered: Any, line: int, q: Any) -> Any:
+    """Between the two elements around the place (n - 1) q, as NumPy rounds it."""
+    last = shape(ordered)[line] - 1
+    if type_of(q).dtype.kind in "biu":
+        return gather(ordered, ew.multiply(cast(q, np.intp), last), axes=(line,))
+    place = ew.multiply(q, last)
+    below = logic.floor(place)
+    lower = convert(below, dtype=np.dtype(np.intp))
+    upper = ew.minimum(ew.add(lower, 1), last)
+    weight = reshape(ew.subtract(place, below), shape=shape(q) + (1,) * (ndim(ordered) - 1))
+    if type_of(q).weak:
+        weight = cast(weight, inexact_dtype(type_of(ordered).dtype))
+    low, high = (gather(ordered, places, axes=(line,)) for places in (lower, upper))
+    step = ew.subtract(high, low)
+    from_low = ew.add(low, ew.multiply(step, weight))
+    from_high = ew.subtract(high, ew.multiply(step, ew.subtract(1, weight)))
+    return ew.select(logic.greater_equal(weight, 0.5), from_high, from_low)
+
+
+# ---------------------------------------------------------------- covariance
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """``numpy.cov``: the covariances of the rows (of the columns with ``rowvar=False``)."""
+    rows = _variables(as_value(m), None if y is None else as_value(y), rowvar, dtype)
+    if ddof is None:
+        ddof = 0 if bias else 1
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            given = cast(as_value(given), np.float64)
+            weights = given if weights is None else ew.multiply(weights, given)
+    centre, total = average(rows, 1, weights, returned=True, keepdims=True)
+    total = index(total, key=(0, 0))
+    if weights is None:
+        freedom = shape(rows)[1] - ddof
+    elif ddof == 0 or aweights is None:
+        freedom = ew.subtract(total, ddof)
+    else:
+        spread = sum(ew.multiply(weights, as_value(aweights)))
+        freedom = ew.subtract(total, ew.divide(ew.multiply(spread, ddof), total))
+    rows = ew.subtract(rows, centre)
+    right = rows if weights is None else ew.multiply(rows, weights)
+    products = rows @ ew.conjugate(permute(right, axes=(1, 0)))
+    result = ew.multiply(products, ew.divide(1.0, freedom))
+    return reshape(result, shape=()) if shape(result) == (1, 1) else result
+
+
+def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """A matrix with one variable in each row."""
+    given = [m] if y is None else [m, y]
+    if dtype is None:
+        dtype = np.result_type(np.float64, *[type_of(x).dtype for x in given])
+    rows = []
+    for x in given:
+        if ndim(x) > 2:
+            raise ShapeError(
+                explain("cov", f"got an array of shape {shape(x)}", "Give one or two axes.")
+            )
+        x = cast(x, dtype)
+        if ndim(x) < 2:
+            x = reshape(x, shape=(1, type_of(x).size))
+        elif not rowvar:
+            x = permute(x, axes=(1, 0))
+        rows.append(x)
+    return rows[0] if y is None else concatenate(*rows, axis=0)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """``numpy.corrcoef``: the covariances divided by the standard deviations."""
+    covariance = cov(x, y, rowvar, dtype=dtype)
+    if ndim(covariance) == 0:
+        return ew.divide(covariance, covariance)
+    count = shape(covariance)[0]
+    diagonal = gather(covariance, np.arange(count), np.arange(count), axes=(0, 1))
+    deviation = ew.sqrt(ew.real(diagonal))
+    result = ew.divide(covariance, reshape(deviation, shape=(count, 1)))
+    result = ew.divide(result, reshape(deviation, shape=(1, count)))
+    if type_of(result).dtype.kind == "c":
+        return result
+    # rounding may leave the interval
+    return ew.minimum(ew.maximum(result, -1.0), 1.0)

@@ -1,0 +1,475 @@
+"""Special functions evaluated in float64: polynomials on intervals, nothing else.
+
+Every function is a few minimax polynomials on fixed intervals (`special_coefficients`), an
+asymptotic series beyond them, and a choice by the argument (`pieces`), so the same recipes can be
+written as loops with selects. Here each piece is evaluated only for the elements in its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from . import special_coefficients as c
+
+Array = np.ndarray
+SQRT_PI = math.sqrt(math.pi)
+SQRT_HALF = math.sqrt(0.5)
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+# Where digamma is 0, as a sum of two floats.
+DIGAMMA_ROOT = (1.4616321449683623, 9.549995429965697e-17)
+# B(2), B(4), ...: the Bernoulli numbers of the asymptotic series.
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
+    -174611 / 330, 854513 / 138, -236364091 / 2730, 8553103 / 6,
+)  # fmt: skip
+STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:8], 1))
+DIGAMMA_TAIL = tuple(b / (2 * k) for k, b in enumerate(BERNOULLI[:8], 1))
+FACTORIALS = np.array([float(math.factorial(n)) for n in range(171)])
+
+
+Piece = Callable[[Array], Array]
+
+
+def pieces(x: Array, bounds: Sequence[float], *functions: Piece) -> Array:
+    """functions[k] for the elements from bounds[k - 1] up to below bounds[k]; NaN for NaN."""
+    result = np.full_like(x, np.nan)
+    edges = (-np.inf, *bounds, np.inf)
+    for k, function in enumerate(functions):
+        inside = x >= edges[k]
+        if k < len(bounds):
+            inside &= x < edges[k + 1]
+        if inside.all():
+            return function(x)
+        if inside.any():
+            result[inside] = function(x[inside])
+    return result
+
+
+def choose(mask: Array, yes: Callable, no: Callable, *args: Array) -> Array:
+    """yes(*args) for the elements where the mask holds, no(*args) for the others."""
+    if mask.all():
+        return yes(*args)
+    result = no(*args) if not mask.any() else np.empty_like(args[0])
+    if mask.any():
+        result[mask] = yes(*[arg[mask] for arg in args])
+        result[~mask] = no(*[arg[~mask] for arg in args])
+    return result
+
+
+def constant(value: float) -> Piece:
+    """The function that is the same everywhere."""
+    return lambda x: np.full_like(x, value)
+
+
+def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
+    """Horner's rule, lowest power first."""
+    if x.size == 1:
+        # Python's numbers are quicker than an array of one
+        number, total = x.item(), coefficients[-1]
+        for coefficient in coefficients[-2::-1]:
+            total = total * number + coefficient
+        return np.full_like(x, total)
+    result = x * coefficients[-1]
+    result += coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        result *= x
+        result += coefficient
+    return result
+
+
+def centred(x: Array, centre: float) -> Array:
+    """(x - centre) / (x + centre), which maps (0, inf) to (-1, 1)."""
+    return (x - centre) / (x + centre)
+
+
+def exp_minus_square(x: Array, factor: float = 1.0) -> Array:
+    """exp(-factor x^2) without the error that rounding x^2 would cause."""
+    x = np.minimum(np.abs(x), 60.0)
+    high = np.rint(x * 64) / 64
+    return np.exp(-factor * high * high) * np.exp(factor * (high - x) * (high + x))
+
+
+# ---------------------------------------------------------------- error functions
+
+
+def _erfcx_right(x: Array) -> Array:
+    """exp(x^2) erfc(x) for x >= 1/2."""
+    q = centred(np.minimum(x, 1e300), 4.0)
+    return 0.5 * polynomial(q, c.ERFCX) / (0.5 + x)
+
+
+def _erfc_right(x: Array) -> Array:
+    """erfc(x) for x >= 1/2."""
+    return exp_minus_square(x) * _erfcx_right(x)
+
+
+def _erf_centre(x: Array) -> Array:
+    """erf(x) for |x| <= 1."""
+    return x + x * polynomial(x * x, c.ERF)
+
+
+def erf(x: Array) -> Array:
+    """The error function."""
+    far = lambda x: 1 - _erfc_right(x)
+    return np.copysign(pieces(np.abs(x), (1.0, 6.0), _erf_centre, far, constant(1.0)), x)
+
+
+def erfc(x: Array) -> Array:
+    """1 - erf(x), accurate where it is small."""
+    left = lambda x: 2 - _erfc_right(-x)
+    centre = lambda x: 1 - _erf_centre(x)
+    return pieces(x, (-0.5, 0.5), left, centre, _erfc_right)
+
+
+def erfcx(x: Array) -> Array:
+    """exp(x^2) erfc(x), which falls like 1 / x."""
+    left = lambda x: 2 / exp_minus_square(x) - _erfcx_right(-x)
+    centre = lambda x: np.exp(x * x) * (1 - _erf_centre(x))
+    return pieces(x, (-26.62, -0.5, 0.5), constant(np.inf), left, centre, _erfcx_right)
+
+
+def erfinv(x: Array) -> Array:
+    """The inverse of erf."""
+    tail = lambda x: _erfcinv_tail(1 - x)
+    size = pieces(np.abs(x), (0.75, 1.0), _erfinv_centre, tail, _infinite_at(1.0))
+    return np.copysign(size, x)
+
+
+def erfcinv(x: Array) -> Array:
+    """The inverse of erfc."""
+    centre = lambda x: _erfinv_centre(1 - x)
+    right = lambda x: -_erfcinv_tail(2 - x)
+    end = lambda x: -_infinite_at(2.0)(x)
+    bounds = (5e-324, 0.25, 1.75, 2.0)
+    return pieces(x, bounds, _infinite_at(0.0), _erfcinv_tail, centre, right, end)
+
+
+def _infinite_at(place: float) -> Piece:
+    return lambda x: np.where(x == place, np.inf, np.nan)
+
+
+def _erfinv_centre(x: Array) -> Array:
+    """erfinv(x) for |x| <= 3/4."""
+    return x * polynomial(x * x, c.ERFINV)
+
+
+def _erfcinv_tail(x: Array) -> Array:
+    """erfcinv(x) for 0 < x <= 1/4."""
+    s = np.sqrt(-np.log(x))
+    return s * polynomial(centred(s, 4.0), c.ERFCINV)
+
+
+def ndtr(x: Array) -> Array:
+    """The normal distribution function."""
+    left = lambda x: 0.5 * exp_minus_square(x, 0.5) * _erfcx_right(x * -SQRT_HALF)
+    centre = lambda x: 0.5 + 0.5 * _erf_centre(x * SQRT_HALF)
+    right = lambda x: 1 - left(-x)
+    return pieces(x, (-1.0, 1.0), left, centre, right)
+
+
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of the normal distribution function."""
+
+    def left(x: Array) -> Array:
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.log(0.5 * _erfcx_right(x * -SQRT_HALF)) - 0.5 * x * x
+
+    return pieces(x, (-1.0,), left, lambda x: np.log1p(-ndtr(-x)))
+
+
+# ---------------------------------------------------------------- gamma functions
+
+
+def sin_pi(x: Array) -> Array:
+    """sin(pi x) with the period taken out exactly."""
+    r = x - 2 * np.rint(0.5 * x)
+    return np.sin(math.pi * np.where(np.abs(r) > 0.5, np.copysign(1, r) - r, r))
+
+
+def cot_pi(x: Array) -> Array:
+    """cot(pi x) with the period taken out exactly; infinite at the integers."""
+    r = x - np.rint(x)
+    with np.errstate(divide="ignore"):
+        near = 1 / np.tan(math.pi * r)
+    # around a half the tangent is large and its argument's rounding would show
+    away = np.tan(math.pi * (np.copysign(0.5, r) - r))
+    return np.where(np.abs(r) > 0.25, away, near)
+
+
+def gammaln(x: Array) -> Array:
+    """log |gamma(x)|; infinite at 0 and the negative integers."""
+    bounds = (0.0, 0.5, 3.0, 12.0)
+    return pieces(
+        x, bounds, _gammaln_mirrored, _gammaln_small, _gammaln_low, _gammaln_mid, _gammaln_large
+    )
+
+
+def _gammaln_mirrored(x: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shifts = math.log(math.pi) - np.log(-x) - np.log(np.abs(sin_pi(x)))
+        return np.where(x == np.floor(x), np.inf, shifts - gammaln(-x))
+
+
+def _gammaln_small(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return _gammaln_low(x + 1) - np.log(x)
+
+
+def _gammaln_low(x: Array) -> Array:
+    """For 1/2 <= x <= 3; the zeros at 1 and 2 are exact."""
+    return (1 - x) * (2 - x) * polynomial(centred(x, 1.25), c.GAMMALN_LOW) + 0.0
+
+
+def _gammaln_mid(x: Array) -> Array:
+    return (x - 1) * (x - 2) * polynomial(centred(x, 6.0), c.GAMMALN_MID)
+
+
+def _gammaln_large(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return (x - 0.5) * (np.log(x) - 1) + (stirling(x) + (HALF_LOG_2PI - 0.5))
+
+
+def stirling(x: Array) -> Array:
+    """log gamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2 for x >= 12."""
+    r = 1 / x
+    return r * polynomial(r * r, STIRLING)
+
+
+def gamma(x: Array) -> Array:
+    """The gamma function, factorials exactly rounded; NaN at the negative integers."""
+    whole = (x == np.floor(x)) & (x >= 1) & (x <= 171)
+    return choose(whole, lambda x: FACTORIALS[x.astype(np.intp) - 1], _gamma_between, x)
+
+
+def _gamma_between(x: Array) -> Array:
+    bounds = (0.0, 0.5, 3.0, 12.0, 180.0)
+    low = lambda x: np.exp(_gammaln_low(x))
+    inf = constant(np.inf)
+    return pieces(x, bounds, _gamma_mirrored, _gamma_small, low, _gamma_mid, _gamma_large, inf)
+
+
+def _gamma_mirrored(x: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        value = -math.pi / (sin_pi(x) * (x * gamma(-x)))
+    return np.where(x == np.floor(x), np.nan, value)
+
+
+def _gamma_small(x: Array) -> Array:
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.exp(_gammaln_low(x + 1)) / x
+
+
+def _gamma_mid(x: Array) -> Array:
+    """For 3 <= x <= 12: shifted down to between 2 and 3."""
+    factor = np.ones_like(x)
+    for _ in range(9):
+        above = x >= 3
+        x = np.where(above, x - 1, x)
+        factor = np.where(above, factor * x, factor)
+    return factor * np.exp(_gammaln_low(x))
+
+
+def _gamma_large(x: Array) -> Array:
+    """x^(x - 1/2) in two halves, and what rounding their exponent lost."""
+    half = 0.5 * x - 0.25
+    lost = (0.5 * x - half) - 0.25
+    with np.errstate(over="ignore"):
+        root = np.power(x, half)
+        tail = math.sqrt(2 * math.pi) * np.exp(stirling(x) + 2 * lost * np.log(x))
+        return root * np.exp(-x) * tail * root
+
+
+def betaln(x: Array, y: Array) -> Array:
+    """log |beta(x, y)| without cancellation for large arguments."""
+    a, b = np.minimum(x, y), np.maximum(x, y)
+    large = lambda a, b: choose(a < 12, _betaln_one_large, _betaln_both_large, a, b)
+    return choose((b >= 12) & (a > 0), large, _betaln_plain, a, b)
+
+
+def _betaln_plain(a: Array, b: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        return gammaln(a) + (gammaln(b) - gammaln(a + b))
+
+
+def _betaln_one_large(a: Array, b: Array) -> Array:
+    rest = stirling(b) - stirling(a + b)
+    return gammaln(a) - (b - 0.5) * np.log1p(a / b) - a * (np.log(a + b) - 1) + rest
+
+
+def _betaln_both_large(a: Array, b: Array) -> Array:
+    h = a / b
+    rest = stirling(b) - stirling(a + b) + stirling(a)
+    powers = (a - 0.5) * np.log(h / (1 + h)) - b * np.log1p(h)
+    return powers - 0.5 * np.log(b) + HALF_LOG_2PI + rest
+
+
+def digamma(x: Array) -> Array:
+    """The derivative of log gamma."""
+    bounds = (0.0, 0.5, 3.0, 12.0)
+    mid = lambda x: polynomial(centred(x, 6.0), c.DIGAMMA_MID)
+    return pieces(x, bounds, _digamma_mirrored, _digamma_small, _digamma_low, mid, _digamma_large)
+
+
+def _digamma_mirrored(x: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = digamma(-x) - 1 / x - math.pi * cot_pi(x)
+    return np.where(x == np.floor(x), np.nan, value)
+
+
+def _digamma_small(x: Array) -> Array:
+    with np.errstate(divide="ignore", over="ignore"):
+        return _digamma_low(x + 1) - 1 / x
+
+
+def _digamma_low(x: Array) -> Array:
+    factor = (x - DIGAMMA_ROOT[0]) - DIGAMMA_ROOT[1]
+    return factor * polynomial(centred(x, 1.25), c.DIGAMMA_LOW)
+
+
+def _digamma_large(x: Array) -> Array:
+    r = 1 / x
+    return np.log(x) - 0.5 * r - r * r * polynomial(r * r, DIGAMMA_TAIL)
+
+
+def polygamma(x: Array, n: int) -> Array:
+    """The n-th derivative of digamma."""
+    if n == 0:
+        return digamma(x)
+    size = (1.0 if n % 2 else -1.0) * math.factorial(n)
+
+    def mirrored(x: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            turned = polynomial(cot_pi(x), _cotangent_derivative(n)) * math.pi ** (n + 1)
+            # 1 - x would round: the sum of the powers of k - x starts with k = 1
+            rest = _zeta(n + 1, -x) - (-x) ** float(-n - 1)
+            value = (-1) ** n * size * rest - turned
+        return np.where(x == np.floor(x), np.inf if n % 2 else np.nan, value)
+
+    return pieces(x, (0.0,), mirrored, lambda x: size * _zeta(n + 1, x))
+
+
+def _zeta(s: int, x: Array) -> Array:
+    """Hurwitz's zeta(s, x) for x >= 0: the first terms, then Euler and Maclaurin's sum."""
+    count = 10 + s // 2
+    with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+        total = x ** float(-s)
+        for k in range(1, count):
+            total = total + (x + k) ** float(-s)
+        y = x + count
+        power = y ** float(-s)
+        tail = power * (y / (s - 1) + 0.5)
+        total = total + np.where(np.isinf(y), 0.0, np.where(np.isnan(tail), 0.0, tail))
+        total = np.where(np.isnan(x), x, total)
+        rising = float(s)
+        for k, bernoulli in enumerate(BERNOULLI, 1):
+            power = power / (y if k == 1 else y * y)
+            total = total + bernoulli / math.factorial(2 * k) * rising * power
+            rising *= (s + 2 * k - 1) * (s + 2 * k)
+    return total
+
+
+@cache
+def _cotangent_derivative(n: int) -> tuple[float, ...]:
+    """The polynomial P with d^n cot(u) / du^n = P(cot(u)), lowest power first."""
+    poly = [0.0, 1.0]
+    for _ in range(n):
+        slope = [k * value for k, value in enumerate(poly)][1:]
+        poly = [0.0] * (len(slope) + 2)
+        for k, value in enumerate(slope):
+            poly[k] -= value
+            poly[k + 2] -= value
+    return tuple(poly)
+
+
+# ---------------------------------------------------------------- Bessel functions
+
+
+def bessel_i(x: Array, n: int, scaled: bool) -> Array:
+    """The modified Bessel function I_n, times exp(-|x|) when scaled."""
+    result = (_bessel_01 if n < 2 else _bessel_higher)(np.abs(x), n, scaled)
+    return np.copysign(result, x) if n % 2 else result
+
+
+def _bessel_01(x: Array, n: int, scaled: bool) -> Array:
+    def small(x: Array) -> Array:
+        value = polynomial(0.25 * x * x, (c.BESSEL_I0_SMALL, c.BESSEL_I1_SMALL)[n])
+        value = 0.5 * x * value if n else value
+        return value * np.exp(-x) if scaled else value
+
+    def large(x: Array) -> Array:
+        value = polynomial(16 / x - 1, (c.BESSEL_I0_LARGE, c.BESSEL_I1_LARGE)[n]) / np.sqrt(x)
+        return value if scaled else _grown(x, value)
+
+    return pieces(x, (8.0,), small, large)
+
+
+def _grown(x: Array, y: Array) -> Array:
+    """exp(x) y, in two steps so that it overflows no sooner than it must."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        root = np.exp(0.5 * x)
+        return np.where(np.isinf(x), x, root * (root * y))
+
+
+def _bessel_higher(x: Array, n: int, scaled: bool) -> Array:
+    """By the power series, whose terms are positive; far out by recurrence from I_0 and I_1."""
+    series = [1 / (math.factorial(k) * math.factorial(k + n)) for k in range(24 + 2 * n)]
+
+    def small(x: Array) -> Array:
+        value = polynomial(0.25 * x * x, series) * (0.5 * x) ** n
+        return value * np.exp(-x) if scaled else value
+
+    def large(x: Array) -> Array:
+        below, here = _bessel_01(x, 0, True), _bessel_01(x, 1, True)
+        for order in range(1, n):
+            below, here = here, below - 2 * order / x * here
+        return here if scaled else _grown(x, here)
+
+    return pieces(x, (8.0 + 2 * n,), small, large)
+
+
+# ---------------------------------------------------------------- others
+
+
+def sinc_derivative(x: Array, n: int) -> Array:
+    """The n-th derivative of sin(pi x) / (pi x)."""
+    first = (n + 1) // 2
+    powers = range(first, first + 14 + n)
+    series = [(-1.0) ** k / ((2 * k + 1) * math.factorial(2 * k - n)) for k in powers]
+
+    def near(u: Array) -> Array:
+        value = polynomial(u * u, series)
+        return u * value if n % 2 else value
+
+    def far(u: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            value = np.sin(u) / u
+            for order in range(1, n + 1):
+                value = (np.sin(u + 0.5 * math.pi * order) - order * value) / u
+        return value
+
+    result = math.pi**n * pieces(math.pi * np.abs(x), (1 + 0.5 * n,), near, far)
+    return np.where(x < 0, -result, result) if n % 2 else result
+
+
+def logit(x: Array) -> Array:
+    """log(x / (1 - x))."""
+
+    def outer(x: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(x / (1 - x))
+
+    def inner(x: Array) -> Array:
+        s = 2 * x - 1
+        return np.log1p(s) - np.log1p(-s)
+
+    return pieces(x, (0.3, 0.65), outer, inner, outer)
+
+
+def expit(x: Array) -> Array:
+    """1 / (1 + exp(-x)), in the dtype of x."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, e) / (1 + e)

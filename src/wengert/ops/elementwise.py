@@ -1,0 +1,439 @@
+"""Elementwise operations: arithmetic, powers, exponentials, trigonometry, choices.
+
+Comparisons, rounding and bits, whose derivatives are zero, are in `logic`.
+
+Where a derivative is infinite or has a jump the factor is the documented subgradient: 0 for
+`sqrt`, `cbrt`, `hypot`, `arctan2` and `x**y` at 0, one half each for `maximum` and `minimum`
+at a tie.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Pointwise, cast
+from ..types import ArrayType, result_dtype, type_of
+from .families import (
+    POSITIVE,
+    REAL,
+    batch_elementwise,
+    binary,
+    broadcast_shapes,
+    ufunc_type_rule,
+    unary,
+)
+from .layout import convert
+from .logic import (
+    equal,
+    exponent,
+    greater,
+    greater_equal,
+    isneginf,
+    less,
+    less_equal,
+    logical_and,
+    sign,
+    trunc,
+)
+from .op import Op
+
+REALS = ("float64", "float32")
+FIELDS = (*REALS, "complex128")
+NUMBERS = (*FIELDS, "int64")
+UNIT = (-0.9, 0.9)
+
+
+def _scale(t: Any, d: Any) -> Any:
+    product = np.multiply(t, d)
+    if not isinstance(product, np.ndarray):
+        probe = product
+    elif product.size <= 4096:
+        probe = np.vdot(product, product)  # the quickest way to see a NaN in a small array
+    else:
+        probe = np.add.reduce(product, axis=None)
+    if probe != probe:
+        product = np.where(np.logical_or(np.equal(t, 0), np.equal(d, 0)), 0, product)[()]
+    return product
+
+
+# The product of the chain rule. In a derivative zero times anything is zero: no slope times an
+# infinite factor is no slope, so branches that `where` did not take cannot spoil the others.
+scale = binary(
+    "scale",
+    _scale,
+    like=np.multiply,
+    linear=(0, 1),
+    transpose=(lambda g, t, d: scale(g, d), lambda g, t, d: scale(g, t)),
+    dtypes=FIELDS,
+)
+
+
+# ---------------------------------------------------------------- choices
+
+
+def _where_jvp(tangents: Any, ans: Any, c: Any, x: Any, y: Any) -> Any:
+    _, tx, ty = tangents
+    return select(c, 0.0 if tx is None else tx, 0.0 if ty is None else ty)
+
+
+def _where_type(c: ArrayType, x: ArrayType, y: ArrayType) -> ArrayType:
+    return ArrayType(result_dtype(x, y), broadcast_shapes("where", (c, x, y)))
+
+
+def _where(c: Any, x: Any, y: Any) -> Any:
+    result = np.where(c, x, y)
+    return result if result.ndim else result[()]
+
+
+# NumPy's where(c, x, y).
+select = Op(
+    "where",
+    _where,
+    _where_type,
+    jvp=_where_jvp,
+    transpose=(
+        None,
+        lambda g, c, x, y: select(c, g, 0.0),
+        lambda g, c, x, y: select(c, 0.0, g),
+    ),
+    batch=batch_elementwise(lambda: select),
+    loops=Pointwise(lambda index, c, x, y: _where_loops(index, c, x, y)),
+    samples=lambda rng: [
+        ((rng.integers(0, 2, size=(2, 3)).astype(bool), rng.normal(size=(2, 3)), 1.5), {}),
+        ((np.array([True, False]), rng.normal(size=(3, 2)), rng.normal(size=(3, 1))), {}),
+        ((np.bool_(True), rng.normal(size=()), rng.normal(size=())), {}),
+    ],
+)
+
+
+def _where_loops(index: Index, c: Operand, x: Operand, y: Operand) -> Expr:
+    dtype = result_dtype(x.type, y.type)
+    chosen = [cast(operand.broadcast(index), dtype) for operand in (x, y)]
+    return Apply("where", (cast(c.broadcast(index), BOOL), *chosen), dtype)
+
+
+def nonzero(x: Any) -> Any:
+    """`x` with its zeros replaced by ones, to divide by."""
+    return select(equal(x, 0), 1, x)
+
+
+def over(x: Any, y: Any) -> Any:
+    """x / y, and 0 where y is 0, also for its derivatives."""
+    return select(equal(y, 0), 0, x / nonzero(y))
+
+
+def _share(x: Any, y: Any) -> Any:
+    """Which part of max(x, y) follows x: all, none, or half at a tie."""
+    one = convert(greater(x, y), dtype=result_dtype(type_of(x), type_of(y)))
+    return select(equal(x, y), 0.5, one)
+
+
+maximum = binary(
+    "maximum", np.maximum, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x)
+)
+minimum = binary(
+    "minimum", np.minimum, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y)
+)
+fmax = binary("fmax", np.fmax, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x))
+fmin = binary("fmin", np.fmin, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y))
+
+# ---------------------------------------------------------------- arithmetic
+
+add = binary(
+    "add",
+    np.add,
+    jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
+    transpose=(lambda g, x, y: g, lambda g, x, y: g),
+    dtypes=(*NUMBERS, "bool"),
+)
+subtract = binary(
+    "subtract",
+    np.subtract,
+    jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: negative(t)),
+    transpose=(lambda g, x, y: g, lambda g, x, y: negative(g)),
+    dtypes=NUMBERS,
+)
+negative = unary(
+    "negative", np.negative, linear=(0,), transpose=(lambda g, x: negative(g),), dtypes=NUMBERS
+)
+positive = unary("positive", np.positive, linear=(0,), transpose=(lambda g, x: g,), dtypes=NUMBERS)
+multiply = binary(
+    "multiply",
+    np.multiply,
+    lambda ans, x, y: y,
+    lambda ans, x, y: x,
+    transpose=(lambda g, x, y: scale(g, y), lambda g, x, y: scale(g, x)),
+    dtypes=(*NUMBERS, "bool"),
+)
+divide = binary(
+    "divide",
+    np.divide,
+    lambda ans, x, y: 1 / y,
+    lambda ans, x, y: -ans / y,
+    domains=(REAL, POSITIVE),
+    transpose=(lambda g, x, y: scale(g, 1 / y), None),
+    dtypes=FIELDS,
+)
+remainder = binary(
+    "remainder",
+    np.remainder,
+    lambda ans, x, y: 1.0,
+    lambda ans, x, y: -((x - ans) / y),
+    domains=((0.1, 0.9), (1.1, 2.0)),
+    dtypes=(*REALS, "int64"),
+)
+fmod = binary(
+    "fmod",
+    np.fmod,
+    lambda ans, x, y: 1.0,
+    lambda ans, x, y: -trunc(x / y),
+    domains=((0.1, 0.9), (1.1, 2.0)),
+    dtypes=(*REALS, "int64"),
+)
+reciprocal = unary("reciprocal", np.reciprocal, lambda ans, x: -ans * ans, POSITIVE, dtypes=FIELDS)
+square = unary("square", np.square, lambda ans, x: 2 * x, dtypes=NUMBERS)
+sqrt = unary("sqrt", np.sqrt, lambda ans, x: over(0.5, ans), POSITIVE, dtypes=FIELDS)
+cbrt = unary("cbrt", np.cbrt, lambda ans, x: over(ans, 3 * x), POSITIVE, dtypes=REALS)
+hypot = binary(
+    "hypot",
+    np.hypot,
+    lambda ans, x, y: over(x, ans),
+    lambda ans, x, y: over(y, ans),
+    dtypes=REALS,
+)
+
+
+def _absolute_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if type_of(x).dtype.kind != "c":
+        return scale(t, sign(x))
+    return real(scale(t, conjugate(over(x, convert(ans, dtype=type_of(x).dtype)))))
+
+
+absolute = unary("absolute", np.absolute, jvp=(_absolute_jvp,), dtypes=NUMBERS)
+fabs = unary("fabs", np.fabs, lambda ans, x: sign(x), dtypes=REALS)
+
+conjugate = unary(
+    "conjugate",
+    np.conjugate,
+    linear=(0,),
+    transpose=(lambda g, x: conjugate(g),),
+    dtypes=NUMBERS,
+)
+
+
+def _part_type(x: ArrayType) -> ArrayType:
+    narrow = {16: np.float64, 8: np.float32}
+    return ArrayType(
+        np.dtype(narrow[x.dtype.itemsize]) if x.dtype.kind == "c" else x.dtype, x.shape
+    )
+
+
+def _part_samples(rng: np.random.Generator) -> Any:
+    yield (rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)),), {}
+    yield (np.complex64(1 + 2j),), {}
+    yield (rng.normal(size=(3,)),), {}
+
+
+real = Op(
+    "real",
+    lambda x: np.asarray(x).real[()],
+    _part_type,
+    linear=(0,),
+    transpose=(lambda g, x: convert(g, dtype=x.dtype),),
+    batch=batch_elementwise(lambda: real),
+    samples=_part_samples,
+)
+imag = Op(
+    "imag",
+    lambda x: np.asarray(x).imag[()],
+    _part_type,
+    linear=(0,),
+    transpose=(lambda g, x: _imag_transpose(g, x),),
+    batch=batch_elementwise(lambda: imag),
+    samples=_part_samples,
+)
+
+
+def _imag_transpose(g: Any, x: ArrayType) -> Any:
+    # imag(z) = real(-i z)
+    return scale(convert(g, dtype=x.dtype), -1j) if x.dtype.kind == "c" else scale(g, 0.0)
+
+
+# ---------------------------------------------------------------- powers, exponentials
+
+
+def _power(x: Any, y: Any) -> Any:
+    # the operator has fast paths (squares, roots) that the ufunc lacks
+    return x**y if isinstance(x, np.ndarray) else np.power(x, y)
+
+
+def _power_dx(ans: Any, x: Any, y: Any) -> Any:
+    steep = logical_and(equal(x, 0), logical_and(greater(y, 0), less(y, 1)))
+    return select(steep, 0, y * power(select(steep, 1, x), select(equal(y, 0), 1, y - 1)))
+
+
+power = binary(
+    "power",
+    _power,
+    _power_dx,
+    lambda ans, x, y: select(equal(x, 0), 0, ans * log(nonzero(x))),
+    domains=(POSITIVE, REAL),
+    like=np.power,
+    dtypes=FIELDS,
+)
+
+
+def _integer_power(x: Any, n: int) -> Any:
+    return np.square(x) if n == 2 else _power(x, n)
+
+
+def _integer_power_loops(x: Expr, n: int) -> Expr:
+    """A few multiplications for a small exponent, the general power else."""
+    if abs(n) > 4:
+        return Apply("power", (x, Literal(x.dtype.type(n), x.dtype)), x.dtype)
+    result: Expr = Literal(x.dtype.type(1), x.dtype)
+    for _ in range(abs(n)):
+        result = x if isinstance(result, Literal) else Apply("multiply", (result, x), x.dtype)
+    return Apply("reciprocal", (result,), x.dtype) if n < 0 else result
+
+
+# x**n for an integer n known when the function is traced.
+integer_power = Op(
+    "integer_power",
+    _integer_power,
+    lambda x, n: power.type_rule(x, type_of(n)),
+    derivative=(lambda ans, x, n: n * integer_power(x, n=n - 1) if n not in (0, 1) else float(n),),
+    batch=batch_elementwise(lambda: integer_power),
+    loops=Pointwise(lambda index, x, n: _integer_power_loops(x(index), n)),
+    samples=lambda rng: [
+        ((rng.normal(size=(2, 3)) + 3,), {"n": n}) for n in (-2, -1, 0, 1, 2, 3, 7)
+    ],
+)
+
+exp = unary("exp", np.exp, lambda ans, x: ans, dtypes=FIELDS)
+exp2 = unary("exp2", np.exp2, lambda ans, x: ans * float(np.log(2)), dtypes=REALS)
+expm1 = unary("expm1", np.expm1, lambda ans, x: ans + 1, dtypes=REALS)
+log = unary("log", np.log, lambda ans, x: 1 / x, POSITIVE, dtypes=FIELDS)
+log2 = unary("log2", np.log2, lambda ans, x: float(1 / np.log(2)) / x, POSITIVE, dtypes=REALS)
+log10 = unary("log10", np.log10, lambda ans, x: float(1 / np.log(10)) / x, POSITIVE, dtypes=REALS)
+log1p = unary("log1p", np.log1p, lambda ans, x: 1 / (1 + x), POSITIVE, dtypes=REALS)
+
+
+def _weight(x: Any, ans: Any, exponential: Op) -> Any:
+    """exp(x - ans), the share of x in a log-sum-exp; 0 when the whole sum is 0."""
+    empty = isneginf(ans)
+    return select(empty, 0, exponential(select(empty, 0, x) - select(empty, 0, ans)))
+
+
+logaddexp = binary(
+    "logaddexp",
+    np.logaddexp,
+    lambda ans, x, y: _weight(x, ans, exp),
+    lambda ans, x, y: _weight(y, ans, exp),
+    dtypes=REALS,
+)
+logaddexp2 = binary(
+    "logaddexp2",
+    np.logaddexp2,
+    lambda ans, x, y: _weight(x, ans, exp2),
+    lambda ans, x, y: _weight(y, ans, exp2),
+    dtypes=REALS,
+)
+
+# ---------------------------------------------------------------- trigonometry
+
+sin = unary("sin", np.sin, lambda ans, x: cos(x), dtypes=FIELDS)
+cos = unary("cos", np.cos, lambda ans, x: -sin(x), dtypes=FIELDS)
+tan = unary("tan", np.tan, lambda ans, x: 1 + ans * ans, (-1.0, 1.0), dtypes=FIELDS)
+arcsin = unary("arcsin", np.arcsin, lambda ans, x: 1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
+arccos = unary("arccos", np.arccos, lambda ans, x: -1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
+arctan = unary("arctan", np.arctan, lambda ans, x: 1 / (1 + x * x), dtypes=FIELDS)
+sinh = unary("sinh", np.sinh, lambda ans, x: cosh(x), dtypes=FIELDS)
+cosh = unary("cosh", np.cosh, lambda ans, x: sinh(x), dtypes=FIELDS)
+tanh = unary("tanh", np.tanh, lambda ans, x: 1 - ans * ans, dtypes=FIELDS)
+arcsinh = unary("arcsinh", np.arcsinh, lambda ans, x: 1 / sqrt(1 + x * x), dtypes=FIELDS)
+arccosh = unary(
+    "arccosh",
+    np.arccosh,
+    lambda ans, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),
+    (1.2, 3.0),
+    dtypes=FIELDS,
+)
+arctanh = unary("arctanh", np.arctanh, lambda ans, x: 1 / (1 - x * x), UNIT, dtypes=FIELDS)
+arctan2 = binary(
+    "arctan2",
+    np.arctan2,
+    lambda ans, x, y: over(y, x * x + y * y),
+    lambda ans, x, y: over(-x, x * x + y * y),
+    dtypes=REALS,
+)
+deg2rad = unary(
+    "deg2rad", np.deg2rad, linear=(0,), transpose=(lambda g, x: deg2rad(g),), dtypes=REALS
+)
+rad2deg = unary(
+    "rad2deg", np.rad2deg, linear=(0,), transpose=(lambda g, x: rad2deg(g),), dtypes=REALS
+)
+
+# ---------------------------------------------------------------- floating point
+
+
+def _same_sign(x: Any, y: Any) -> Any:
+    return select(equal(greater_equal(x, 0), greater_equal(y, 0)), 1.0, -1.0)
+
+
+copysign = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y), dtypes=REALS)
+
+nextafter = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
+# The part of x behind the point, and its mantissa in [1/2, 1).
+fraction = unary("fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS)
+mantissa = unary(
+    "mantissa",
+    lambda x: np.frexp(x)[0],
+    domain=POSITIVE,
+    jvp=(lambda t, ans, x: ldexp(t, -exponent(x)),),
+    like=np.exp,
+    dtypes=REALS,
+)
+
+
+def _ldexp_samples(rng: np.random.Generator) -> Any:
+    yield (rng.normal(size=(2, 3)), rng.integers(-3, 4, size=3)), {}
+    yield (rng.normal(size=()).astype(np.float32), rng.integers(-3, 4, size=(2,)).astype("i4")), {}
+
+
+# x * 2**n for integers n.
+ldexp: Op = Op(
+    "ldexp",
+    np.ldexp,
+    ufunc_type_rule("ldexp", np.ldexp),
+    linear=(0,),
+    transpose=(lambda g, x, n: ldexp(g, n), None),
+    batch=batch_elementwise(lambda: ldexp),
+    samples=_ldexp_samples,
+)
+heaviside = binary(
+    "heaviside", np.heaviside, None, lambda ans, x, y: select(equal(x, 0), 1.0, 0.0), dtypes=REALS
+)
+
+
+def _follows(chosen: Any, x: Any, y: Any) -> Any:
+    return convert(chosen, dtype=result_dtype(type_of(x), type_of(y)))
+
+
+# The bounds of clip: like maximum and minimum, but at a tie x is followed, not the bound.
+at_least = binary(
+    "at_least",
+    np.maximum,
+    lambda ans, x, y: _follows(greater_equal(x, y), x, y),
+    lambda ans, x, y: _follows(less(x, y), x, y),
+    dtypes=(*REALS, "int64"),
+)
+at_most = binary(
+    "at_most",
+    np.minimum,
+    lambda ans, x, y: _follows(less_equal(x, y), x, y),
+    lambda ans, x, y: _follows(greater(x, y), x, y),
+    dtypes=(*REALS, "int64"),
+)

@@ -1,0 +1,469 @@
+"""Reading and writing parts of arrays.
+
+Basic indexing (integers, slices, new axes) is static: `index` with a normal form of the key, its
+transpose `embed`, and `index_set`. Indexing with integer arrays is `gather`: the indexed axes
+come out first. Its transpose is `scatter_add`. Negative and out-of-range indices are resolved or
+refused before or by NumPy; nothing is clamped.
+
+The normal form of a key has one item for each axis of the array, plus the new axes:
+an ``int``, a ``(start, stop, step)`` with the values Python's ``slice.indices`` gives (a `stop`
+of -1 with a negative step means: through element 0), or None for a new axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, OutOfRangeError, explain
+from ..loops import Affine, Choose, Expr, Index, InRange, Literal, Operand, Pointwise, cast
+from ..types import ArrayType, type_of
+from .elementwise import over, scale, select
+from .families import broadcast_shapes
+from .layout import broadcast_to, convert, fit, permute, reshape
+from .logic import equal
+from .op import Op
+
+Key = tuple[Any, ...]
+
+
+def python_key(key: Key) -> tuple[Any, ...]:
+    """The key as Python would write it."""
+    return tuple(_python_item(item) for item in key)
+
+
+def _python_item(item: Any) -> Any:
+    if not isinstance(item, tuple):
+        return item
+    start, stop, step = item
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def key_shape(shape: Sequence[int], key: Key) -> tuple[int, ...]:
+    """The shape of ``x[key]``."""
+    result = []
+    for item in key:
+        if item is None:
+            result.append(1)
+        elif isinstance(item, tuple):
+            result.append(len(range(*item)))
+    return tuple(result)
+
+
+_ALL_OF = lambda length: (0, length, 1)
+
+
+def _source_index(at: Index, key: Key) -> list[Affine]:
+    """Where the element `at` of x[key] comes from in x."""
+    places = iter(at)
+    source = []
+    for item in key:
+        if isinstance(item, tuple):
+            source.append(next(places) * item[2] + item[0])
+        elif item is None:
+            next(places)
+        else:
+            source.append(Affine(item))
+    return source
+
+
+def _dense(key: Key) -> bool:
+    """Whether the key selects whole ranges, so that what lies outside is outside of bounds."""
+    return all(not isinstance(item, tuple) or item[2] == 1 for item in key)
+
+
+def _within(at: Index, key: Key, inside: Callable[[list[Affine]], Expr], outside: Expr) -> Expr:
+    """`inside` at the place in x[key] that `at` of x has, where the key reaches; else `outside`."""
+    tests, places = [], []
+    axes = iter(at)
+    for item in key:
+        if item is None:
+            places.append(Affine(0))
+            continue
+        place = next(axes)
+        start, stop = (item[0], item[1]) if isinstance(item, tuple) else (item, item + 1)
+        tests.append(InRange(place, start, stop))
+        if isinstance(item, tuple):
+            places.append(place + -start)
+    value = inside(places)
+    for test in reversed(tests):
+        value = Choose(test, value, outside, outside.dtype)
+    return value
+
+
+def _embed_loops(at: Index, x: Operand, key: Key, shape: tuple[int, ...]) -> Expr:
+    return _within(at, key, x, Literal(x.type.dtype.type(0), x.type.dtype))
+
+
+def _index_set_loops(at: Index, x: Operand, y: Operand, key: Key) -> Expr:
+    dtype = x.type.dtype
+    return _within(at, key, lambda places: cast(y.broadcast(tuple(places)), dtype), x(at))
+
+
+def _batched_key(size: int, key: Key) -> Key:
+    return (_ALL_OF(size), *key)
+
+
+index: Op = Op(
+    "index",
+    lambda x, key: np.asarray(x)[python_key(key)],
+    lambda x, key: ArrayType(x.dtype, key_shape(x.shape, key)),
+    linear=(0,),
+    transpose=(lambda g, x, key: embed(g, key=key, shape=x.shape),),
+    batch=lambda size, flags, x, key: index(x, key=_batched_key(size, key)),
+    loops=Pointwise(lambda at, x, key: x(_source_index(at, key)), free=True),
+    write_back=lambda base, new, key: index_set(base, new, key=key),
+    samples=lambda rng: [
+        ((rng.normal(size=(4, 3)),), {"key": ((1, 3, 1), 2)}),
+        ((rng.normal(size=(4, 3)),), {"key": ((3, -1, -2), None, (0, 3, 1))}),
+        ((rng.normal(size=(4,)),), {"key": (2,)}),
+        ((rng.normal(size=(4,)),), {"key": ((2, 2, 1),)}),
+    ],
+)
+
+
+def _embed(x: Any, key: Key, shape: tuple[int, ...]) -> Any:
+    result = np.zeros(shape, np.asarray(x).dtype)
+    result[python_key(key)] = x
+    return result
+
+
+# Zeros with `x` at the place that the key names.
+embed: Op = Op(
+    "embed",
+    _embed,
+    lambda x, key, shape: ArrayType(x.dtype, shape),
+    linear=(0,),
+    transpose=(lambda g, x, key, shape: index(g, key=key),),
+    batch=lambda size, flags, x, key, shape: embed(
+        x, key=_batched_key(size, key), shape=(size, *shape)
+    ),
+    loops=lambda key, shape: _dense(key) and Pointwise(_embed_loops, free=True),
+    samples=lambda rng: [
+        ((rng.normal(size=(2,)),), {"key": ((1, 3, 1), 2), "shape": (4, 3)}),
+        ((rng.normal(size=(2, 1, 3)),), {"key": ((3, -1, -2), None, (0, 3, 1)), "shape": (4, 3)}),
+        ((rng.normal(size=()),), {"key": (2,), "shape": (4,)}),
+    ],
+)
+
+
+def _zero_like(x: Any) -> Any:
+    """A zero of the dtype of x, to broadcast."""
+    return np.zeros((), type_of(x).dtype)[()]
+
+
+def _index_set(x: Any, y: Any, key: Key) -> Any:
+    result = np.array(x)
+    result[python_key(key)] = y
+    return result
+
+
+def _index_set_type(x: ArrayType, y: ArrayType, key: Key) -> ArrayType:
+    target = ArrayType(x.dtype, key_shape(x.shape, key))
+    if broadcast_shapes("index_set", (target, y)) != target.shape:
+        raise OutOfRangeError(
+            explain("index_set", f"cannot put an array of shape {y.shape} into {target.shape}")
+        )
+    return x
+
+
+def _index_set_jvp(tangents: Any, ans: Any, x: Any, y: Any, key: Key) -> Any:
+    tx, ty = tangents
+    if tx is None:
+        tx = np.zeros(type_of(x).shape, type_of(x).dtype)
+    return index_set(tx, _zero_like(x) if ty is None else fit_dtype(ty, x), key=key)
+
+
+def fit_dtype(t: Any, x: Any) -> Any:
+    """The tangent `t` in the dtype of `x`."""
+    return fit(t, ArrayType(type_of(x).dtype, type_of(t).shape))
+
+
+def _batch_index_set(size: int, flags: Sequence[bool], x: Any, y: Any, key: Key) -> Any:
+    x = x if flags[0] else _repeat(x, size)
+    if flags[1]:
+        rank = len(key_shape(type_of(x).shape[1:], key))
+        own = type_of(y).shape
+        y = reshape(y, shape=(size, *(1,) * (rank + 1 - len(own)), *own[1:]))
+    return index_set(x, y, key=_batched_key(size, key))
+
+
+def _repeat(x: Any, size: int) -> Any:
+    return broadcast_to(x, shape=(size, *type_of(x).shape))
+
+
+# A copy of `x` with `y` at the place that the key names.
+index_set: Op = Op(
+    "index_set",
+    _index_set,
+    _index_set_type,
+    jvp=_index_set_jvp,
+    transpose=(
+        lambda g, x, y, key: index_set(g, _zero_like(g), key=key),
+        lambda g, x, y, key: index(g, key=key),
+    ),
+    batch=_batch_index_set,
+    loops=lambda key: _dense(key) and Pointwise(_index_set_loops, free=True),
+    samples=lambda rng: [
+        ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),
+        ((rng.normal(size=(4, 3)), rng.normal(size=(3,))), {"key": ((3, -1, -2), (0, 3, 1))}),
+        ((rng.normal(size=(4,)), rng.normal(size=())), {"key": (2,)}),
+    ],
+)
+
+
+# ---------------------------------------------------------------- integer arrays
+
+
+def check_indices(name: str, indices: Sequence[Any], lengths: Sequence[int]) -> None:
+    """Raise for an index outside its axis, naming the index and the length."""
+    for values, length in zip(indices, lengths, strict=True):
+        values = np.asarray(values)
+        wrong = (values < -length) | (values >= length)
+        if wrong.any():
+            bad = int(values[wrong].flat[0]) if values.ndim else int(values)
+            raise OutOfRangeError(
+                explain(
+                    name,
+                    f"got the index {bad} for an axis of length {length}",
+                    f"Valid indices are {-length} to {length - 1}.",
+                )
+            )
+
+
+def _front(x: Any, axes: tuple[int, ...]) -> np.ndarray:
+    return np.moveaxis(np.asarray(x), axes, range(len(axes)))
+
+
+def _gather(x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    check_indices("gather", indices, [np.shape(x)[axis] for axis in axes])
+    return _front(x, axes)[tuple(indices)]
+
+
+def _rest(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(length for axis, length in enumerate(shape) if axis not in axes)
+
+
+def _check_integer(name: str, indices: Sequence[ArrayType]) -> None:
+    for position, given in enumerate(indices):
+        if given.dtype.kind not in "iu":
+            raise DTypeError(
+                explain(
+                    name,
+                    f"index {position} is {given}, expected integers",
+                    "Convert it with astype(int), or use a boolean mask.",
+                )
+            )
+
+
+def _gather_type(x: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> ArrayType:
+    _check_integer("gather", indices)
+    shape = broadcast_shapes("gather", indices)
+    return ArrayType(x.dtype, shape + _rest(x.shape, axes))
+
+
+def _batch_indices(
+    size: int, flags: Sequence[bool], indices: Sequence[Any], with_iota: bool
+) -> list[Any]:
+    """Index arrays with the batch axis first; an iota selects the sample when x is batched too."""
+    ranks = [len(type_of(i).shape) - flag for i, flag in zip(indices, flags, strict=True)]
+    rank = max(ranks)
+    aligned = []
+    for values, flag, own in zip(indices, flags, ranks, strict=True):
+        shape = type_of(values).shape
+        if flag and own < rank:
+            values = reshape(values, shape=(size, *(1,) * (rank - own), *shape[1:]))
+        aligned.append(values)
+    if with_iota:
+        aligned.insert(0, np.arange(size).reshape((size,) + (1,) * rank))
+    return aligned
+
+
+def _batch_gather(
+    size: int, flags: Sequence[bool], x: Any, *indices: Any, axes: tuple[int, ...]
+) -> Any:
+    if not any(flags[1:]):
+        result = gather(x, *indices, axes=tuple(axis + 1 for axis in axes))
+        position = len(np.broadcast_shapes(*[type_of(i).shape for i in indices]))
+        rank = len(type_of(result).shape)
+        order = (position, *[axis for axis in range(rank) if axis != position])
+        return permute(result, axes=order)
+    aligned = _batch_indices(size, flags[1:], indices, with_iota=flags[0])
+    if flags[0]:
+        axes = (0, *[axis + 1 for axis in axes])
+    return gather(x, *aligned, axes=axes)
+
+
+gather: Op = Op(
+    "gather",
+    _gather,
+    _gather_type,
+    linear=(0,),
+    transpose=lambda g, position, x, *indices, axes: scatter_add(
+        np.zeros(x.shape, x.dtype), g, *indices, axes=axes
+    ),
+    batch=_batch_gather,
+    samples=lambda rng: [
+        ((rng.normal(size=(4, 3)), np.array([0, 2, 2, -1])), {"axes": (0,)}),
+        ((rng.normal(size=(4, 3)), np.array([[0], [2]]), np.array([1, 1])), {"axes": (0, 1)}),
+        ((rng.normal(size=(4, 3, 2)), np.array([0, 1])), {"axes": (1,)}),
+        ((rng.normal(size=(4,)), np.array([], dtype=int)), {"axes": (0,)}),
+    ],
+)
+
+
+def _scatter(write: Callable) -> Callable:
+    def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+        check_indices("scatter", indices, [np.shape(x)[axis] for axis in axes])
+        result = np.array(x)
+        write(_front(result, axes), tuple(indices), y)
+        return result
+
+    return evaluate
+
+
+def _scatter_type(
+    x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...]
+) -> ArrayType:
+    _check_integer("scatter", indices)
+    shape = broadcast_shapes("scatter", indices) + _rest(x.shape, axes)
+    broadcast_shapes("scatter", (ArrayType(x.dtype, shape), y))
+    return ArrayType(x.dtype, x.shape)
+
+
+def batch_scatter(op_of: Callable[[], Op]) -> Callable:
+    """Batching of scatters: everything gets the batch axis, an iota selects the sample."""
+
+    def rule(
+        size: int, flags: Sequence[bool], x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+    ) -> Any:
+        x = x if flags[0] else _repeat(x, size)
+        shapes = [type_of(i).shape[flag:] for i, flag in zip(indices, flags[2:], strict=True)]
+        target = np.broadcast_shapes(*shapes) + _rest(type_of(x).shape[1:], axes)
+        if flags[1]:
+            own = type_of(y).shape
+            y = reshape(y, shape=(size, *(1,) * (len(target) + 1 - len(own)), *own[1:]))
+        y = broadcast_to(y, shape=(size, *target))
+        aligned = _batch_indices(size, flags[2:], indices, with_iota=True)
+        return op_of()(x, y, *aligned, axes=(0, *[axis + 1 for axis in axes]))
+
+    return rule
+
+
+def _scatter_jvp(op_of: Callable[[], Op]) -> Callable:
+    def rule(tangents: Any, ans: Any, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+        tx, ty = tangents[:2]
+        if tx is None:
+            tx = np.zeros(type_of(x).shape, type_of(x).dtype)
+        ty = _zero_like(x) if ty is None else fit_dtype(ty, x)
+        return op_of()(tx, ty, *indices, axes=axes)
+
+    return rule
+
+
+def scatter_samples(rng: np.random.Generator) -> Any:
+    """Arguments for the scatters: distinct places, repeated places, several axes."""
+    x = rng.normal(size=(4, 3))
+    yield (x, rng.normal(size=(2, 3)), np.array([0, 2])), {"axes": (0,)}
+    yield (x, rng.normal(size=(3, 3)), np.array([1, -3, 0])), {"axes": (0,)}
+    yield (x, rng.normal(size=(2,)), np.array([0, 2]), np.array([1, 1])), {"axes": (0, 1)}
+    yield (x, rng.normal(size=(2, 4)), np.array([0, 2])), {"axes": (1,)}
+
+
+def _scatter_add_transpose(
+    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+) -> Any:
+    return g if position == 0 else gather(g, *indices, axes=axes)
+
+
+scatter_add: Op = Op(
+    "scatter_add",
+    _scatter(lambda target, key, y: np.add.at(target, key, y)),
+    _scatter_type,
+    jvp=_scatter_jvp(lambda: scatter_add),
+    transpose=_scatter_add_transpose,
+    batch=batch_scatter(lambda: scatter_add),
+    samples=scatter_samples,
+)
+
+
+def winners(x_shape: tuple[int, ...], y_shape: tuple[int, ...], indices: Any, axes: Any) -> Any:
+    """Which elements of `y` remain visible after a scatter: the last writer of each place."""
+    numbers = np.arange(int(np.prod(y_shape))).reshape(y_shape)
+    written = scatter_set(np.zeros(x_shape, numbers.dtype), numbers, *indices, axes=axes)
+    return equal(gather(written, *indices, axes=axes), numbers)
+
+
+def _scatter_set_transpose(
+    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+) -> Any:
+    if position == 0:
+        return scatter_set(g, _zero_like(g), *indices, axes=axes)
+    taken = gather(g, *indices, axes=axes)
+    shape = type_of(taken).shape
+    return select(winners(type_of(g).shape, shape, indices, axes), taken, 0.0)
+
+
+scatter_set: Op = Op(
+    "scatter_set",
+    _scatter(lambda target, key, y: target.__setitem__(key, y)),
+    _scatter_type,
+    jvp=_scatter_jvp(lambda: scatter_set),
+    transpose=_scatter_set_transpose,
+    batch=batch_scatter(lambda: scatter_set),
+    samples=scatter_samples,
+)
+
+
+def _shares(ans: Any, x: Any, y: Any, indices: Sequence[Any], axes: tuple[int, ...]) -> Any:
+    """How much of each extreme value follows `x` and how much each element of `y`.
+
+    All that reach the extreme value of a place share it equally.
+    """
+    dtype = type_of(ans).dtype
+    hit_x = convert(equal(x, ans), dtype=dtype)
+    hit_y = convert(equal(y, gather(ans, *indices, axes=axes)), dtype=dtype)
+    count = scatter_add(hit_x, hit_y, *indices, axes=axes)
+    return over(hit_x, count), over(hit_y, gather(count, *indices, axes=axes))
+
+
+def _scatter_extreme_jvp(
+    tangents: Any, ans: Any, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+) -> Any:
+    tx, ty = tangents[:2]
+    share_x, share_y = _shares(ans, x, y, indices, axes)
+    kept = np.zeros(type_of(x).shape, type_of(x).dtype) if tx is None else scale(tx, share_x)
+    if ty is None:
+        return kept
+    return scatter_add(kept, scale(fit_dtype(ty, x), share_y), *indices, axes=axes)
+
+
+def _extreme_samples(rng: np.random.Generator) -> Any:
+    """The scatter samples with values far from ties, where differences would not be defined."""
+    for (x, y, *indices), params in scatter_samples(rng):
+        values = rng.permutation(x.size + y.size) * 0.25 - 2.0
+        yield (
+            (values[: x.size].reshape(x.shape), values[x.size :].reshape(y.shape), *indices),
+            params,
+        )
+
+
+def _scatter_extreme(name: str, ufunc: np.ufunc) -> Op:
+    op = Op(
+        name,
+        _scatter(ufunc.at),
+        _scatter_type,
+        jvp=_scatter_extreme_jvp,
+        batch=batch_scatter(lambda: op),
+        samples=_extreme_samples,
+        absent={"transpose": "it is not linear in any argument"},
+    )
+    return op
+
+
+# A copy of `x` in which each place holds the largest (smallest) of its old value and of the
+# elements of `y` sent there.
+scatter_max = _scatter_extreme("scatter_max", np.maximum)
+scatter_min = _scatter_extreme("scatter_min", np.minimum)

@@ -1,0 +1,266 @@
+"""Determinants and the matrix exponential, differentiable to any order.
+
+The derivative of a determinant is its matrix of cofactors, which exists for singular matrices
+too. It is computed from `b = a + u v`, where the product of thin matrices u v lifts the smallest
+singular values of `a`: ``det(a) = det(b) det(1 - v b⁻¹ u)`` holds for any fixed u and v, the matrix
+b can be inverted, and the other determinant is small enough to write out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..types import ArrayType, type_of
+from .elementwise import imag, real, scale, subtract
+from .layout import broadcast_to, reduce_sum, reshape
+from .linalg import (
+    SINGULAR,
+    T,
+    _regular,
+    _square_samples,
+    batch_leading,
+    check_matrix,
+    field_dtype,
+    guarded,
+    identity,
+    inv,
+    matmul,
+    part,
+    real_dtype,
+    solve,
+    square_type,
+    trace_of,
+)
+from .op import Op
+from .structure import concatenate
+
+# Determinants up to this size are written out; as many singular values are lifted.
+_SMALL = 3
+_NEXT = np.roll(np.eye(3), 1, axis=1)
+
+
+def _scalar(x: Any) -> Any:
+    """One number for each matrix, shaped to multiply the matrices."""
+    return reshape(x, shape=(*type_of(x).shape, 1, 1))
+
+
+def _sum_matrix(x: Any) -> Any:
+    rank = type_of(x).ndim
+    return reduce_sum(x, axes=(rank - 2, rank - 1))
+
+
+def _small_cofactors(a: Any) -> Any:
+    """The cofactors of matrices with up to 3 rows, as polynomials of the elements."""
+    n = type_of(a).shape[-1]
+    if n <= 1:
+        return np.ones(type_of(a).shape, type_of(a).dtype)
+    if n == 2:
+        turned = part(a, slice(None, None, -1), slice(None, None, -1))
+        return turned * np.array([[1, -1], [-1, 1]])
+    rows = matmul(_NEXT.astype(type_of(a).dtype), a)
+    after = matmul(_NEXT.astype(type_of(a).dtype), rows)
+    return _cross_rows(rows, after)
+
+
+def _cross_rows(x: Any, y: Any) -> Any:
+    """The cross product of each row of x with the row of y."""
+    turn = _NEXT.T.astype(type_of(x).dtype)
+    x1, y1 = matmul(x, turn), matmul(y, turn)
+    return x1 * matmul(y1, turn) - matmul(x1, turn) * y1
+
+
+def _lift(a: Any) -> Any:
+    """u (n, 3), v (3, n), and what else b needs where more than 3 singular values vanish."""
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    top = s[..., :1]
+    size = np.where(top > 0, top, 1)
+    lowest = np.arange(s.shape[-1]) >= s.shape[-1] - _SMALL
+    vanished = (s <= s.shape[-1] * np.finfo(s.dtype).eps * top) & ~lowest
+    left = u[..., :, -_SMALL:] * size[..., None]
+    rest = (u * (vanished * size)[..., None, :]) @ vh
+    return left, np.ascontiguousarray(vh[..., -_SMALL:, :]), rest
+
+
+def _lift_type(a: ArrayType) -> tuple[ArrayType, ...]:
+    check_matrix("det", a, square=True)
+    *batch, n, _ = a.shape
+    dtype = field_dtype("det", a)
+    shapes = ((*batch, n, _SMALL), (*batch, _SMALL, n), a.shape)
+    return tuple(ArrayType(dtype, tuple(shape)) for shape in shapes)
+
+
+lift: Op = Op(
+    "lift_singular_values",
+    guarded("det", "Check the matrix for inf and nan.", _lift, lambda: lift),
+    _lift_type,
+    batch=batch_leading(lambda: lift),
+    multiple=True,
+    zero="the cofactors computed with it do not depend on which matrices lift",
+    samples=lambda rng: [((_regular(rng, 4, 4),), {}), ((np.ones((2, 5, 5)),), {})],
+)
+
+
+def cofactors(a: Any) -> Any:
+    """The matrix of cofactors: the derivative of the determinant by each element."""
+    if type_of(a).shape[-1] <= _SMALL:
+        return _small_cofactors(a)
+    u, v, rest = lift(a)
+    # Where more than 3 singular values vanish, so does the determinant up to its third
+    # derivative; with `rest` in b that is what comes out.
+    b = a + matmul(u, v) + rest
+    inverse = inv(b)
+    right, left = matmul(inverse, u), matmul(v, inverse)
+    small = subtract(identity(u), matmul(v, right))
+    small_cofactors = _small_cofactors(small)
+    small_det = _small_determinant(small, small_cofactors)
+    outer = matmul(matmul(T(left), small_cofactors), T(right))
+    return _scalar(det(b)) * (_scalar(small_det) * T(inverse) + outer)
+
+
+def _small_determinant(a: Any, cofactor: Any) -> Any:
+    first = slice(0, 1)
+    product = part(a, first, slice(None)) * part(cofactor, first, slice(None))
+    return _sum_matrix(product)
+
+
+def _det_type(a: ArrayType) -> ArrayType:
+    check_matrix("det", a, square=True)
+    return ArrayType(field_dtype("det", a), a.shape[:-2])
+
+
+det: Op = Op(
+    "det",
+    guarded("det", SINGULAR, np.linalg.det, lambda: det),
+    _det_type,
+    jvp=(lambda t, ans, a: _sum_matrix(scale(t, cofactors(a))),),
+    batch=batch_leading(lambda: det),
+    samples=lambda rng: [
+        *_square_samples(rng),
+        ((np.diag([1.0, 2.0, 0.0, 3.0]),), {}),
+        ((np.diag([1.0, 2.0, 0.0, 0.0]),), {}),
+        ((np.zeros((5, 5)),), {}),
+    ],
+)
+
+
+def _slogdet_type(a: ArrayType) -> tuple[ArrayType, ArrayType]:
+    check_matrix("slogdet", a, square=True)
+    dtype = field_dtype("slogdet", a)
+    return ArrayType(dtype, a.shape[:-2]), ArrayType(real_dtype(dtype), a.shape[:-2])
+
+
+def _slogdet_jvp(tangents: Any, ans: Any, a: Any) -> Any:
+    slope = trace_of(solve(a, tangents[0]))
+    if type_of(a).dtype.kind != "c":
+        return None, slope
+    return ans[0] * (1j * imag(slope)), real(slope)
+
+
+# The sign (or phase) and the logarithm of the absolute value of the determinant.
+slogdet: Op = Op(
+    "slogdet",
+    guarded("slogdet", SINGULAR, lambda a: tuple(np.linalg.slogdet(a)), lambda: slogdet),
+    _slogdet_type,
+    jvp=_slogdet_jvp,
+    batch=batch_leading(lambda: slogdet),
+    multiple=True,
+    samples=_square_samples,
+)
+
+# ---------------------------------------------------------------- the exponential
+
+# Numerator of the diagonal Padé approximant of degree 13, and the norm up to which it is exact
+# to double precision (Higham, 2005).
+_PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+_PADE_NORM = 5.371920351148152
+
+
+def _expm(a: Any) -> Any:
+    """Scaling and squaring: the exponential of a / 2ᵏ, squared k times."""
+    a = np.asarray(a)
+    a = a.astype(field_dtype("expm", type_of(a)))
+    norms = np.abs(a).sum(-2).max(-1, initial=0)
+    with np.errstate(divide="ignore"):
+        halvings = np.ceil(np.log2(norms / _PADE_NORM))
+    halvings = np.where(np.isfinite(halvings), np.maximum(halvings, 0), 0).astype(int)
+    result = _pade(a * np.exp2(-halvings).astype(norms.dtype)[..., None, None])
+    for done in range(int(halvings.max(initial=0))):
+        result = np.where((done < halvings)[..., None, None], result @ result, result)
+    return result
+
+
+def _pade(a: np.ndarray) -> np.ndarray:
+    p = _PADE
+    eye = np.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    odd = a6 @ (p[13] * a6 + p[11] * a4 + p[9] * a2)
+    odd = a @ (odd + p[7] * a6 + p[5] * a4 + p[3] * a2 + p[1] * eye)
+    even = a6 @ (p[12] * a6 + p[10] * a4 + p[8] * a2)
+    even = even + p[6] * a6 + p[4] * a4 + p[2] * a2 + p[0] * eye
+    return np.linalg.solve(even - odd, even + odd)
+
+
+expm: Op = Op(
+    "expm",
+    guarded("expm", "Check the matrix for inf and nan.", _expm, lambda: expm),
+    square_type("expm"),
+    jvp=(lambda t, ans, a: expm_tangent(a, t),),
+    batch=batch_leading(lambda: expm),
+    samples=_square_samples,
+)
+
+
+def _blocks(a: Any, b: Any, c: Any) -> Any:
+    """The matrices [[a, b], [0, c]]."""
+    rank = type_of(a).ndim
+    zero = np.zeros(type_of(a).shape, type_of(a).dtype)
+    top = concatenate(a, b, axis=rank - 1)
+    return concatenate(top, concatenate(zero, c, axis=rank - 1), axis=rank - 2)
+
+
+def _corner(x: Any) -> Any:
+    half = type_of(x).shape[-1] // 2
+    return part(x, slice(half), slice(half, None))
+
+
+def _expm_tangent_by_a(s: Any, ans: Any, a: Any, t: Any) -> Any:
+    zero = np.zeros(type_of(a).shape, type_of(a).dtype)
+    return _corner(expm_tangent(_blocks(a, t, a), _blocks(s, zero, s)))
+
+
+def _expm_tangent_type(a: ArrayType, t: ArrayType) -> ArrayType:
+    check_matrix("expm", a, square=True)
+    return ArrayType(field_dtype("expm", a, t), a.shape)
+
+
+def _batch_pair(size: int, flags: Any, a: Any, t: Any) -> Any:
+    a, t = (
+        x if flag else broadcast_to(x, shape=(size, *type_of(x).shape))
+        for x, flag in zip((a, t), flags, strict=True)
+    )
+    return expm_tangent(a, t)
+
+
+# The derivative of expm at `a` in the direction `t`: the corner of the exponential of
+# [[a, t], [0, a]]. Its own derivative is a corner of itself.
+expm_tangent: Op = Op(
+    "expm_tangent",
+    lambda a, t: np.ascontiguousarray(_corner(_expm(_blocks(a, t, a)))),
+    _expm_tangent_type,
+    jvp=(_expm_tangent_by_a, lambda s, ans, a, t: expm_tangent(a, s)),
+    transpose=(None, lambda g, a, t: expm_tangent(T(a), g)),
+    batch=_batch_pair,
+    samples=lambda rng: [
+        ((_regular(rng, 3, 3), rng.normal(size=(3, 3))), {}),
+        ((_regular(rng, 2, 2, 2), rng.normal(size=(2, 2, 2))), {}),
+        ((_regular(rng, 2, 2, complex_=True), _regular(rng, 2, 2, complex_=True)), {}),
+    ],
+)

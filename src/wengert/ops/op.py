@@ -1,0 +1,133 @@
+"""What an operation is, and `bind`, which applies one.
+
+An operation is one entry: how it types, how NumPy evaluates it, how a tangent goes through it
+(`jvp`, or a `derivative` factor, or being `linear` itself), how a cotangent comes back
+(`transpose`, for linear operations only), how it batches, how it lowers to loops, and sample
+arguments for the tests. Everything else (reverse mode, vmap, compilation) is derived.
+
+Vocabulary of the rules: `t` tangent, `g` cotangent, `ans` result, `x, y, z` arguments.
+
+- ``derivative=(lambda ans, x, y: y, ...)``: one factor an argument; the tangent is t * factor.
+- ``jvp=(lambda t, ans, x, y: ..., None)``: one tangent rule an argument, summed; None: the
+  derivative by that argument is zero. ``jvp=function``: ``function(tangents, ans, *args)``,
+  where a tangent that is zero is given as None.
+- ``linear=(0, 1)``: linear in each of these arguments by itself, so its tangent is the
+  operation itself with ``t`` in that place.
+- ``transpose=(lambda g, x, y: ..., None)``: one cotangent rule an argument; the argument in
+  question is given as its `ArrayType`, the others as values. ``transpose=function``:
+  ``function(g, index, *args)``.
+- ``zero="piecewise constant"``: why the derivative is zero everywhere. An operation with
+  neither a rule nor a `zero` refuses to be differentiated.
+- ``batch(size, flags, *args)``: batched arguments come with the batch axis first; so must the
+  result.
+- ``samples(rng)``: yields ``(args, params)`` for the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import LeakedTracerError, WengertError, explain
+from ..types import Typed, type_of
+
+REGISTRY: dict[str, Op] = {}
+
+
+class Traced(Typed):
+    """Base of traced values; `_trace` records what is done to them."""
+
+    __slots__ = ()
+    _trace: Any
+
+
+class Op:
+    """One operation. Calling it binds it to its arguments."""
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable,
+        type_rule: Callable,
+        *,
+        derivative: Sequence[Callable | None] | None = None,
+        jvp: Sequence[Callable | None] | Callable | None = None,
+        linear: Sequence[int] = (),
+        transpose: Sequence[Callable | None] | Callable | None = None,
+        batch: Callable | None = None,
+        loops: Any = None,
+        samples: Callable | None = None,
+        multiple: bool = False,
+        write_back: Callable | None = None,
+        zero: str | None = None,
+        absent: dict[str, str] | None = None,
+    ):
+        if name in REGISTRY:
+            raise WengertError(f"operation {name!r} is defined twice")
+        self.name = name
+        self.evaluate = evaluate
+        self.type_rule = type_rule
+        self.derivative = derivative
+        self.jvp = jvp
+        self.linear = frozenset(linear)
+        self.transpose = transpose
+        self.batch = batch
+        self.loops = loops
+        self.samples = samples
+        # Whether the result is a tuple of arrays.
+        self.multiple = multiple
+        # For operations whose result NumPy makes a view: how a write to the view
+        # reaches its base, write_back(base, new, **params) -> new base.
+        self.write_back = write_back
+        # For operations with a program inside: pull_rule(node, g) -> cotangents and
+        # push_rule(node, tangents) -> tangent, which work at the node's own values.
+        self.pull_rule: Callable | None = None
+        self.push_rule: Callable | None = None
+        # Why the derivative is zero everywhere (a comparison, a rounding).
+        self.zero = zero
+        # Why a part is missing, by the part's name; the registry test asks.
+        self.absent = absent or {}
+        # Derived programs by signature; see transforms/plans.py.
+        self.plans: dict[Any, Any] = {}
+        REGISTRY[name] = self
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a derivative flows through, or must be refused: not zero everywhere."""
+        return self.zero is None
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation: evaluate on arrays, record on traced values."""
+        trace = None
+        for arg in args:
+            if isinstance(arg, Traced):
+                candidate = arg._trace
+                if trace is None or candidate.level > trace.level:
+                    trace = candidate
+        if trace is not None:
+            return trace.record(self, args, params)
+        return self.compute(args, params)
+
+    def compute(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Evaluate on plain values."""
+        try:
+            return self.evaluate(*args, **params)
+        except (ValueError, TypeError, IndexError):
+            # The type rule knows the clear message; without one NumPy's stands.
+            self.type_rule(*[type_of(arg) for arg in args], **params)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def leaked(name: str) -> LeakedTracerError:
+    """The error for a traced value that outlived its trace."""
+    return LeakedTracerError(
+        explain(
+            name,
+            "got a traced value whose function has already returned",
+            "Return values from the function (use has_aux=True for extras) instead of storing "
+            "them in globals, attributes or lists outside it.",
+        )
+    )

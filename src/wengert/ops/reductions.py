@@ -1,0 +1,225 @@
+"""Reductions over any axes at once; the sum, which every rule needs, is in `layout`.
+
+Where several elements reach the extreme, each gets an equal share of the derivative, or with
+``ties="first"`` the first of them (in C order) gets all of it. The derivative of a product
+multiplies the other factors and never divides, so zeros among them do no harm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError, explain
+from ..loops import Reduction
+from ..types import ArrayType, type_of
+from .cumulative import cumprod, shifted, spread
+from .elementwise import divide, scale, select
+from .layout import (
+    batch_axes,
+    convert,
+    expand_over,
+    permute,
+    reduce_sum,
+    reshape,
+    without_axes,
+)
+from .logic import DISCRETE, equal, isnan, logical_or
+from .op import Op
+from .sorting import INDEX
+
+Axes = tuple[int, ...]
+# Up to this many slices of at least so many elements are combined one by one.
+_FEW, _MANY = 16, 512
+
+
+def reduction_samples(rng: np.random.Generator) -> Any:
+    """Arguments for a reduction that needs at least one element."""
+    yield (spread(rng, 3, 4),), {"axes": (1,)}
+    yield (spread(rng, 2, 3, 2),), {"axes": (0, 2)}
+    yield (spread(rng, 5).astype(np.float32),), {"axes": (0,)}
+    yield (spread(rng),), {"axes": ()}
+    yield (spread(rng, 0, 3),), {"axes": (1,)}
+    yield (rng.integers(0, 9, size=(2, 3)),), {"axes": (0, 1)}
+
+
+def _with(**params: Any) -> Callable:
+    """The samples of a reduction with further parameters."""
+    return lambda rng: [(args, {**own, **params}) for args, own in reduction_samples(rng)]
+
+
+def _check_elements(name: str, x: ArrayType, axes: Axes) -> None:
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise ShapeError(
+            explain(
+                name,
+                f"got an array of shape {x.shape} to reduce over the axes {axes}: there is no "
+                "element to choose",
+                "Give max and min an `initial` value, or check the size first.",
+            )
+        )
+
+
+# ---------------------------------------------------------------- extremes
+
+
+def _extreme_type(name: str) -> Callable:
+    def rule(x: ArrayType, axes: Axes, ties: str) -> ArrayType:
+        result = ArrayType(x.dtype, without_axes(x.shape, axes))
+        if result.size:
+            _check_elements(name, x, axes)
+        return result
+
+    return rule
+
+
+def _position_array(shape: tuple[int, ...], axes: Axes) -> np.ndarray:
+    """The number of each element among those it is reduced with, in C order."""
+    kept = tuple(length if axis in axes else 1 for axis, length in enumerate(shape))
+    return np.arange(math.prod(kept), dtype=INDEX).reshape(kept)
+
+
+def _extreme_jvp(argument_of: Callable[[], Op]) -> Callable:
+    def rule(t: Any, ans: Any, x: Any, axes: Axes, ties: str) -> Any:
+        shape = type_of(x).shape
+        if ties == "first":
+            chosen = expand_over(argument_of()(x, axes=axes), shape, axes)
+            mask = equal(_position_array(shape, axes), chosen)
+            return reduce_sum(select(mask, t, 0.0), axes=axes)
+        # a NaN among the elements is the result, which equals nothing
+        mask = logical_or(equal(x, expand_over(ans, shape, axes)), isnan(x))
+        count = convert(reduce_sum(mask, axes=axes), dtype=type_of(ans).dtype)
+        return divide(reduce_sum(select(mask, t, 0.0), axes=axes), count)
+
+    return rule
+
+
+def _reduced(ufunc: np.ufunc, x: Any, axes: Axes) -> Any:
+    shape = np.shape(x)
+    count = int(np.prod([shape[axis] for axis in axes])) if axes else 0
+    if not 1 < count <= _FEW or np.size(x) < count * _MANY:
+        return ufunc.reduce(x, axis=axes)
+    # NumPy goes through short axes (a pooling window) element by element; slices are faster.
+    whole = [slice(None)] * len(shape)
+    result: Any = None
+    for place in np.ndindex(*[shape[axis] for axis in axes]):
+        key = whole.copy()
+        for axis, number in zip(axes, place, strict=True):
+            key[axis] = number
+        part = x[tuple(key)]
+        result = np.array(part) if result is None else ufunc(result, part, out=result)
+    return result
+
+
+def _extreme(name: str, ufunc: np.ufunc, argument_of: Callable[[], Op]) -> Op:
+    op: Op = Op(
+        name,
+        lambda x, axes, ties: _reduced(ufunc, x, axes),
+        _extreme_type(name),
+        jvp=(_extreme_jvp(argument_of),),
+        batch=batch_axes(lambda: op),
+        loops=Reduction(ufunc.__name__),
+        samples=lambda rng: [*_with(ties="equal")(rng), *_with(ties="first")(rng)],
+    )
+    return op
+
+
+# `ties`: "equal" shares the derivative among equal extremes, "first" gives it to the first.
+reduce_max = _extreme("max", np.maximum, lambda: argmax)
+reduce_min = _extreme("min", np.minimum, lambda: argmin)
+
+
+def _argument(name: str, function: Callable) -> Op:
+    """The position of an extreme among the elements reduced together, in C order."""
+
+    def evaluate(x: Any, axes: Axes) -> Any:
+        if len(axes) == 1:
+            return function(x, axes[0])
+        shape = np.shape(x)
+        if len(axes) == len(shape):
+            return function(x)
+        kept = without_axes(shape, axes)
+        last = np.moveaxis(x, axes, range(len(kept), len(shape)))
+        return function(last.reshape(*kept, math.prod([shape[axis] for axis in axes])), -1)
+
+    def type_rule(x: ArrayType, axes: Axes) -> ArrayType:
+        _check_elements(name, x, axes)
+        return ArrayType(INDEX, without_axes(x.shape, axes))
+
+    op: Op = Op(
+        name,
+        evaluate,
+        type_rule,
+        zero=DISCRETE,
+        batch=batch_axes(lambda: op),
+        samples=reduction_samples,
+    )
+    return op
+
+
+argmax: Op = _argument("argmax", np.argmax)
+argmin: Op = _argument("argmin", np.argmin)
+
+# ---------------------------------------------------------------- products
+
+
+def one_axis(x: Any, axes: Axes) -> tuple[Any, int]:
+    """`x` with the axes merged into one (in C order), and where that one is."""
+    if len(axes) == 1:
+        return x, axes[0]
+    shape = type_of(x).shape
+    kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    merged = math.prod([shape[axis] for axis in axes])
+    if kept + axes != tuple(range(len(shape))):
+        x = permute(x, axes=kept + axes)
+    return reshape(x, shape=(*[shape[axis] for axis in kept], merged)), len(kept)
+
+
+def _prod_jvp(t: Any, ans: Any, x: Any, axes: Axes) -> Any:
+    (x, axis), (t, _) = one_axis(x, axes), one_axis(t, axes)
+    before = cumprod(shifted(x, 1, axis, False), axis=axis, reverse=False)
+    behind = cumprod(shifted(x, 1, axis, True), axis=axis, reverse=True)
+    return reduce_sum(scale(t, scale(before, behind)), axes=(axis,))
+
+
+reduce_prod: Op = Op(
+    "prod",
+    lambda x, axes: np.multiply.reduce(x, axis=axes),
+    lambda x, axes: reduce_sum.type_rule(x, axes=axes),
+    jvp=(_prod_jvp,),
+    batch=batch_axes(lambda: reduce_prod),
+    loops=Reduction("multiply"),
+    samples=lambda rng: [
+        *reduction_samples(rng),
+        ((rng.normal(size=(0, 2)),), {"axes": (0,)}),
+        ((np.array([1.5, 0.0, -2.0]),), {"axes": (0,)}),
+        ((np.array([[1.5, 0.0, -2.0, 0.0], [0.0, 0.0, 0.0, 2.0]]),), {"axes": (1,)}),
+        ((np.array([[1.5, 0.0], [-2.0, 0.0]]),), {"axes": (0, 1)}),
+    ],
+)
+
+# ---------------------------------------------------------------- truth
+
+
+def _truth(name: str, ufunc: np.ufunc) -> Op:
+    op: Op = Op(
+        name,
+        lambda x, axes: ufunc.reduce(x, axis=axes),
+        lambda x, axes: ArrayType(np.dtype(bool), without_axes(x.shape, axes)),
+        zero=DISCRETE,
+        batch=batch_axes(lambda: op),
+        loops=Reduction(ufunc.__name__),
+        samples=lambda rng: [
+            *reduction_samples(rng),
+            ((rng.integers(0, 2, size=(3, 2)).astype(bool),), {"axes": (0,)}),
+            ((np.zeros((0, 2), bool),), {"axes": (0,)}),
+        ],
+    )
+    return op
+
+
+reduce_any = _truth("any", np.logical_or)
+reduce_all = _truth("all", np.logical_and)

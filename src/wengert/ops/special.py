@@ -1,0 +1,347 @@
+"""Special functions, and the sums of exponentials that learning is made of.
+
+Values come from `approximations`, in float64; float32 arguments are widened for the evaluation
+and the result is rounded once. Derivatives are closed: the n-th derivative of digamma, of a
+Bessel function or of sinc is an operation of the same family, so every order exists and is
+accurate, at 0 too.
+
+Conventions at singular points: the derivatives of ``xlogy`` at (0, 0) are 0, that of `relu` at 0
+is 0, and the softmax of a line that is -inf throughout is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, explain
+from ..types import ArrayType, inexact_dtype, result_dtype, type_of
+from . import approximations as approx
+from .elementwise import exp, log, log1p, scale, select
+from .families import (
+    REAL,
+    Interval,
+    batch_elementwise,
+    broadcast_samples,
+    broadcast_shapes,
+    unary,
+)
+from .layout import batch_axes, convert, expand_over, reduce_sum, without_axes
+from .logic import equal, greater, isinf, isposinf, logical_and, sign
+from .op import Op
+
+REALS = ("float64", "float32")
+# Elements evaluated at a time, so that the steps between stay in cache.
+BLOCK = 8192
+TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+ROOT_TWO_OVER_PI = math.sqrt(2 / math.pi)
+ROOT_HALF = math.sqrt(0.5)
+PROBABILITY: Interval = (0.05, 0.95)
+SHAPE: Interval = (0.3, 4.0)
+
+
+def real_dtype(name: str, types: Sequence[ArrayType]) -> np.dtype:
+    """The dtype of a result: that of real floats; integers give float64."""
+    dtype = inexact_dtype(result_dtype(*types))
+    if dtype.kind == "c":
+        got = ", ".join(str(t) for t in types)
+        raise DTypeError(
+            explain(name, f"is not defined for {got}", "Give real numbers, such as the real part.")
+        )
+    return dtype
+
+
+def _widened(name: str, function: Callable) -> Callable:
+    """Evaluation in float64, block by block, rounded once to the dtype of the arguments."""
+
+    def evaluate(*args: Any, **params: Any) -> Any:
+        dtype = real_dtype(name, [type_of(arg) for arg in args])
+        arrays = np.broadcast_arrays(*[np.asarray(arg, np.float64) for arg in args])
+        lines = [array.reshape(-1) for array in arrays]
+        result = np.empty(lines[0].shape, dtype)
+        for start in range(0, len(result), BLOCK):
+            block = slice(start, start + BLOCK)
+            result[block] = function(*[line[block] for line in lines], **params)
+        return result.reshape(arrays[0].shape)[()]
+
+    return evaluate
+
+
+def special(
+    name: str,
+    function: Callable,
+    *derivative: Callable,
+    domains: Sequence[Interval] = (REAL,),
+    params: Sequence[dict[str, Any]] = ({},),
+    native: bool = False,
+) -> Op:
+    """An elementwise operation on real numbers; `native` functions keep their argument's dtype."""
+
+    def samples(rng: np.random.Generator) -> Any:
+        for chosen in params:
+            for args, _ in broadcast_samples(domains, REALS)(rng):
+                yield args, chosen
+
+    op = Op(
+        name,
+        function if native else _widened(name, function),
+        lambda *types, **_: ArrayType(real_dtype(name, types), broadcast_shapes(name, types)),
+        derivative=derivative,
+        batch=batch_elementwise(lambda: op),
+        samples=samples,
+    )
+    return op
+
+
+# ---------------------------------------------------------------- error functions
+
+erf = special("erf", approx.erf, lambda ans, x: TWO_OVER_ROOT_PI * exp(-x * x))
+erfc = special("erfc", approx.erfc, lambda ans, x: -TWO_OVER_ROOT_PI * exp(-x * x))
+# exp(x^2) erfc(x)
+erfcx: Op = special("erfcx", approx.erfcx, lambda ans, x: 2 * x * ans - TWO_OVER_ROOT_PI)
+erfinv = special(
+    "erfinv",
+    approx.erfinv,
+    lambda ans, x: exp(ans * ans) / TWO_OVER_ROOT_PI,
+    domains=((-0.9, 0.9),),
+)
+erfcinv = special(
+    "erfcinv",
+    approx.erfcinv,
+    lambda ans, x: exp(ans * ans) / -TWO_OVER_ROOT_PI,
+    domains=((0.1, 1.9),),
+)
+ndtr = special("ndtr", approx.ndtr, lambda ans, x: exp(-0.5 * x * x) * (0.5 * ROOT_TWO_OVER_PI))
+log_ndtr = special(
+    "log_ndtr", approx.log_ndtr, lambda ans, x: ROOT_TWO_OVER_PI / erfcx(x * -ROOT_HALF)
+)
+
+# ---------------------------------------------------------------- gamma functions
+
+# The n-th derivative of digamma.
+polygamma: Op = special(
+    "polygamma",
+    approx.polygamma,
+    lambda ans, x, n: polygamma(x, n=n + 1),
+    domains=(SHAPE,),
+    params=({"n": 0}, {"n": 1}, {"n": 3}),
+)
+gammaln = special("gammaln", approx.gammaln, lambda ans, x: polygamma(x, n=0), domains=(SHAPE,))
+gamma = special("gamma", approx.gamma, lambda ans, x: ans * polygamma(x, n=0), domains=(SHAPE,))
+betaln = special(
+    "betaln",
+    approx.betaln,
+    lambda ans, x, y: polygamma(x, n=0) - polygamma(x + y, n=0),
+    lambda ans, x, y: polygamma(y, n=0) - polygamma(x + y, n=0),
+    domains=(SHAPE, SHAPE),
+)
+
+# ---------------------------------------------------------------- Bessel functions, sinc
+
+
+def _bessel_derivative(ans: Any, x: Any, n: int, scaled: bool) -> Any:
+    above = bessel_i(x, n=n + 1, scaled=scaled)
+    # I(-1) = I(1)
+    slope = above if n == 0 else 0.5 * (above + bessel_i(x, n=n - 1, scaled=scaled))
+    return slope - sign(x) * ans if scaled else slope
+
+
+# The modified Bessel function of the first kind I_n, times exp(-|x|) when scaled.
+bessel_i: Op = special(
+    "bessel_i",
+    approx.bessel_i,
+    _bessel_derivative,
+    domains=((0.2, 20.0),),
+    params=(
+        {"n": 0, "scaled": True},
+        {"n": 1, "scaled": True},
+        {"n": 3, "scaled": True},
+    ),
+)
+
+
+def _sinc(x: Any, n: int) -> Any:
+    return approx.sinc_derivative(x, n) if n else np.sinc(x)
+
+
+# The n-th derivative of sin(pi x) / (pi x).
+sinc: Op = special(
+    "sinc",
+    _sinc,
+    lambda ans, x, n: sinc(x, n=n + 1),
+    params=({"n": 0}, {"n": 2}),
+)
+
+# ---------------------------------------------------------------- logistic functions
+
+logit = special("logit", approx.logit, lambda ans, x: 1 / (x * (1 - x)), domains=(PROBABILITY,))
+
+
+def _expit(x: Any) -> Any:
+    return approx.expit(np.asarray(x, real_dtype("expit", [type_of(x)])))[()]
+
+
+# ans * expit(-x) rather than ans * (1 - ans), which would lose the tail.
+expit: Op = special("expit", _expit, lambda ans, x: ans * expit(-x), native=True)
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(np.asarray(x, real_dtype("softplus", [type_of(x)])), 0)[()]
+
+
+softplus = special("softplus", _softplus, lambda ans, x: expit(x), native=True)
+relu = unary(
+    "relu",
+    lambda x: np.maximum(x, 0),
+    lambda ans, x: convert(greater(x, 0), dtype=type_of(x).dtype),
+    like=np.positive,
+    dtypes=(*REALS, "int64"),
+)
+
+
+def _xlogy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log(y))
+
+
+def _xlog1py(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
+
+
+def _unless_both_zero(x: Any, y: Any, form: Callable, safe: float, zero: float) -> Any:
+    """form(y), but 0 where x is 0 and y is `zero`; also for its derivatives."""
+    both = logical_and(equal(x, 0), equal(y, zero))
+    return select(both, 0.0, form(select(both, safe, y)))
+
+
+xlogy = special(
+    "xlogy",
+    _xlogy,
+    lambda ans, x, y: _unless_both_zero(x, y, log, 1.0, 0.0),
+    lambda ans, x, y: _unless_both_zero(x, y, lambda y: x / y, 1.0, 0.0),
+    domains=(REAL, (0.2, 3.0)),
+)
+xlog1py = special(
+    "xlog1py",
+    _xlog1py,
+    lambda ans, x, y: _unless_both_zero(x, y, log1p, 0.0, -1.0),
+    lambda ans, x, y: _unless_both_zero(x, y, lambda y: x / (1 + y), 0.0, -1.0),
+    domains=(REAL, (-0.8, 3.0)),
+)
+
+# ---------------------------------------------------------------- sums of exponentials
+
+
+def _line_samples(rng: np.random.Generator) -> Any:
+    yield (rng.normal(size=(2, 3)),), {"axes": (1,)}
+    yield (rng.normal(size=(2, 3, 2)),), {"axes": (0, 2)}
+    yield (rng.normal(size=(3,)).astype(np.float32),), {"axes": (0,)}
+    yield (rng.normal(size=(0, 2)),), {"axes": (1,)}
+    yield (rng.normal(size=(2, 3)),), {"axes": ()}
+
+
+def _real_array(name: str, x: Any) -> np.ndarray:
+    return np.asarray(x, real_dtype(name, [type_of(x)]))
+
+
+def _shifted(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The maxima, and the elements less the maximum: at most 0, 0 at +inf, -inf where all are."""
+    top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    if np.isfinite(top).all():
+        return top, x - top
+    low = x - np.where(np.isfinite(top), top, 0).astype(x.dtype)
+    below = np.where(x == np.inf, 0, -np.inf).astype(x.dtype)
+    return top, np.where(top == np.inf, below, low)
+
+
+def _log_total(shifted: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """log(sum(exp(shifted))), where the largest are 0.
+
+    These are counted, not summed, so that small others are not lost beside 1.
+    """
+    largest = shifted == 0
+    count = np.add.reduce(largest, axis=axes, keepdims=True, dtype=shifted.dtype)
+    some = np.maximum(count, 1)
+    rest = np.exp(np.where(largest, -np.inf, shifted).astype(shifted.dtype))
+    return np.log(some) + np.log1p(np.add.reduce(rest, axis=axes, keepdims=True) / some)
+
+
+def _logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
+    top, shifted = _shifted(_real_array("logsumexp", x), axes)
+    total = top + _log_total(shifted, axes)
+    return total.reshape(without_axes(total.shape, axes))[()]
+
+
+def _weights(ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """exp(x - logsumexp(x)); where the sum is infinite only its infinite elements count."""
+    total = expand_over(ans, type_of(x).shape, axes)
+    finite = x - select(isinf(total), 0.0, total)
+    return exp(select(isposinf(total), select(isposinf(x), 0.0, -np.inf), finite))
+
+
+def _reduced_type(name: str) -> Callable:
+    return lambda x, axes: ArrayType(real_dtype(name, [x]), without_axes(x.shape, axes))
+
+
+logsumexp: Op = Op(
+    "logsumexp",
+    _logsumexp,
+    _reduced_type("logsumexp"),
+    jvp=(lambda t, ans, x, axes: reduce_sum(scale(t, _weights(ans, x, axes)), axes=axes),),
+    batch=batch_axes(lambda: logsumexp),
+    samples=_line_samples,
+)
+
+
+def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    values = _real_array("softmax", x)
+    if not axes:
+        return np.ones_like(values)[()]
+    _, shifted = _shifted(values, axes)
+    weights = np.exp(shifted)
+    total = np.add.reduce(weights, axis=axes, keepdims=True)
+    return weights / np.where(total == 0, 1, total).astype(weights.dtype)
+
+
+def _softmax_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    part = scale(t, ans)
+    mean = expand_over(reduce_sum(part, axes=axes), type_of(ans).shape, axes)
+    return part - scale(mean, ans)
+
+
+def _same_type(name: str) -> Callable:
+    return lambda x, axes: ArrayType(real_dtype(name, [x]), x.shape)
+
+
+softmax: Op = Op(
+    "softmax",
+    _softmax,
+    _same_type("softmax"),
+    jvp=(_softmax_jvp,),
+    batch=batch_axes(lambda: softmax),
+    samples=_line_samples,
+)
+
+
+def _log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    _, shifted = _shifted(_real_array("log_softmax", x), axes)
+    return (shifted - _log_total(shifted, axes))[()]
+
+
+def _log_softmax_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    mean = reduce_sum(scale(t, exp(ans)), axes=axes)
+    return t - expand_over(mean, type_of(ans).shape, axes)
+
+
+log_softmax: Op = Op(
+    "log_softmax",
+    _log_softmax,
+    _same_type("log_softmax"),
+    jvp=(_log_softmax_jvp,),
+    batch=batch_axes(lambda: log_softmax),
+    samples=_line_samples,
+)

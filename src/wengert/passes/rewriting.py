@@ -1,0 +1,81 @@
+"""The machinery of the passes: rebuild a graph node by node, replacing some.
+
+A rule sees an operator with its new inputs and gives the node that stands for it: a new one, one
+of the inputs, or None to keep the operator. Rebuilding drops what nothing uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Graph, Node, Operator
+from ..types import ArrayType, type_of
+
+Rule = Callable[[Operator], Node | None]
+
+
+def rebuild(graph: Graph, rule: Rule) -> Graph:
+    """The graph with the rule applied to every operator, inputs first."""
+    new: dict[int, Node] = {}
+    for node in graph.nodes:
+        if not isinstance(node, Operator):
+            new[node.serial] = node
+            continue
+        inputs = tuple(new[source.serial] for source in node.inputs)
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            node_now = apply(node.op, *inputs, params=node.params, like=node)
+        else:
+            node_now = node
+        new[node.serial] = rule(node_now) or node_now
+    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
+    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+
+def apply(op: Any, *inputs: Node, params: dict[str, Any], like: Node | None = None) -> Operator:
+    """A new operator node; its type comes from `like` or from the type rule."""
+    if like is not None:
+        array_type = like.type
+    else:
+        array_type = op.type_rule(*[source.type for source in inputs], **params)
+    node = Operator(op, inputs, params, None, array_type)
+    node.source = like.source if like is not None else None
+    return node
+
+
+def constant(value: Any) -> Constant:
+    """A constant node."""
+    return Constant(value)
+
+
+def constant_value(node: Node) -> Any:
+    """The plain value of a constant node, else None."""
+    if isinstance(node, Constant) and isinstance(
+        node.output, (np.ndarray, np.generic, bool, int, float, complex)
+    ):
+        return node.output
+    return None
+
+
+def is_uniform(node: Node, number: float) -> bool:
+    """Whether every element of a constant is this number."""
+    value = constant_value(node)
+    return value is not None and np.size(value) > 0 and bool(np.all(np.asarray(value) == number))
+
+
+def same_type(node: Node, array_type: ArrayType) -> bool:
+    """Whether a node has this dtype and shape."""
+    return node.type.dtype == array_type.dtype and node.type.shape == array_type.shape
+
+
+def full(value: Any, array_type: ArrayType) -> Constant:
+    """A constant of one number, as a broadcast view: it takes no memory."""
+    scalar = np.asarray(value, array_type.dtype)
+    return Constant(np.broadcast_to(scalar, array_type.shape), ArrayType(*array_type[:2]))
+
+
+def plain_type(value: Any) -> ArrayType:
+    """The type of a value."""
+    return type_of(value)

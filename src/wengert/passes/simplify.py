@@ -1,0 +1,243 @@
+"""Algebraic simplification: one small rule for each identity.
+
+Only identities that hold for NaN, infinities and signed zeros are used, except inside
+derivatives, where zero times anything is zero by definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..graph import Constant, Graph, Node, Operator
+from ..loops import Pointwise
+from ..ops import elementwise as ew
+from ..ops import layout
+from .rewriting import apply, constant_value, full, is_uniform, rebuild, same_type
+
+_RULES: dict[str, list[Callable[[Operator], Node | None]]] = {}
+
+
+def _rule(*names: str) -> Callable:
+    def add(function: Callable) -> Callable:
+        for name in names:
+            _RULES.setdefault(name, []).append(function)
+        return function
+
+    return add
+
+
+def simplify(graph: Graph) -> Graph:
+    """x * 1 -> x, transpose(transpose(x)) -> x, sum(broadcast(x)) -> x * n, and so on."""
+
+    def rule(node: Operator) -> Node | None:
+        for function in _RULES.get(node.op.name, ()):
+            found = function(node)
+            if found is not None:
+                return found
+        return None
+
+    return rebuild(graph, rule)
+
+
+def _inner(node: Node, name: str) -> Operator | None:
+    """The node as an operator of that name, else None."""
+    if isinstance(node, Operator) and node.op.name == name:
+        return node
+    return None
+
+
+@_rule("multiply", "scale")
+def times_one(node: Operator) -> Node | None:
+    """x * 1 -> x."""
+    x, y = node.inputs
+    if is_uniform(y, 1) and same_type(x, node.type):
+        return x
+    if is_uniform(x, 1) and same_type(y, node.type):
+        return y
+    return None
+
+
+@_rule("scale")
+def zero_slope(node: Operator) -> Node | None:
+    """scale(0, d) -> 0."""
+    if any(is_uniform(source, 0) for source in node.inputs):
+        return full(0, node.type)
+    return None
+
+
+@_rule("add")
+def plus_zero(node: Operator) -> Node | None:
+    """x + (-0.0) -> x; x + 0 -> x for integers."""
+    x, y = node.inputs
+    for this, other in ((x, y), (y, x)):
+        zero = is_uniform(other, 0)
+        exact = node.type.dtype.kind in "iub" or (
+            zero and np.all(np.signbit(constant_value(other)))
+        )
+        if zero and exact and same_type(this, node.type):
+            return this
+    return None
+
+
+@_rule("divide")
+def over_one(node: Operator) -> Node | None:
+    """x / 1 -> x."""
+    x, y = node.inputs
+    return x if is_uniform(y, 1) and same_type(x, node.type) else None
+
+
+@_rule("negative", "conjugate")
+def twice(node: Operator) -> Node | None:
+    """-(-x) -> x."""
+    inner = _inner(node.inputs[0], node.op.name)
+    return inner.inputs[0] if inner is not None else None
+
+
+@_rule("integer_power")
+def small_power(node: Operator) -> Node | None:
+    """x**1 -> x, x**2 -> x * x."""
+    x = node.inputs[0]
+    if node.params["n"] == 1 and same_type(x, node.type):
+        return x
+    if node.params["n"] == 2:
+        return apply(ew.multiply, x, x, params={}, like=node)
+    return None
+
+
+@_rule("convert")
+def same_dtype(node: Operator) -> Node | None:
+    """convert(x, its own dtype) -> x."""
+    x = node.inputs[0]
+    return x if same_type(x, node.type) else None
+
+
+@_rule("reshape", "broadcast_to")
+def same_shape(node: Operator) -> Node | None:
+    """reshape(x, its own shape) -> x."""
+    x = node.inputs[0]
+    return x if same_type(x, node.type) else None
+
+
+@_rule("reshape")
+def reshape_twice(node: Operator) -> Node | None:
+    """reshape(reshape(x)) -> reshape(x)."""
+    inner = _inner(node.inputs[0], "reshape")
+    if inner is None:
+        return None
+    return apply(layout.reshape, inner.inputs[0], params=node.params, like=node)
+
+
+@_rule("broadcast_to")
+def broadcast_twice(node: Operator) -> Node | None:
+    """broadcast(broadcast(x)) -> broadcast(x)."""
+    inner = _inner(node.inputs[0], "broadcast_to")
+    if inner is None:
+        return None
+    return apply(layout.broadcast_to, inner.inputs[0], params=node.params, like=node)
+
+
+@_rule("permute")
+def permute_twice(node: Operator) -> Node | None:
+    """permute(permute(x)) -> permute(x), or x."""
+    axes = node.params["axes"]
+    x = node.inputs[0]
+    if axes == tuple(range(len(axes))):
+        return x
+    inner = _inner(x, "permute")
+    if inner is None:
+        return None
+    joined = tuple(inner.params["axes"][axis] for axis in axes)
+    if joined == tuple(range(len(joined))):
+        return inner.inputs[0]
+    return apply(layout.permute, inner.inputs[0], params={"axes": joined}, like=node)
+
+
+@_rule("sum")
+def sum_nothing(node: Operator) -> Node | None:
+    """sum over no axes, or over axes of length 1 -> reshape."""
+    x = node.inputs[0]
+    if x.type.dtype != node.type.dtype:
+        return None
+    if all(x.type.shape[axis] == 1 for axis in node.params["axes"]):
+        return apply(layout.reshape, x, params={"shape": node.type.shape}, like=node)
+    return None
+
+
+@_rule("where")
+def known_choice(node: Operator) -> Node | None:
+    """where(True, x, y) -> x."""
+    c, x, y = node.inputs
+    if is_uniform(c, True) and same_type(x, node.type):
+        return x
+    if is_uniform(c, False) and same_type(y, node.type):
+        return y
+    return None
+
+
+def fold_constants(graph: Graph, limit: int = 1 << 12) -> Graph:
+    """f(constants) -> the value: as one number where all elements are equal, else up to `limit`."""
+
+    def rule(node: Operator) -> Node | None:
+        values = [constant_value(source) for source in node.inputs]
+        if not values or any(value is None for value in values):
+            return None
+        if node.op.multiple or node.op.pull_rule is not None:
+            return None
+        with np.errstate(all="ignore"):
+            if _is_elementwise(node) and all(map(_is_one_number, values)):
+                return _fold_uniform(node, values)
+            if node.type.size > limit or any(np.size(value) > limit for value in values):
+                return None
+            result = node.op.evaluate(*values, **node.params)
+        return Constant(np.asarray(result, node.type.dtype), node.type)
+
+    return rebuild(graph, rule)
+
+
+_SHAPE_ONLY = ("broadcast_to", "reshape", "permute")
+
+
+def _is_elementwise(node: Operator) -> bool:
+    loops = node.op.loops
+    return node.op.name in _SHAPE_ONLY or (isinstance(loops, Pointwise) and not loops.free)
+
+
+def _is_one_number(value: object) -> bool:
+    array = np.asarray(value)
+    return array.size > 0 and (array.ndim == 0 or not any(array.strides) or array.size == 1)
+
+
+def _fold_uniform(node: Operator, values: list) -> Node:
+    """The operation on one element stands for all."""
+    if node.op.name in _SHAPE_ONLY:
+        return full(np.asarray(values[0]).flat[0], node.type)
+    numbers = [v if np.ndim(v) == 0 else np.asarray(v).flat[0] for v in values]
+    return full(node.op.evaluate(*numbers, **node.params), node.type)
+
+
+def share_common(graph: Graph) -> Graph:
+    """a = f(x); b = f(x) -> b is a."""
+    seen: dict[object, Node] = {}
+
+    def rule(node: Operator) -> Node | None:
+        try:
+            key = (
+                node.op,
+                tuple(_identity(source) for source in node.inputs),
+                tuple(node.params.items()),
+            )
+            return seen.setdefault(key, node)
+        except TypeError:  # a param that cannot be hashed: leave the node alone
+            return None
+
+    return rebuild(graph, rule)
+
+
+def _identity(node: Node) -> object:
+    value = constant_value(node)
+    if value is not None and np.ndim(value) == 0:
+        number = np.asarray(value)
+        return (number.dtype, number.tobytes(), node.type.weak)
+    return node.serial

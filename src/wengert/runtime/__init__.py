@@ -1,0 +1,1 @@
+"""What a compiled call needs while it runs: thread pool, arena, call path."""

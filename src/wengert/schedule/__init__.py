@@ -1,0 +1,6 @@
+"""Graph -> Loops: fusion and the memory plan."""
+
+from .fusion import schedule
+from .memory import plan
+
+__all__ = ["plan", "schedule"]

@@ -1,0 +1,415 @@
+"""Graph -> Loops: which values get memory, and which operations share a nest of loops.
+
+Pointwise operations are not computed anywhere by themselves: their expression is built wherever
+an element is needed. A value gets a buffer when somebody outside needs it (an output, an operand
+of a product or of NumPy), when it is combined over an axis, or when computing it again would cost
+more than reading it. Values with buffers are computed by nests; nests over the same loops are
+merged, so that a function and its gradient, or several sums over the same data, take one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..loops import (
+    Affine,
+    Alias,
+    Apply,
+    Buffer,
+    Contraction,
+    Expr,
+    Host,
+    Index,
+    Kernel,
+    Literal,
+    Load,
+    LoopProgram,
+    Nest,
+    Operand,
+    Pointwise,
+    Product,
+    Reduction,
+    Store,
+    Var,
+    c_strides,
+    cast,
+    walk,
+)
+from ..ops.layout import reshape
+from ..types import ArrayType
+
+# Elementary functions that cost more than a load and a store.
+EXPENSIVE = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh "
+    "arccosh arctanh arctan2 power sigmoid erf erfc logaddexp hypot cbrt gammaln digamma fmod "
+    "remainder".split()
+)
+IDENTITIES = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False}
+
+
+NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
+
+
+def lowering(node: Operator) -> Any:
+    """How the node lowers to loops, or None: NumPy evaluates it."""
+    if node.op.multiple or not all(map(_is_native, (node, *node.inputs))):
+        return None
+    loops = node.op.loops
+    return loops(**node.params) if callable(loops) else loops
+
+
+def _is_native(node: Node) -> bool:
+    dtype = getattr(node.type, "dtype", None)
+    return dtype is not None and f"{dtype.kind}{dtype.itemsize}" in NATIVE
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether the node's elements are expressions, computed where they are needed."""
+    return isinstance(node, Operator) and isinstance(lowering(node), Pointwise)
+
+
+class Scheduler:
+    """Turns one graph into a `LoopProgram`."""
+
+    def __init__(self, graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None):
+        self.graph = graph
+        self.buffers: dict[int, Buffer] = {}
+        self.kernels: list[Kernel] = []
+        self.kernel_of: dict[int, int] = {}
+        self.input_strides = input_strides
+        self.numbers = 0
+
+    def run(self) -> LoopProgram:
+        """Schedule the whole graph."""
+        inputs = self._input_buffers()
+        self._choose_stored()
+        outputs = self._output_buffers()
+        for node in self.graph.nodes:
+            if isinstance(node, Operator) and node.serial in self.stored:
+                self._schedule(node)
+        self._copy_outputs(outputs)
+        return LoopProgram(inputs, [buffer for _, buffer in outputs], self.kernels)
+
+    # ------------------------------------------------------------ what gets a buffer
+
+    def _choose_stored(self) -> None:
+        """The nodes that need memory of their own."""
+        users: dict[int, list[Operator]] = {}
+        for node in self.graph.operators:
+            for source in node.inputs:
+                users.setdefault(source.serial, []).append(node)
+        wanted = {node.serial for node in self.graph.outputs if node is not None}
+        self.stored: set[int] = set()
+        for node in self.graph.operators:
+            if not is_pointwise(node):
+                self.stored.add(node.serial)
+            elif node.serial in wanted or self._needs_memory(node, users.get(node.serial, [])):
+                self.stored.add(node.serial)
+
+    def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
+        for user in users:
+            if not is_pointwise(user) and not isinstance(lowering(user), Reduction):
+                return True
+        if node.op.name not in EXPENSIVE:
+            return False
+        # an expensive value that is read at several places or in several shapes
+        shapes = {user.type.shape if is_pointwise(user) else node.type.shape for user in users}
+        return len(users) > 1 and len(shapes) > 1
+
+    # ------------------------------------------------------------ buffers
+
+    def _name(self, letter: str) -> str:
+        self.numbers += 1
+        return f"{letter}{self.numbers - 1}"
+
+    def _new_buffer(self, array_type: ArrayType, kind: str, letter: str) -> Buffer:
+        shape = array_type.shape
+        return Buffer(self._name(letter), array_type.dtype, shape, c_strides(shape), kind)
+
+    def _input_buffers(self) -> list[Buffer]:
+        buffers = []
+        for number, node in enumerate(self.graph.inputs):
+            buffer = self._new_buffer(node.type, "input", "in")
+            if self.input_strides is not None:
+                buffer.strides = self.input_strides[number]
+            self.buffers[node.serial] = buffer
+            buffers.append(buffer)
+        return buffers
+
+    def _output_buffers(self) -> list[tuple[Node, Buffer]]:
+        """One buffer for each output; an operator writes straight into the first of its own."""
+        pairs = []
+        for node in self.graph.outputs:
+            assert node is not None
+            buffer = self._new_buffer(node.type, "output", "out")
+            plain = isinstance(node, Operator) and not isinstance(lowering(node), Alias)
+            if plain and node.op.name != "item" and node.serial not in self.buffers:
+                self.buffers[node.serial] = buffer
+            pairs.append((node, buffer))
+        return pairs
+
+    def _buffer_of(self, node: Node) -> Buffer:
+        found = self.buffers.get(node.serial)
+        if found is None:
+            if isinstance(node, Constant):
+                value = np.ascontiguousarray(node.output, node.type.dtype)
+                found = self._new_buffer(ArrayType(value.dtype, node.type.shape), "constant", "c")
+                found.value = value.reshape(node.type.shape)
+            else:
+                found = self._new_buffer(node.type, "arena", "t")
+            self.buffers[node.serial] = found
+        return found
+
+    # ------------------------------------------------------------ kernels
+
+    def _schedule(self, node: Operator) -> None:
+        loops = lowering(node)
+        if isinstance(loops, Alias):
+            self._schedule_alias(node)
+        elif isinstance(loops, Pointwise):
+            self._schedule_pointwise(node)
+        elif isinstance(loops, Reduction):
+            self._schedule_reduction(node, loops)
+        elif isinstance(loops, Product) and node.type.dtype.kind == "f":
+            self._schedule_product(node)
+        elif node.op.name == "item":
+            self._schedule_item(node)
+        else:
+            self._schedule_host(node)
+
+    def _schedule_alias(self, node: Operator) -> None:
+        source = self._contiguous(node.inputs[0])
+        view = Buffer(
+            source.name, source.dtype, node.type.shape, c_strides(node.type.shape), source.kind
+        )
+        view.value = source.value
+        view.base = source
+        self.buffers[node.serial] = view
+        self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
+
+    def _contiguous(self, node: Node) -> Buffer:
+        """The buffer of a node whose elements lie one after the other; copied if need be."""
+        buffer = self._buffer_of(node)
+        if buffer.strides == c_strides(buffer.shape):
+            return buffer
+        if not _is_native(node):
+            return buffer  # only NumPy will see it, and NumPy takes any strides
+        copy = self._new_buffer(node.type, "arena", "t")
+        self._copy(node, buffer, copy)
+        return copy
+
+    def _copy(self, node: Node, source: Buffer, target: Buffer) -> None:
+        if not _is_native(node):
+            params = {"shape": node.type.shape}
+            self.kernels.append(Host(reshape, params, [source], [target], "copy", [node]))
+            return
+        variables = _variables(node.type.shape)
+        index = tuple(Affine.of(v) for v in variables)
+        store = Store(target, target.flat(index), Load(source, source.flat(index)))
+        self.kernels.append(Nest(variables, [store], "copy", [node]))
+
+    def _schedule_pointwise(self, node: Operator) -> None:
+        self._join(node, node.type.shape, lambda nest: self._pointwise_store(nest, node))
+
+    def _pointwise_store(self, nest: FusedNest, node: Operator) -> Store:
+        buffer = self._buffer_of(node)
+        index = nest.index
+        return Store(buffer, buffer.flat(index), nest.element(node, index))
+
+    def _schedule_reduction(self, node: Operator, loops: Reduction) -> None:
+        source = node.inputs[0]
+        self._join(node, source.type.shape, lambda nest: self._reduction_store(nest, node, loops))
+
+    def _reduction_store(self, nest: FusedNest, node: Operator, loops: Reduction) -> Store:
+        buffer = self._buffer_of(node)
+        axes = node.params["axes"]
+        kept = tuple(at for axis, at in enumerate(nest.index) if axis not in axes)
+        value = cast(nest.element(node.inputs[0], nest.index), buffer.dtype)
+        return Store(buffer, buffer.flat(kept), value, loops.kind)
+
+    def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
+        """Put a store into the first nest over these loops that comes after all it depends on."""
+        earliest = self._earliest(node, shape)
+        for position in range(earliest, len(self.kernels)):
+            kernel = self.kernels[position]
+            if isinstance(kernel, FusedNest) and kernel.shape == shape:
+                break
+        else:
+            position = len(self.kernels)
+            self.kernels.append(FusedNest(self, shape))
+        nest = self.kernels[position]
+        assert isinstance(nest, FusedNest)
+        self.kernel_of[node.serial] = position
+        nest.members.add(node.serial)
+        nest.stores.append(make_store(nest))
+        nest.nodes.append(node)
+
+    def _earliest(self, node: Operator, shape: tuple[int, ...]) -> int:
+        """The first kernel position that sees everything the node reads."""
+        earliest = 0
+        pending: list[tuple[Node, bool]] = [(source, is_aligned(node)) for source in node.inputs]
+        seen: set[tuple[int, bool]] = set()
+        while pending:
+            source, aligned = pending.pop()
+            if (source.serial, aligned) in seen or not isinstance(source, Operator):
+                continue
+            seen.add((source.serial, aligned))
+            if source.serial in self.stored:
+                position = self.kernel_of[source.serial]
+                kernel = self.kernels[position] if position >= 0 else None
+                same = (
+                    aligned
+                    and isinstance(kernel, FusedNest)
+                    and kernel.shape == shape == source.type.shape
+                    and is_pointwise(source)
+                )
+                earliest = max(earliest, position if same else position + 1)
+            else:
+                keeps = aligned and is_aligned(source)
+                pending.extend((inner, keeps) for inner in source.inputs)
+        return earliest
+
+    def _schedule_product(self, node: Operator) -> None:
+        x_labels, y_labels, out_labels = node.params["spec"]
+        x, y = (self._buffer_of(source) for source in node.inputs)
+        if x.dtype != node.type.dtype or y.dtype != node.type.dtype:
+            self._schedule_host(node)
+            return
+        out = self._buffer_of(node)
+        extents: dict[int, int] = {}
+        for labels, buffer in ((x_labels, x), (y_labels, y)):
+            extents.update(zip(labels, buffer.shape, strict=True))
+        self.kernel_of[node.serial] = len(self.kernels)
+        self.kernels.append(
+            Contraction(
+                {label: extents[label] for label in dict.fromkeys([*out_labels, *extents])},
+                out,
+                x,
+                y,
+                dict(zip(out_labels, out.strides, strict=True)),
+                dict(zip(x_labels, x.strides, strict=True)),
+                dict(zip(y_labels, y.strides, strict=True)),
+                node.op.name,
+                [node],
+            )
+        )
+
+    def _schedule_host(self, node: Operator) -> None:
+        inputs = [self._contiguous(source) for source in node.inputs]
+        if node.op.multiple:
+            outputs = [self._new_buffer(t, "arena", "t") for t in node.type]
+            self.items = getattr(self, "items", {})
+            self.items[node.serial] = outputs
+        else:
+            outputs = [self._buffer_of(node)]
+        self.kernel_of[node.serial] = len(self.kernels)
+        self.kernels.append(Host(node.op, node.params, inputs, outputs, node.op.name, [node]))
+
+    def _schedule_item(self, node: Operator) -> None:
+        source = node.inputs[0]
+        self.buffers[node.serial] = self.items[source.serial][node.params["index"]]
+        self.kernel_of[node.serial] = self.kernel_of[source.serial]
+
+    def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
+        """Outputs that are inputs, constants, aliases or outputs already are copied."""
+        for node, buffer in outputs:
+            if self.buffers.get(node.serial) is buffer:
+                continue
+            self._copy(node, self._buffer_of(node), buffer)
+
+
+def is_aligned(node: Operator) -> bool:
+    """Whether the node's element at an index depends on its operands at that index alone."""
+    loops = lowering(node)
+    if isinstance(loops, Reduction):
+        return True
+    if not isinstance(loops, Pointwise) or loops.free:
+        return False
+    shape = node.type.shape
+    return all(source.type.shape == shape for source in node.inputs if source.type.shape)
+
+
+def _variables(shape: Sequence[int]) -> list[Var]:
+    return [Var("ijklmnpq"[axis % 8] + str(axis // 8 or ""), n) for axis, n in enumerate(shape)]
+
+
+class FusedNest(Nest):
+    """A nest under construction: expressions are shared among its stores."""
+
+    def __init__(self, scheduler: Scheduler, shape: tuple[int, ...]):
+        variables = _variables(shape)
+        super().__init__(variables, [])
+        self.scheduler = scheduler
+        self.shape = shape
+        self.index: Index = tuple(Affine.of(v) for v in variables)
+        self.members: set[int] = set()
+        self.memo: dict[tuple[int, Index], Expr] = {}
+
+    def element(self, node: Node, index: Index) -> Expr:
+        """The expression of a node's element; what is missing is built iteratively."""
+        pending = [(node, index)]
+        while pending:
+            current, at = pending[-1]
+            key = (current.serial, at)
+            if key in self.memo:
+                pending.pop()
+                continue
+            try:
+                self.memo[key] = self._build(current, at)
+                pending.pop()
+            except _Missing as missing:
+                pending.append(missing.wanted)
+        return self.memo[node.serial, index]
+
+    def _build(self, node: Node, index: Index) -> Expr:
+        scheduler = self.scheduler
+        if isinstance(node, Variable):
+            buffer = scheduler.buffers[node.serial]
+            return Load(buffer, buffer.flat(index))
+        if isinstance(node, Constant):
+            return self._constant(node, index)
+        assert isinstance(node, Operator)
+        is_member = node.serial in self.members and index == self.index
+        if node.serial in scheduler.stored and not (is_member and is_pointwise(node)):
+            buffer = scheduler._buffer_of(node)
+            return Load(buffer, buffer.flat(index))
+        operands = [
+            Operand(source.type, lambda at, source=source: self._operand(source, at))
+            for source in node.inputs
+        ]
+        value = lowering(node).rule(index, *operands, **node.params)
+        return cast(value, node.type.dtype)
+
+    def _operand(self, node: Node, index: Index) -> Expr:
+        found = self.memo.get((node.serial, index))
+        if found is None:
+            raise _Missing((node, index))
+        return found
+
+    def _constant(self, node: Constant, index: Index) -> Expr:
+        value = np.asarray(node.output)
+        if value.size == 1 or (value.size and not any(value.strides)):
+            return Literal(value.flat[0], node.type.dtype)
+        buffer = self.scheduler._buffer_of(node)
+        return Load(buffer, buffer.flat(index))
+
+    def cost(self) -> int:
+        """Elementary functions in one iteration."""
+        return sum(
+            isinstance(expr, Apply) and expr.name in EXPENSIVE
+            for expr in walk([store.value for store in self.stores])
+        )
+
+
+class _Missing(Exception):  # noqa: N818 - control flow, not an error
+    def __init__(self, wanted: tuple[Node, Index]):
+        self.wanted = wanted
+
+
+def schedule(graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None) -> LoopProgram:
+    """The loops that compute a graph."""
+    return Scheduler(graph, input_strides).run()

@@ -1,0 +1,56 @@
+"""The memory plan: one arena, offsets by liveness, space used again as soon as it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..loops import Buffer, Contraction, Host, Kernel, Load, LoopProgram, walk
+
+ALIGNMENT = 64
+
+
+def root(buffer: Buffer) -> Buffer:
+    """The buffer that owns the memory of an alias."""
+    while buffer.base is not None:
+        buffer = buffer.base
+    return buffer
+
+
+def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
+    """Every buffer a kernel reads or writes."""
+    if isinstance(kernel, Host):
+        return [*kernel.inputs, *kernel.outputs]
+    if isinstance(kernel, Contraction):
+        return [kernel.out, kernel.x, kernel.y]
+    found = [store.buffer for store in kernel.stores]
+    values = walk([store.value for store in kernel.stores])
+    return found + [expr.buffer for expr in values if isinstance(expr, Load)]
+
+
+def plan(program: LoopProgram) -> LoopProgram:
+    """Give every arena buffer its offset; first fit over the intervals of use."""
+    lives: dict[int, tuple[Buffer, int, int]] = {}
+    for position, kernel in enumerate(program.kernels):
+        for buffer in map(root, buffers_of(kernel)):
+            if buffer.kind == "arena":
+                _, start, _ = lives.get(id(buffer), (buffer, position, position))
+                lives[id(buffer)] = (buffer, start, position)
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first use, last use
+    total = 0
+    for buffer, start, end in sorted(lives.values(), key=lambda life: -life[0].nbytes):
+        size = max(_round(buffer.nbytes), ALIGNMENT)
+        taken = sorted((o, e) for o, e, s, t in placed if s <= end and start <= t)
+        offset = 0
+        for used_from, used_to in taken:
+            if offset + size <= used_from:
+                break
+            offset = max(offset, used_to)
+        buffer.offset = offset
+        placed.append((offset, offset + size, start, end))
+        total = max(total, offset + size)
+    program.arena_bytes = total
+    return program
+
+
+def _round(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

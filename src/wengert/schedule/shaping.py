@@ -1,0 +1,201 @@
+"""Nests made ready for code: loops merged, split where a choice changes, put in a good order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..loops import (
+    Affine,
+    Apply,
+    Choose,
+    Expr,
+    IndexValue,
+    InRange,
+    Literal,
+    Load,
+    Nest,
+    Store,
+    Var,
+    identity_of,
+    walk,
+)
+
+# A nest is split into at most this many pieces; beyond it, choices are branches.
+MAX_PIECES = 27
+
+
+def shape_nest(nest: Nest) -> list[Nest]:
+    """The nests to generate code for, in order."""
+    if any(var.extent == 0 for var in nest.vars):
+        return [nest]
+    pieces = split_choices(nest)
+    if len(pieces) > 1:
+        pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
+    return [order_loops(merge_loops(piece)) for piece in pieces]
+
+
+def _first_fills(nest: Nest) -> list[Nest]:
+    """The identities that pieces of a nest start combining with."""
+    fills = []
+    for store in nest.stores:
+        if store.combine:
+            used = {var for var, _ in store.at.terms}
+            dtype = store.buffer.dtype
+            value = Literal(identity_of(store.combine, dtype), dtype)
+            kept = [var for var in nest.vars if var in used]
+            fills.append(Nest(kept, [Store(store.buffer, store.at, value)], "fill"))
+    return fills
+
+
+def _continued(nest: Nest) -> Nest:
+    stores = [
+        Store(store.buffer, store.at, store.value, store.combine, continues=True)
+        for store in nest.stores
+    ]
+    return Nest(nest.vars, stores, nest.label, nest.nodes)
+
+
+def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine], Affine]) -> Nest:
+    """The nest over other variables, every index changed, choices that became known made."""
+    memo: dict[int, Expr] = {}
+    for expr in walk([store.value for store in nest.stores]):
+        memo[id(expr)] = _rewritten(expr, memo, change)
+    stores = [
+        Store(store.buffer, change(store.at), memo[id(store.value)], store.combine, store.continues)
+        for store in nest.stores
+    ]
+    return Nest(variables, stores, nest.label, nest.nodes)
+
+
+def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Affine]) -> Expr:
+    if isinstance(expr, Load):
+        return Load(expr.buffer, change(expr.at))
+    if isinstance(expr, IndexValue):
+        return IndexValue(change(expr.at))
+    if isinstance(expr, Apply):
+        return Apply(expr.name, tuple(memo[id(arg)] for arg in expr.args), expr.dtype)
+    if isinstance(expr, Choose):
+        test = InRange(change(expr.test.at), expr.test.low, expr.test.high)
+        known = decided(test)
+        if known is not None:
+            return memo[id(expr.yes if known else expr.no)]
+        return Choose(test, memo[id(expr.yes)], memo[id(expr.no)], expr.dtype)
+    assert isinstance(expr, Literal)
+    return expr
+
+
+def decided(test: InRange) -> bool | None:
+    """Whether the test is always true or always false, if it is."""
+    low, high = test.at.bounds()
+    if low >= test.low and high < test.high:
+        return True
+    if high < test.low or low >= test.high:
+        return False
+    return None
+
+
+# ---------------------------------------------------------------- splitting
+
+
+def split_choices(nest: Nest) -> list[Nest]:
+    """Cut loops at the places where a choice changes: x < 3 ? a : b -> two nests without it.
+
+    Only what is chosen is evaluated afterwards, so padded edges are never read.
+    """
+    pieces = [rewrite_indices(nest, nest.vars, lambda at: at)]
+    done: list[Nest] = []
+    while pieces:
+        piece = pieces.pop(0)
+        cut = _find_cut(piece)
+        if cut is None or len(pieces) + len(done) >= MAX_PIECES:
+            done.append(piece)
+            continue
+        var, place = cut
+        pieces = [_segment(piece, var, 0, place), _segment(piece, var, place, var.extent), *pieces]
+    return done
+
+
+def _find_cut(nest: Nest) -> tuple[Var, int] | None:
+    for expr in walk([store.value for store in nest.stores]):
+        if not isinstance(expr, Choose) or len(expr.test.at.terms) != 1:
+            continue
+        (var, coefficient), constant = expr.test.at.terms[0], expr.test.at.constant
+        for bound in (expr.test.low, expr.test.high):
+            # the least value of the variable with coefficient * var + constant >= bound
+            place = -((constant - bound) // coefficient) if coefficient > 0 else None
+            if place is None:
+                place = (constant - bound) // -coefficient + 1
+            if 0 < place < var.extent:
+                return var, place
+    return None
+
+
+def _segment(nest: Nest, var: Var, start: int, stop: int) -> Nest:
+    part = Var(var.name, stop - start)
+    variables = [part if v is var else v for v in nest.vars]
+    value = Affine.of(part) + start
+    return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
+
+
+# ---------------------------------------------------------------- merging and ordering
+
+
+def indices_of(nest: Nest) -> list[Affine]:
+    """Every index in the nest."""
+    found = [store.at for store in nest.stores]
+    for expr in walk([store.value for store in nest.stores]):
+        if isinstance(expr, (Load, IndexValue)):
+            found.append(expr.at)
+        elif isinstance(expr, Choose):
+            found.append(expr.test.at)
+    return found
+
+
+def merge_loops(nest: Nest) -> Nest:
+    """for i for j: a[i*n + j] -> for k: a[k], where every index allows it."""
+    merged = True
+    while merged:
+        merged = False
+        indices = indices_of(nest)
+        variables = [var for var in nest.vars if var.extent != 1] or nest.vars[:0]
+        if len(variables) != len(nest.vars):
+            nest = Nest(variables, nest.stores, nest.label, nest.nodes)
+        for outer, inner in zip(variables, variables[1:], strict=False):
+            if all(at.coefficient(outer) == at.coefficient(inner) * inner.extent for at in indices):
+                nest = _merged(nest, outer, inner)
+                merged = True
+                break
+    return nest
+
+
+def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
+    joined = Var(inner.name, outer.extent * inner.extent)
+    variables = [joined if var is inner else var for var in nest.vars if var is not outer]
+    zero = Affine(0)
+
+    def change(at: Affine) -> Affine:
+        return at.substitute(outer, zero).substitute(inner, Affine.of(joined))
+
+    return rewrite_indices(nest, variables, change)
+
+
+def order_loops(nest: Nest) -> Nest:
+    """Put the loop along which most memory is contiguous innermost."""
+    if len(nest.vars) < 2:
+        return nest
+    indices = [store.at for store in nest.stores]
+    for expr in walk([store.value for store in nest.stores]):
+        if isinstance(expr, Load):
+            indices.append(expr.at)
+    best = max(nest.vars, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
+    variables = [var for var in nest.vars if var is not best] + [best]
+    return Nest(variables, nest.stores, nest.label, nest.nodes)
+
+
+def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
+    """How many accesses walk memory one by one along the variable; strided ones count against."""
+    score = 0.0
+    for at in indices:
+        coefficient = at.coefficient(var)
+        score += 1.0 if coefficient == 1 else (0.0 if coefficient == 0 else -1.0)
+    return score * min(1.0, var.extent / 16)

@@ -1,0 +1,482 @@
+"""The face of a traced array: operators, methods, NumPy's protocols, conversions.
+
+Operators bind operations directly. Methods and plain ``numpy`` functions look up the function of
+the same name in `FUNCTIONS`, which `wengert.numpy` fills: one place for the meaning of a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import AbstractValueError, ConversionError, DTypeError, ShapeError, explain
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops.layout import convert, permute
+from ..ops.op import Op
+from ..types import ArrayType, type_of, weaken
+from .indexing import getitem, setitem
+from .views import Views, copy_of
+
+# NumPy's names -> wengert's functions: "sum", "linalg.norm", "fft.rfft", ...
+FUNCTIONS: dict[str, Callable] = {}
+
+_METHODS = (
+    "all any argmax argmin argpartition argsort clip conj cumprod cumsum diagonal dot max mean min "
+    "nonzero prod ptp put repeat round searchsorted squeeze std sum swapaxes take trace var"
+).split()
+
+
+def _numpy_function(name: str) -> Callable:
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise DTypeError(
+            explain(
+                f"numpy.{name}",
+                "is not available on traced values",
+                "See wengert.numpy for what is; wg.custom_rule adds a function of your own.",
+            )
+        )
+    return function
+
+
+def _operator(op: Op, swapped: bool = False) -> Callable:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        result = op(other, self) if swapped else op(self, other)
+        if _is_weak(self) and _is_weak(other):
+            weaken(result)
+        return result
+
+    return method
+
+
+_PYTHON_NUMBERS = (int, float, complex)
+
+
+def _is_weak(value: Any) -> bool:
+    while isinstance(value, Array):
+        node = value._node
+        if node.output is None:
+            return node.type.weak
+        value = node.output
+    return type(value) in _PYTHON_NUMBERS
+
+
+def _is_operand(other: Any) -> bool:
+    return isinstance(other, (Array, np.ndarray, np.generic, bool, int, float, complex))
+
+
+def _power_operator(self: Any, exponent: Any) -> Any:
+    if type(exponent) is int and self.type.dtype.kind in "fc":
+        result = ew.integer_power(self, n=exponent)
+        if _is_weak(self):
+            weaken(result)
+        return result
+    return _plain_power(self, exponent)
+
+
+_plain_power = _operator(ew.power)
+
+
+def _in_place(op: Op) -> Callable:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        if self.type.shape == () and self._base is None and self._writable is not True:
+            # NumPy's scalars do not change: x += 1 gives x a new value
+            result = op(self, other)
+            if _is_weak(self) and _is_weak(other):
+                weaken(result)
+            return result
+        result = op(self, other)
+        _check_in_place(op.name, self.type, type_of(result))
+        self._write(convert(result, dtype=self.type.dtype) if _differs(result, self) else result)
+        return self
+
+    return method
+
+
+def _differs(result: Any, array: Any) -> bool:
+    return type_of(result).dtype != array.type.dtype
+
+
+def _check_in_place(name: str, target: ArrayType, result: ArrayType) -> None:
+    if result.shape != target.shape or not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        kind = DTypeError if result.shape == target.shape else ShapeError
+        raise kind(
+            explain(
+                f"in-place {name}",
+                f"the result is {result}, the array it must fit into {target}",
+                "Write x = x + y instead of x += y.",
+            )
+        )
+
+
+class Array(Views):
+    """What every traced array can do; looks and behaves like a NumPy array."""
+
+    __slots__ = ()
+    # NumPy arrays and numbers on the left hand over to us.
+    __array_priority__ = 1000.0
+    value: Any
+
+    # ------------------------------------------------------------ type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.type.dtype.itemsize * self.type.size
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.type.shape[0]
+
+    def _weaken(self) -> None:
+        node = self._node
+        node.output = weaken(node.output)
+        array_type = node.type
+        if array_type.dtype.kind in "ifc" and not array_type.weak:
+            node._type = ArrayType(array_type.dtype, array_type.shape, True)
+
+    # ------------------------------------------------------------ operators
+
+    __add__ = _operator(ew.add)
+    __radd__ = _operator(ew.add, swapped=True)
+    __sub__ = _operator(ew.subtract)
+    __rsub__ = _operator(ew.subtract, swapped=True)
+    __mul__ = _operator(ew.multiply)
+    __rmul__ = _operator(ew.multiply, swapped=True)
+    __truediv__ = _operator(ew.divide)
+    __rtruediv__ = _operator(ew.divide, swapped=True)
+    __floordiv__ = _operator(logic.floor_divide)
+    __rfloordiv__ = _operator(logic.floor_divide, swapped=True)
+    __mod__ = _operator(ew.remainder)
+    __rmod__ = _operator(ew.remainder, swapped=True)
+    __pow__ = _power_operator
+    __rpow__ = _operator(ew.power, swapped=True)
+    __and__ = _operator(logic.bitwise_and)
+    __rand__ = _operator(logic.bitwise_and, swapped=True)
+    __or__ = _operator(logic.bitwise_or)
+    __ror__ = _operator(logic.bitwise_or, swapped=True)
+    __xor__ = _operator(logic.bitwise_xor)
+    __rxor__ = _operator(logic.bitwise_xor, swapped=True)
+    __lshift__ = _operator(logic.left_shift)
+    __rlshift__ = _operator(logic.left_shift, swapped=True)
+    __rshift__ = _operator(logic.right_shift)
+    __rrshift__ = _operator(logic.right_shift, swapped=True)
+    __lt__ = _operator(logic.less)
+    __le__ = _operator(logic.less_equal)
+    __gt__ = _operator(logic.greater)
+    __ge__ = _operator(logic.greater_equal)
+    __eq__ = _operator(logic.equal)  # type: ignore[assignment]
+    __ne__ = _operator(logic.not_equal)  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+    __iadd__ = _in_place(ew.add)
+    __isub__ = _in_place(ew.subtract)
+    __imul__ = _in_place(ew.multiply)
+    __itruediv__ = _in_place(ew.divide)
+    __ifloordiv__ = _in_place(logic.floor_divide)
+    __imod__ = _in_place(ew.remainder)
+    __ipow__ = _in_place(ew.power)
+    __iand__ = _in_place(logic.bitwise_and)
+    __ior__ = _in_place(logic.bitwise_or)
+    __ixor__ = _in_place(logic.bitwise_xor)
+    __ilshift__ = _in_place(logic.left_shift)
+    __irshift__ = _in_place(logic.right_shift)
+
+    def __imatmul__(self, other: Any) -> Any:
+        np.matmul(self, other, out=self)  # type: ignore[call-overload]
+        return self
+
+    def __neg__(self) -> Any:
+        result = ew.negative(self)
+        if _is_weak(self):
+            weaken(result)
+        return result
+
+    def __pos__(self) -> Any:
+        return ew.positive(self)
+
+    def __abs__(self) -> Any:
+        result = ew.absolute(self)
+        if _is_weak(self):
+            weaken(result)
+        return result
+
+    def __invert__(self) -> Any:
+        return logic.invert(self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _numpy_function("matmul")(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _numpy_function("matmul")(other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    # ------------------------------------------------------------ elements
+
+    def __getitem__(self, key: Any) -> Any:
+        return getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.type.shape == () and self._base is None and self._writable is not True:
+            raise TypeError("a scalar does not support item assignment")
+        self._write(setitem(self, key, value))
+
+    def __iter__(self) -> Any:
+        if not self.type.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.type.shape[0]))
+
+    # ------------------------------------------------------------ numbers
+
+    def _concrete(self, purpose: str) -> Any:
+        from .tracer import concrete
+
+        value = concrete(self)
+        if value is None:
+            raise AbstractValueError(
+                explain(
+                    purpose,
+                    f"the value of {self.type} is not known while the function is traced by jit "
+                    "or vmap",
+                    "Use wnp.where(condition, x, y), or wg.cond and wg.while_loop.",
+                )
+            )
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("bool() or `if`"))
+
+    def __index__(self) -> int:
+        if self.type.dtype.kind not in "iu":
+            raise TypeError(f"only integer arrays can be an index, not {self.type}")
+        value = self._concrete("int() or an index")
+        return value.__index__()
+
+    def __int__(self) -> int:
+        return int(self._concrete("int()"))
+
+    def __float__(self) -> float:
+        self._refuse_if_active("float()")
+        return float(self._concrete("float()"))
+
+    def __complex__(self) -> complex:
+        self._refuse_if_active("complex()")
+        return complex(self._concrete("complex()"))
+
+    def item(self, *index: int) -> Any:
+        """The element as a Python number."""
+        self._refuse_if_active("item()")
+        return np.asarray(self._concrete("item()")).item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        self._refuse_if_active("tolist()")
+        return np.asarray(self._concrete("tolist()")).tolist()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        self._refuse_if_active("conversion to a NumPy array")
+        # a copy: writing to the plain array must not reach into the recorded values
+        return np.array(self._concrete("conversion to a NumPy array"), dtype=dtype)
+
+    def _refuse_if_active(self, purpose: str) -> None:
+        """A number taken out of a trace has no derivative: refuse rather than lose it silently."""
+        from .tracer import current_trace
+
+        if self.node.active and current_trace() is not None:
+            raise ConversionError(
+                explain(
+                    purpose,
+                    f"the traced value {self.type} would lose its derivative",
+                    "Use wengert.numpy (wnp.array for lists of traced values, wnp.zeros for an "
+                    "array to write to, wnp.sin for math.sin), or wg.stop_gradient(x) if no "
+                    "derivative is wanted.",
+                )
+            )
+
+    def __repr__(self) -> str:
+        from .tracer import concrete
+
+        value = None if self._trace.closed else concrete(self)
+        shown = "abstract" if value is None else np.array2string(np.asarray(value), threshold=20)
+        return f"{type(self).__name__}({self.type}, {shown})"
+
+    def __format__(self, spec: str) -> str:
+        value = self._concrete("formatting")
+        return format(value.item() if isinstance(value, np.ndarray) else value, spec)
+
+    # ------------------------------------------------------------ NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        if method in ("reduce", "accumulate") and len(inputs) == 1:
+            kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
+        result = _numpy_function(_UFUNC_NAMES.get(name, name))(*inputs, **kwargs)
+        return result if out is None else _write_out(name, out, result)
+
+    def __array_function__(self, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+        module = func.__module__.removeprefix("numpy").lstrip(".")
+        name = f"{module}.{func.__name__}" if module in ("linalg", "fft") else func.__name__
+        out = kwargs.pop("out", None) if "out" in kwargs else None
+        result = _numpy_function(name)(*args, **kwargs)
+        return result if out is None else _write_out(name, (out,), result)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        import importlib
+
+        return importlib.import_module("wengert.numpy")
+
+    # ------------------------------------------------------------ methods
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes reversed."""
+        return permute(self, axes=tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two axes swapped."""
+        return _numpy_function("matrix_transpose")(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return _numpy_function("real")(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return _numpy_function("imag")(self)
+
+    @property
+    def flat(self) -> Any:
+        """The elements one after the other."""
+        return iter(self.ravel())
+
+    @property
+    def at(self) -> Any:
+        """Not needed here: says how arrays are written to."""
+        raise AttributeError("use x = x.copy(); x[i] = v: arrays can be written to in place")
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        """The same elements in another shape."""
+        target = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return _numpy_function("reshape")(self, target, order=order)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The array with its axes permuted."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return _numpy_function("transpose")(self, given)
+
+    def ravel(self, order: str = "C") -> Any:
+        """One axis; a view where NumPy gives one."""
+        return _numpy_function("ravel")(self, order=order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """One axis; always a copy."""
+        return copy_of(self.ravel(order))
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """The array in another dtype."""
+        return _numpy_function("astype")(self, dtype)
+
+    def copy(self) -> Any:
+        """A copy that can be written to."""
+        return copy_of(self)
+
+    def __copy__(self) -> Any:
+        return copy_of(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy_of(self)
+
+    def fill(self, value: Any) -> None:
+        """Write one value to all elements."""
+        self[...] = value
+
+    def sort(self, axis: int = -1) -> None:
+        """Sort in place."""
+        self._write(_numpy_function("sort")(self, axis=axis))
+
+
+def _write_out(name: str, out: tuple, result: Any) -> Any:
+    results = result if isinstance(result, tuple) else (result,)
+    for target, value in zip(out, results, strict=False):
+        if target is None:
+            continue
+        if not isinstance(target, Array):
+            raise ConversionError(
+                explain(
+                    f"numpy.{name}",
+                    "the output is a plain NumPy array, the result a traced value",
+                    "Make the array with wnp.zeros or copy it with wnp.array, or write "
+                    "x = x + y instead of x += y.",
+                )
+            )
+        target[...] = value
+    return out[0] if len(out) == 1 else out
+
+
+# ufuncs whose NumPy name is not the name of a function in the namespace
+_UFUNC_NAMES = {
+    "add.reduce": "sum",
+    "multiply.reduce": "prod",
+    "maximum.reduce": "max",
+    "minimum.reduce": "min",
+    "logical_and.reduce": "all",
+    "logical_or.reduce": "any",
+    "add.accumulate": "cumsum",
+    "multiply.accumulate": "cumprod",
+    "maximum.accumulate": "cummax",
+    "minimum.accumulate": "cummin",
+    "multiply.outer": "outer",
+    "logaddexp.reduce": "logsumexp",
+}
+
+
+def _method(name: str) -> Callable:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _numpy_function(name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"``numpy.{name}`` of this array."
+    return method
+
+
+for _name in _METHODS:
+    setattr(Array, _name, _method(_name))

@@ -1,0 +1,359 @@
+"""``x[key]`` and ``x[key] = v``: Python's index expressions taken apart into operations."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError, explain
+from ..ops import indexing as ops
+from ..ops.elementwise import select
+from ..ops.layout import broadcast_to, convert, permute, reshape
+from ..ops.op import Traced
+from ..ops.structure import concatenate
+from ..types import type_of
+from .views import Views, snapshot
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """``x[key]`` for any key NumPy takes."""
+    basic, arrays, advanced = _parse(x, key)
+    taken = x if _is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
+    if advanced:
+        axes, position = _advanced_axes(basic, advanced)
+        result = ops.gather(taken, *arrays, axes=axes)
+        rank = _block_rank(arrays)
+        if rank == 0 and isinstance(taken, Views):
+            # integers, though traced ones: NumPy would give a view
+            result._view_of(taken, ELEMENT, {"axes": axes}, tuple(arrays))
+        taken = _move_block(result, rank, position)
+    return snapshot(taken) if _is_number(taken, key) else taken
+
+
+def _is_number(taken: Any, key: Any) -> bool:
+    """Whether the key takes one element out: with an ellipsis it would be a 0-d array."""
+    if type_of(taken).shape != ():
+        return False
+    return not any(item is Ellipsis for item in (key if isinstance(key, tuple) else (key,)))
+
+
+class _Element:
+    """``x[i]`` with traced integers: a `gather` that is a view."""
+
+    name = "gather"
+
+    def __call__(self, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+        return ops.gather(x, *indices, axes=axes)
+
+    def write_back(self, base: Any, new: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+        """The base with `new` at the indices."""
+        return ops.scatter_set(base, new, *indices, axes=axes)
+
+
+ELEMENT: Any = _Element()
+
+
+def setitem(x: Any, key: Any, value: Any) -> Any:
+    """A copy of `x` with ``x[key] = value`` done to it."""
+    if _is_mask_of(key, x) and type_of(value := _cast_value(x, value)).shape == ():
+        return _mask_set(x, key, value)
+    basic, arrays, advanced = _parse(x, key)
+    value = _cast_value(x, value)
+    if not advanced:
+        if _is_own_part(x, basic, value):
+            return x
+        shape = ops.key_shape(type_of(x).shape, basic)
+        return ops.index_set(x, _fit_value(value, shape), key=basic)
+    axes, position = _advanced_axes(basic, advanced)
+    whole = _is_whole(type_of(x).shape, basic)
+    taken = x if whole else ops.index(x, key=basic)
+    shape = type_of(taken).shape
+    rank = _block_rank(arrays)
+    block = np.broadcast_shapes(*[type_of(a).shape for a in arrays])
+    rest = tuple(length for axis, length in enumerate(shape) if axis not in axes)
+    numpy_shape = rest[:position] + block + rest[position:]
+    full = broadcast_to(_fit_value(value, numpy_shape), shape=numpy_shape)
+    moved = _unmove_block(full, rank, position)
+    written = ops.scatter_set(taken, moved, *arrays, axes=axes)
+    return written if whole else ops.index_set(x, written, key=basic)
+
+
+def _is_mask_of(key: Any, x: Any) -> bool:
+    if not isinstance(key, (np.ndarray, Traced)):
+        return False
+    mask = type_of(key)
+    return mask.dtype.kind == "b" and mask.shape == type_of(x).shape[: len(mask.shape)] != ()
+
+
+def _mask_set(x: Any, mask: Any, value: Any) -> Any:
+    """``x[mask] = number`` needs no list of places, so the mask may be abstract."""
+    missing = len(type_of(x).shape) - len(type_of(mask).shape)
+    if missing:
+        mask = reshape(mask, shape=type_of(mask).shape + (1,) * missing)
+    return select(mask, value, x)
+
+
+def _is_own_part(x: Any, key: ops.Key, value: Any) -> bool:
+    """Whether the value is the part itself, as Python assigns at the end of ``x[key] += y``."""
+    made = getattr(value, "_base", None)
+    if made is None or made.base is not x:
+        return False
+    return made.op is ops.index and made.params["key"] == key
+
+
+def _parse(x: Any, key: Any) -> tuple[ops.Key, list[Any], list[int]]:
+    """Split a key: its basic normal form (a full slice where an array stands), the index arrays,
+    and the positions in the key of those arrays."""
+    shape = type_of(x).shape
+    items = _expand(list(key) if isinstance(key, tuple) else [key], shape)
+    basic: list[Any] = []
+    arrays: list[Any] = []
+    advanced: list[int] = []
+    has_array = any(_is_array(item) for item in items)
+    axis = 0
+    for item in items:
+        if item is None:
+            basic.append(None)
+        elif isinstance(item, slice):
+            basic.append(_slice_item(item, shape[axis]))
+            axis += 1
+        elif _is_array(item) or (has_array and not isinstance(item, slice)):
+            # beside an array an integer counts as an array, as in NumPy
+            advanced.append(len(basic))
+            arrays.append(_index_array(item, shape[axis], axis))
+            basic.append((0, shape[axis], 1))
+            axis += 1
+        else:
+            basic.append(_integer_item(item, shape[axis], axis))
+            axis += 1
+    _check_broadcast(arrays)
+    return tuple(basic), arrays, advanced
+
+
+def _check_broadcast(arrays: list[Any]) -> None:
+    shapes = [type_of(array).shape for array in arrays]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise OutOfRangeError(
+            explain(
+                "index",
+                f"got index arrays of shapes {' and '.join(map(str, shapes))}, which do not "
+                "broadcast together",
+                "Give arrays of one shape, or use ix_ for a grid.",
+            )
+        ) from None
+
+
+def _expand(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Write out the ellipsis and boolean masks; one item for each axis."""
+    items = _expand_masks([_as_array(item) for item in items], shape)
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if sum(item is Ellipsis for item in items) > 1:
+        raise OutOfRangeError(explain("index", "got more than one ellipsis ('...')"))
+    if used > len(shape):
+        raise OutOfRangeError(explain("index", f"got {used} indices for an array of shape {shape}"))
+    missing = [slice(None)] * (len(shape) - used)
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            return items[:position] + missing + items[position + 1 :]
+    return items + missing
+
+
+def _as_array(item: Any) -> Any:
+    """Sequences in a key become index arrays, also those of traced integers."""
+    if isinstance(item, (bool, np.bool_)) or (
+        isinstance(item, (np.ndarray, Traced))
+        and type_of(item).dtype.kind == "b"
+        and type_of(item).shape == ()
+    ):
+        raise DTypeError(
+            explain("index", "got a single boolean", "Use where(), or a mask of the array's shape.")
+        )
+    if not isinstance(item, (list, tuple, range)):
+        return item
+    if len(item) == 0:
+        return np.zeros(0, int)
+    parts = [_as_array(part) for part in item]
+    if not any(isinstance(part, Traced) for part in parts):
+        return np.asarray(item)
+    rows = [reshape(part, shape=(1, *type_of(part).shape)) for part in parts]
+    return concatenate(*rows, axis=0)
+
+
+def _expand_masks(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Masks written as the integer arrays they stand for."""
+    axis = 0
+    expanded: list[Any] = []
+    rest = len(shape) - sum(_axes_used(item) for item in items)
+    for item in items:
+        if _axes_used(item) and _is_mask(item):
+            _check_mask(item, axis, shape)
+            expanded += _places(item)
+        else:
+            expanded.append(item)
+        axis += rest if item is Ellipsis else _axes_used(item)
+    return expanded
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, (np.ndarray, Traced)) and type_of(item).dtype.kind == "b"
+
+
+def _axes_used(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return len(type_of(item).shape) if _is_mask(item) else 1
+
+
+def _check_mask(mask: Any, axis: int, shape: tuple[int, ...]) -> None:
+    own = type_of(mask).shape
+    if own != shape[axis : axis + len(own)]:
+        raise OutOfRangeError(
+            explain(
+                "index",
+                f"got a mask of shape {own} for an array of shape {shape}"
+                + (f" at axis {axis}" if axis else ""),
+                "The mask must have the lengths of the axes it selects from.",
+            )
+        )
+
+
+def _places(array: Any) -> list[Any]:
+    from .tracer import concrete
+
+    mask = concrete(array)
+    if mask is None:
+        raise AbstractValueError(
+            explain(
+                "index",
+                "the number of elements a boolean mask selects is not known while tracing",
+                "Use where(mask, x, 0), which keeps the shape.",
+            )
+        )
+    return list(np.nonzero(mask))
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, Traced) or (isinstance(item, np.ndarray) and item.ndim > 0)
+
+
+def _slice_item(item: slice, length: int) -> tuple[int, int, int]:
+    bounds = slice(*[None if b is None else _as_int(b) for b in (item.start, item.stop, item.step)])
+    start, stop, step = bounds.indices(length)
+    if len(range(start, stop, step)) == 0:
+        return (0, 0, 1)
+    return (start, stop, step)
+
+
+def _integer_item(item: Any, length: int, axis: int) -> int:
+    number = _as_int(item)
+    if not -length <= number < length:
+        raise OutOfRangeError(
+            explain(
+                "index",
+                f"got the index {number} for axis {axis} of length {length}",
+                f"Valid indices are {-length} to {length - 1}." if length else "The axis is empty.",
+            )
+        )
+    return number % length
+
+
+def _as_int(item: Any) -> int:
+    try:
+        return item.__index__()
+    except (AttributeError, TypeError):
+        raise DTypeError(
+            explain(
+                "index",
+                f"got {item!r} of type {type(item).__name__}",
+                "Use integers, slices, None, '...', integer arrays or boolean masks.",
+            )
+        ) from None
+
+
+def _index_array(item: Any, length: int, axis: int) -> Any:
+    if not isinstance(item, (np.ndarray, Traced)):
+        return np.asarray(_integer_item(item, length, axis))
+    if type_of(item).dtype.kind not in "iu":
+        raise DTypeError(
+            explain(
+                "index",
+                f"got an index array of type {type_of(item)}, expected integers or booleans",
+                "Convert it with astype(int).",
+            )
+        )
+    return item
+
+
+def _is_whole(shape: tuple[int, ...], basic: ops.Key) -> bool:
+    return basic == tuple((0, length, 1) for length in shape)
+
+
+def _advanced_axes(basic: ops.Key, advanced: list[int]) -> tuple[tuple[int, ...], int]:
+    """The axes of the basic result that the arrays index, and where NumPy puts their result."""
+    kept = [p for p, item in enumerate(basic) if item is None or isinstance(item, tuple)]
+    axes = tuple(kept.index(position) for position in advanced)
+    adjacent = all(b == a + 1 for a, b in itertools.pairwise(advanced))
+    return axes, (axes[0] if adjacent else 0)
+
+
+def _block_rank(arrays: list[Any]) -> int:
+    return max(len(type_of(a).shape) for a in arrays)
+
+
+def _move_block(x: Any, rank: int, position: int) -> Any:
+    """Move the first `rank` axes behind the `position` axes that follow them."""
+    if position == 0 or rank == 0:
+        return x
+    total = len(type_of(x).shape)
+    order = (*range(rank, rank + position), *range(rank), *range(rank + position, total))
+    return permute(x, axes=order)
+
+
+def _unmove_block(x: Any, rank: int, position: int) -> Any:
+    if position == 0 or rank == 0:
+        return x
+    total = len(type_of(x).shape)
+    block = range(position, position + rank)
+    order = (*block, *[axis for axis in range(total) if axis not in block])
+    return permute(x, axes=order)
+
+
+def _cast_value(x: Any, value: Any) -> Any:
+    """The value in the array's dtype, as an assignment casts it."""
+    if not isinstance(value, (np.ndarray, np.generic, Traced, bool, int, float, complex)):
+        value = np.asarray(value)
+    target, own = type_of(x).dtype, type_of(value)
+    if own.dtype.kind == "c" and target.kind != "c":
+        raise DTypeError(
+            explain(
+                "index_set",
+                f"cannot put {own} into an array of {type_of(x)}: the imaginary part would be lost",
+                "Use wnp.real(value).",
+            )
+        )
+    return value if own.dtype == target else convert(value, dtype=target)
+
+
+def _fit_value(value: Any, shape: tuple[int, ...]) -> Any:
+    """Drop leading axes of length 1 that NumPy would ignore, and check that the rest broadcasts."""
+    own = type_of(value).shape
+    if len(own) > len(shape) and own[: len(own) - len(shape)] == (1,) * (len(own) - len(shape)):
+        value = reshape(value, shape=own[len(own) - len(shape) :])
+        own = type_of(value).shape
+    try:
+        fits = np.broadcast_shapes(own, shape) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            explain(
+                "index_set",
+                f"cannot put an array of shape {own} into a place of shape {tuple(shape)}",
+                "Compared from the right, each pair of lengths must be equal, or the value's 1.",
+            )
+        )
+    return value

@@ -1,0 +1,222 @@
+"""Python -> Graph: traced values record what is done to them.
+
+A `Tracer` stands for an array inside a function being traced. It carries a node, and the
+node's output: a concrete value where one is known (outside `jit` it always is, so ``if x > 0:``
+just works), or nothing where the value is abstract. When traces nest, the concrete value of an
+inner tracer is a tracer of the trace around it: each operation is recorded innermost first and
+its value is computed one level further out, down to NumPy. That is all that nesting needs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import LeakedTracerError, explain, user_line
+from ..graph import Constant, Node, Operator, Variable
+from ..ops.op import Op, Traced, leaked
+from ..types import ArrayType, Typed, type_of
+from .array import Array
+from .views import snapshot
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+
+
+_state = _State()
+
+
+def current_trace() -> Trace | None:
+    """The innermost trace that is running in this thread."""
+    return _state.stack[-1] if _state.stack else None
+
+
+class Trace:
+    """Records operations while a function runs; use as a context manager.
+
+    `keep_source` stores the user's line with every node (for printing).
+    """
+
+    def __init__(self, keep_source: bool = False):
+        self.level = len(_state.stack) + 1
+        self.thread: int | None = threading.get_ident()
+        self.closed = False
+        self.keep_source = keep_source
+
+    def __enter__(self) -> Trace:
+        _state.stack.append(self)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.closed = True
+        _state.stack.remove(self)
+
+    def variable(
+        self, value: Any = None, array_type: ArrayType | None = None, name: str = "", active=True
+    ) -> Tracer:
+        """A new input, with a concrete value or with a type alone."""
+        node = Variable(name, snapshot(value), array_type, active)
+        return Tracer(self, node)
+
+    def constant(self, value: Any) -> Tracer:
+        """A value of this trace that does not depend on its inputs."""
+        return Tracer(self, Constant(value))
+
+    def node_of(self, value: Any) -> Node:
+        """The node of a tracer of this trace; anything else becomes a `Constant`."""
+        if isinstance(value, Traced):
+            if value._trace is self:
+                return value.node  # type: ignore[attr-defined]
+            if value._trace.closed:
+                raise leaked("trace")
+            if value._trace.thread not in (self.thread, None):
+                raise foreign_thread()
+            value = snapshot(value)  # it may be written to while this trace is in use
+        return Constant(value)
+
+    def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Append one operation; its value is computed where all its inputs are known."""
+        if self.closed:
+            raise leaked(op.name)
+        inputs: list[Node] = []
+        values: list[Any] = []
+        active = abstract = nested = False
+        for arg in args:
+            if isinstance(arg, Traced) and arg._trace is self:
+                node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
+                active = active or node.active
+            else:
+                node = self.node_of(arg)
+            value = node.output
+            if value is None:
+                abstract = True
+            elif isinstance(value, Traced):
+                nested = True
+            inputs.append(node)
+            values.append(value)
+        if abstract:
+            array_type = op.type_rule(*[node.type for node in inputs], **params)
+            made = Operator(op, tuple(inputs), params, None, array_type)
+        else:
+            output = op(*values, **params) if nested else op.compute(values, params)
+            made = Operator(op, tuple(inputs), params, output)
+        if self.keep_source:
+            made.source = user_line()
+        if active and op.zero is None:
+            made.active = op.multiple or _carries_derivative(made)
+        return self._items(made) if op.multiple else self.result(op, args, params, made)
+
+    def result(self, op: Op, args: Sequence[Any], params: dict[str, Any], node: Node) -> Tracer:
+        """The traced value of a new node; views remember what they are a view of."""
+        tracer = self.wrap(node)
+        if op.write_back is not None and isinstance(args[0], Array):
+            tracer._view_of(args[0], op, params)
+        return tracer
+
+    def wrap(self, node: Node) -> Tracer:
+        """A traced value for a node."""
+        return Tracer(self, node)
+
+    def _items(self, node: Operator) -> tuple[Tracer, ...]:
+        items = []
+        for index, array_type in enumerate(node.type):
+            output = None if node.output is None else node.output[index]
+            item = Operator(ITEM, (node,), {"index": index}, output, array_type)
+            item.active = node.active and array_type.dtype.kind in "fc"
+            item.source = node.source
+            items.append(self.wrap(item))
+        return tuple(items)
+
+
+def _carries_derivative(node: Node) -> bool:
+    dtype = getattr(node.output, "dtype", None)
+    return (node.type.dtype if dtype is None else dtype).kind in "fc"
+
+
+# One result of an operation that has several.
+ITEM = Op(
+    "item",
+    lambda values, index: values[index],
+    lambda types, index: types[index],
+    linear=(0,),
+    absent={
+        "samples": "its argument is the tuple of another operation's results",
+        "transpose": "the walk backward collects the cotangents of the items itself",
+        "batch": "items are taken apart before batching",
+        "loops": "the results of an operation are separate buffers in loops",
+    },
+)
+
+
+class Tracer(Array, Traced, Typed):
+    """A traced array: behaves like a NumPy array, records into its trace."""
+
+    __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable")
+
+    def __init__(self, trace: Trace, node: Node):
+        self._trace = trace
+        self._node = node
+        self._base: Any = None
+        self._version = 0
+        self._seen = 0
+        self._writable: Any = None
+
+    @property
+    def node(self) -> Node:
+        """The node of the current content; a view looks at what its base holds now."""
+        if self._base is not None:
+            self._refresh()
+        return self._node
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]
+        """The array type."""
+        return self._node.type
+
+    @property
+    def value(self) -> Any:
+        """The value one level out, or None when it is abstract."""
+        return self.node.output
+
+
+def foreign_thread() -> LeakedTracerError:
+    """The error for traced values of two threads: no trace is inside the other."""
+    return LeakedTracerError(
+        explain(
+            "trace",
+            "got a traced value of another thread",
+            "Trace the whole function in one thread, or pass plain arrays between threads.",
+        )
+    )
+
+
+def concrete(value: Any) -> Any:
+    """The plain array or number behind a traced value, or None when it is abstract."""
+    while isinstance(value, Traced):
+        if value._trace.closed:
+            raise leaked("reading a value")
+        value = value.value  # type: ignore[attr-defined]
+    return value
+
+
+def lift(value: Any) -> Any:
+    """An array of one's own to write to: traced when a trace is running, plain otherwise."""
+    trace = current_trace()
+    if trace is None:
+        return value
+    tracer = trace.constant(value)
+    tracer._writable = True
+    return tracer
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is traced."""
+    return isinstance(value, Traced)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array, a number or a traced value."""
+    return type_of(value).shape

@@ -1,0 +1,210 @@
+"""In-place writes made functional, with NumPy's aliasing.
+
+An array that was computed is its own storage. A slice, reshape or transpose of it is a *view*:
+it remembers its base and how it was made. A write through a view computes a new content for the
+whole chain up to the storage, and raises the storage's version; every other view of the same
+storage sees the version has changed when it is next read, and recomputes itself.
+
+A computed array counts as contiguous in C order; this decides whether a reshape is a view.
+As in NumPy, an element taken out with integers alone is a number, not a view.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import MutationError, explain
+from ..ops.indexing import index, python_key
+from ..ops.op import Op, Traced
+from ..types import ArrayType
+
+
+class View:
+    """How a view was made from its base: ``op(base, *rest, **params)``."""
+
+    __slots__ = ("base", "op", "params", "rest")
+
+    def __init__(self, base: Views, op: Op, params: dict[str, Any], rest: tuple[Any, ...]):
+        self.base = base
+        self.op = op
+        self.params = params
+        self.rest = rest
+
+    def read(self) -> Any:
+        """The view of what the base holds now."""
+        return self.op(self.base._peek(), *self.rest, **self.params)
+
+    def write(self, content: Any) -> Any:
+        """The base with the view's new content put back."""
+        write_back: Any = self.op.write_back
+        return write_back(self.base._peek(), content, *self.rest, **self.params)
+
+
+class Views:
+    """The part of a traced array that knows about storage, views and writes."""
+
+    __slots__ = ()
+    _trace: Any
+    _node: Any
+    _base: View | None
+    _version: int
+    _seen: int
+    _writable: Any
+    node: Any
+    type: ArrayType
+
+    def _view_of(
+        self, base: Views, op: Op, params: dict[str, Any], rest: tuple[Any, ...] = ()
+    ) -> None:
+        """Make this array a view of `base`; `rest` are the operation's other arguments."""
+        if base._trace is not self._trace:
+            return
+        if op.name == "reshape" and not _reshapes_without_copy(base, params["shape"]):
+            return
+        rest = tuple(snapshot(arg) for arg in rest)
+        self._base = View(base, op, params, rest)  # type: ignore[misc]
+        self._seen = self._storage()._version  # type: ignore[misc]
+
+    def _chain(self) -> list[Views]:
+        """This array, its base, and so on up to the storage."""
+        chain: list[Views] = [self]
+        while chain[-1]._base is not None:
+            chain.append(chain[-1]._base.base)
+        return chain
+
+    def _storage(self) -> Views:
+        array: Views = self
+        while array._base is not None:
+            array = array._base.base
+        return array
+
+    def _refresh(self) -> None:
+        """Recompute a view whose storage has been written to since it was last read."""
+        if self._storage()._version == self._seen:
+            return
+        chain = self._chain()
+        version = chain[-1]._version
+        for view in reversed(chain[:-1]):
+            made: View = view._base  # type: ignore[assignment]
+            view._node = made.read()._node
+            view._seen = version  # type: ignore[misc]
+
+    def _peek(self) -> Any:
+        """The present content as an array that is nobody's view, without refreshing."""
+        return self._trace.wrap(self._node)
+
+    def _write(self, new: Any) -> None:
+        """Replace the whole content of this array, and of everything it is a view of."""
+        chain = self._chain()
+        self._check_writable(chain[-1], new)
+        self.node  # noqa: B018  # refresh the chain before it is rewritten
+        content = new
+        for array in chain[:-1]:
+            made: View = array._base  # type: ignore[assignment]
+            content = made.write(content)
+        storage = chain[-1]
+        storage._node = storage._trace.node_of(content)
+        storage._version += 1  # type: ignore[misc]
+
+    def _check_writable(self, storage: Views, new: Any) -> None:
+        if storage._writable == "argument":
+            raise MutationError(
+                explain(
+                    "writing to an array",
+                    "the array is an argument of the function being traced; the caller's own "
+                    "array would change",
+                    "Copy it first: x = x.copy().",
+                )
+            )
+        if any(array._writable == "read-only" for array in self._chain()):
+            raise MutationError(
+                explain(
+                    "writing to an array",
+                    "the array is a read-only view (a broadcast, a diagonal, a real or imaginary "
+                    "part)",
+                    "Copy it first: x = x.copy().",
+                )
+            )
+        if isinstance(new, Traced) and new._trace.level > storage._trace.level:
+            raise MutationError(
+                explain(
+                    "writing to an array",
+                    "the array was made outside the function being traced, the value inside",
+                    "Make the array inside the function, or return the value.",
+                )
+            )
+
+
+def _reshapes_without_copy(base: Views, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy would make this reshape a view, given how the base itself was made."""
+    if base._base is None:
+        return True
+    try:
+        _layout(base).reshape(shape, copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def is_contiguous(array: Views, order: str = "C") -> bool:
+    """Whether the elements lie one after the other in the given order."""
+    flags = _layout(array).flags
+    return flags.c_contiguous if order == "C" else flags.f_contiguous
+
+
+def _layout(array: Views) -> np.ndarray:
+    """An array with the strides NumPy would give to this view; its memory is never touched."""
+    chain = array._chain()
+    storage = chain[-1].type
+    strides = [storage.dtype.itemsize] * len(storage.shape)
+    for axis in range(len(storage.shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * max(storage.shape[axis], 1)
+    layout = np.lib.stride_tricks.as_strided(
+        np.empty(1, storage.dtype), storage.shape, strides, writeable=False
+    )
+    for view in reversed(chain[:-1]):
+        made: View = view._base  # type: ignore[assignment]
+        if made.op is index:
+            # the dots keep an element a view; reading it would touch the memory
+            layout = layout[(*python_key(made.params["key"]), ...)]
+        elif made.rest:
+            layout = _first(layout, made.params["axes"])
+        else:
+            layout = made.op.evaluate(layout, **made.params)
+    return layout
+
+
+def _first(layout: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The strides of ``x[i]`` for a traced integer `i`: those of any element of the axes."""
+    if 0 in layout.shape:
+        return np.empty([n for axis, n in enumerate(layout.shape) if axis not in axes])
+    return layout[(*[0 if axis in axes else slice(None) for axis in range(layout.ndim)], ...)]
+
+
+def copy_of(array: Any) -> Any:
+    """A copy: new storage with the same content."""
+    if isinstance(array, Views):
+        copied = snapshot(array)
+        # the copy of a number is a number, not a 0-d array
+        copied._writable = True if array.type.shape or is_array(array) else None
+        return copied
+    return np.array(array)
+
+
+def is_array(array: Views) -> bool:
+    """Whether the value is an array that can change; NumPy's numbers cannot."""
+    return bool(array.type.shape) or array._base is not None or array._writable is True
+
+
+def snapshot(value: Any) -> Any:
+    """What a traced array holds now, unmoved by later writes to it; other values as they are."""
+    return value._trace.wrap(value.node) if isinstance(value, Views) else value
+
+
+def read_only(array: Any) -> Any:
+    """Mark a traced array as one that must not be written to."""
+    if isinstance(array, Views):
+        array._writable = "read-only"
+    return array

@@ -1,0 +1,26 @@
+"""Graph -> Graph: forward and reverse mode, batching, recomputation, and what is built on them."""
+
+from .batching import vmap
+from .calls import checkpoint, custom_rule
+from .check import check_grads
+from .forward import jvp, linearize
+from .jacobian import hessian, hvp, jacfwd, jacobian, jacrev
+from .reverse import grad, stop_gradient, value_and_grad, vjp
+
+__all__ = [
+    "check_grads",
+    "checkpoint",
+    "custom_rule",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

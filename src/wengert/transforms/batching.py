@@ -1,0 +1,185 @@
+"""Batching: `vmap` runs a function of one sample on a whole batch.
+
+The function is traced once on abstract samples. Then each operation is replaced by its batched
+form: values that depend on the batch carry it as their first axis, the others stay as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import tree
+from ..errors import AxisError, ShapeError, StructureError
+from ..graph import Constant, Graph, Operator
+from ..ops.indexing import index
+from ..ops.layout import broadcast_to, permute, reshape
+from ..ops.op import Op
+from ..ops.structure import concatenate
+from ..trace import Trace
+from ..trace.tracer import ITEM
+from ..trace.tracing import check_leaf, function_name
+from ..types import ArrayType, type_of
+
+
+def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+    """Map `f` over an axis of its arguments.
+
+    `in_axes` says for each argument (or each leaf of it) which axis is the batch; None: the
+    same for all samples. `out_axes` says where the batch axis of each result goes.
+
+    >>> import numpy as np
+    >>> vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
+    array([3., 4.])
+    """
+    name = function_name(f)
+
+    @functools.wraps(f)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        leaves = [check_leaf(leaf, "vmap", name) for leaf in leaves]
+        prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+        axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
+        size = _batch_size(leaves, axes, name)
+        with Trace() as trace:
+            tracers = [
+                leaf if axis is None else _sample(trace, leaf, axis)
+                for leaf, axis in zip(leaves, axes, strict=True)
+            ]
+            variables = [t.node for t, axis in zip(tracers, axes, strict=True) if axis is not None]
+            out = f(*tree.unflatten(structure, tracers), **kwargs)
+            out_leaves, out_structure = tree.flatten(out)
+            nodes = [trace.node_of(check_leaf(leaf, "vmap", "result")) for leaf in out_leaves]
+        values = [
+            _move_axis(leaf, axis, 0)
+            for leaf, axis in zip(leaves, axes, strict=True)
+            if axis is not None
+        ]
+        graph = Graph(variables, nodes)  # type: ignore[arg-type]
+        results = evaluate_batched(graph, size, values, [True] * len(values))
+        targets = tree.broadcast_prefix(out_axes, out_structure, "vmap out_axes")
+        moved = [
+            _place(value, flag, size, axis)
+            for (value, flag), axis in zip(results, targets, strict=True)
+        ]
+        return tree.unflatten(out_structure, moved)
+
+    return batched
+
+
+def evaluate_batched(
+    graph: Graph, size: int, values: Sequence[Any], flags: Sequence[bool]
+) -> list[tuple[Any, bool]]:
+    """Evaluate a graph of one sample for `size` samples.
+
+    Flagged values carry the batch as their first axis, and so do flagged results.
+    """
+    env: dict[int, tuple[Any, bool]] = {}
+    for node, value, flag in zip(graph.inputs, values, flags, strict=True):
+        env[node.serial] = (value, flag)
+    for node in graph.nodes:
+        if isinstance(node, Constant):
+            env[node.serial] = (node.output, False)
+        elif isinstance(node, Operator):
+            pairs = [env[source.serial] for source in node.inputs]
+            arguments = [value for value, _ in pairs]
+            batched = [flag for _, flag in pairs]
+            if node.op is ITEM:
+                env[node.serial] = (arguments[0][node.params["index"]], batched[0])
+            elif any(batched):
+                result = batch_one(node.op, size, batched, arguments, node.params)
+                env[node.serial] = (result, True)
+            else:
+                env[node.serial] = (node.apply(arguments), False)
+    return [env[node.serial] for node in graph.outputs]  # type: ignore[union-attr]
+
+
+def batch_one(
+    op: Op, size: int, flags: Sequence[bool], args: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """One operation on a batch; sample by sample where it has no rule of its own."""
+    if op.batch is not None:
+        return op.batch(size, flags, *args, **params)
+    rows = []
+    for number in range(size):
+        sample = [
+            take_sample(a, number) if flag else a for a, flag in zip(args, flags, strict=True)
+        ]
+        rows.append(op(*sample, **params))
+    if op.multiple:
+        return tuple(stack_samples([row[k] for row in rows]) for k in range(len(rows[0])))
+    return stack_samples(rows)
+
+
+def take_sample(x: Any, number: int) -> Any:
+    """One sample of a batched value."""
+    shape = type_of(x).shape
+    return index(x, key=(number, *[(0, length, 1) for length in shape[1:]]))
+
+
+def stack_samples(rows: Sequence[Any]) -> Any:
+    """Samples put back together as a batch."""
+    return concatenate(*[reshape(row, shape=(1, *type_of(row).shape)) for row in rows], axis=0)
+
+
+def _batch_size(leaves: Sequence[Any], axes: Sequence[Any], name: str) -> int:
+    sizes = {}
+    for leaf, axis in zip(leaves, axes, strict=True):
+        if axis is None:
+            continue
+        shape = type_of(leaf).shape
+        if not -len(shape) <= axis < len(shape):
+            raise ShapeError(
+                f"vmap: in_axes asks for axis {axis} of an argument of {name} with shape {shape}. "
+                "Give an axis the argument has, or None for an argument without a batch."
+            )
+        sizes[shape[axis]] = shape
+    if not sizes:
+        raise StructureError(
+            f"vmap: no argument of {name} has a batch axis. Give at least one axis in in_axes."
+        )
+    if len(sizes) > 1:
+        raise ShapeError(
+            f"vmap: arguments of {name} have batch axes of lengths {sorted(sizes)}, expected one "
+            "length. Check in_axes."
+        )
+    return next(iter(sizes))
+
+
+def _sample(trace: Trace, leaf: Any, axis: int) -> Any:
+    array_type = type_of(leaf)
+    axis %= len(array_type.shape)
+    shape = array_type.shape[:axis] + array_type.shape[axis + 1 :]
+    tracer = trace.variable(array_type=ArrayType(array_type.dtype, shape), active=False)
+    tracer._writable = "argument" if shape else None
+    return tracer
+
+
+def _move_axis(x: Any, source: int, target: int) -> Any:
+    rank = len(type_of(x).shape)
+    source, target = source % rank, target % rank
+    if source == target:
+        return x
+    order = [axis for axis in range(rank) if axis != source]
+    order.insert(target, source)
+    return permute(x, axes=tuple(order))
+
+
+def _place(value: Any, flag: bool, size: int, axis: Any) -> Any:
+    if axis is None:
+        if flag:
+            raise StructureError(
+                "vmap: out_axes is None for a result that depends on the batch. "
+                "Give the axis where the batch goes."
+            )
+        return value
+    if not flag:
+        value = broadcast_to(value, shape=(size, *type_of(value).shape))
+    rank = len(type_of(value).shape)
+    if not -rank <= axis < rank:
+        raise AxisError(
+            f"vmap: out_axes asks for axis {axis} of a result with {rank} axes. "
+            f"Give {-rank} to {rank - 1}."
+        )
+    return _move_axis(value, 0, axis)

@@ -1,0 +1,346 @@
+"""Operations with a program inside: `checkpoint` and `custom_rule`.
+
+Both record one operator for a whole function. `checkpoint` keeps nothing but the function's
+inputs and runs it again when derivatives are wanted. `custom_rule` replaces the derivative of
+the function by one that the user gives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .. import tree
+from ..errors import AbstractValueError, DerivativeError, ShapeError, StructureError
+from ..graph import Constant, Graph, Node, Operator
+from ..ops.op import Op, Traced
+from ..trace import Trace, current_trace
+from ..trace.tracing import argument, check_leaf, function_name
+from ..types import ArrayType, type_of
+from .batching import vmap
+from .modes import pull, push, zero_like
+from .plans import strong, transpose_linear
+
+# ---------------------------------------------------------------- checkpoint
+
+
+def checkpoint(f: Callable) -> Callable:
+    """`f`, but its intermediate values are computed again for the derivative, not stored.
+
+    >>> import wengert as wg
+    >>> wg.grad(checkpoint(lambda x: wg.numpy.sin(x) ** 2))(0.5)
+    np.float64(0.8414709848078965)
+    """
+
+    @functools.wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if current_trace() is None:
+            return f(*args, **kwargs)
+        leaves, structure = tree.flatten((args, kwargs))
+        leaves = [check_leaf(leaf, "checkpoint", function_name(f)) for leaf in leaves]
+        try:
+            graph = _inner_graph(f, leaves, structure, abstract=True)
+        except AbstractValueError:  # the function looks at values: run it on them
+            graph = _inner_graph(f, leaves, structure, abstract=False)
+        captured = [node for node in graph.nodes if _is_captured(node)]
+        outputs = call(*leaves, *[node.output for node in captured], graph=_closed(graph, captured))
+        return tree.unflatten(graph.out_structure, outputs)  # type: ignore[arg-type]
+
+    return checkpointed
+
+
+def _inner_graph(
+    f: Callable, leaves: Sequence[Any], structure: tree.Structure, abstract: bool
+) -> Graph:
+    with Trace() as trace:
+        inputs = [argument(trace, leaf) for leaf in leaves]
+        variables = [tracer.node for tracer in inputs]
+        if abstract:
+            _forget_values(variables)
+        args, kwargs = tree.unflatten(structure, inputs)
+        out_leaves, out_structure = tree.flatten(f(*args, **kwargs))
+        nodes = [trace.node_of(check_leaf(leaf, "checkpoint", "result")) for leaf in out_leaves]
+    graph = Graph(variables, nodes, structure, out_structure)  # type: ignore[arg-type]
+    _forget_values(node for node in graph.nodes if not isinstance(node, Constant))
+    return graph
+
+
+def _forget_values(nodes: Iterable[Node]) -> None:
+    """Keep the types alone: the values are what a checkpoint does not store."""
+    for node in nodes:
+        node.type  # noqa: B018  # found from the value on first use
+        node.output = None
+
+
+def _is_captured(node: Any) -> bool:
+    return isinstance(node, Constant) and isinstance(node.output, Traced)
+
+
+class ClosedGraph:
+    """A graph with its captured values as further inputs. Compared by identity as a param."""
+
+    def __init__(self, graph: Graph, captured: Sequence[Any]):
+        self.graph = graph
+        self.captured = [node.serial for node in captured]
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        count = len(self.graph.inputs)
+        env = dict(zip(self.captured, values[count:], strict=True))
+        for node, value in zip(self.graph.inputs, values[:count], strict=True):
+            env[node.serial] = value
+        for node in self.graph.nodes:
+            if node.serial in env:
+                continue
+            if isinstance(node, Operator):
+                env[node.serial] = node.apply([env[s.serial] for s in node.inputs])
+            else:
+                env[node.serial] = node.output
+        return tuple(env[node.serial] for node in self.graph.outputs)  # type: ignore[union-attr]
+
+
+def _closed(graph: Graph, captured: Sequence[Any]) -> ClosedGraph:
+    return ClosedGraph(graph, captured)
+
+
+def _result_types(function: Callable, types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
+    """The types of a function's results, found by tracing it on abstract arguments."""
+    with Trace() as trace:
+        inputs = [trace.variable(array_type=t) for t in types]
+        return tuple(strong(type_of(leaf)) for leaf in function(*inputs))
+
+
+def _rerun_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+    """Run the program again at the node's inputs and pull the cotangents through it."""
+    with Trace() as trace:
+        inputs = [argument(trace, source.output) for source in node.inputs]
+        variables = [tracer.node for tracer in inputs]
+        outputs = [trace.node_of(leaf) for leaf in node.params["graph"](*inputs)]
+    return pull(outputs, g, variables)
+
+
+def _rerun_push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
+    with Trace() as trace:
+        inputs = [argument(trace, source.output) for source in node.inputs]
+        variables = [tracer.node for tracer in inputs]
+        outputs = [trace.node_of(leaf) for leaf in node.params["graph"](*inputs)]
+    return push(outputs, variables, tangents)
+
+
+class BatchedCall:
+    """A program of one sample as a program of a batch."""
+
+    def __init__(self, inner: Callable, size: int, flags: Sequence[bool]):
+        self.inner = inner
+        self.size = size
+        self.flags = tuple(flags)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        axes = tuple(0 if flag else None for flag in self.flags)
+        return tuple(vmap(self.inner, in_axes=axes)(*values))
+
+
+# A program as one operation; its derivative runs it again.
+call = Op(
+    "call",
+    lambda *values, graph: graph(*values),
+    lambda *types, graph: _result_types(graph, types),
+    batch=lambda size, flags, *args, graph: call(*args, graph=BatchedCall(graph, size, flags)),
+    multiple=True,
+    absent={"samples": "its program is made by checkpoint; tests/transforms/test_calls.py"},
+)
+call.pull_rule = _rerun_pull
+call.push_rule = _rerun_push
+
+# ---------------------------------------------------------------- custom_rule
+
+
+def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Callable:
+    """Decorator that gives a function derivatives of one's own: either rule, or both.
+
+    The rules have the form of `wengert.jvp` and `wengert.vjp`: ``jvp(primals, tangents)`` returns
+    ``(out, tangent_out)``, and ``vjp(*primals)`` returns ``(out, pullback)``, where the pullback
+    takes a cotangent of the result to a tuple of cotangents. The other mode is derived by
+    transposing the rule that is given.
+
+    >>> import numpy as np
+    >>> import wengert as wg
+    >>> def log1pexp_vjp(x):
+    ...     return np.logaddexp(x, 0), lambda g: (g / (1 + np.exp(-x)),)
+    >>> @custom_rule(vjp=log1pexp_vjp)
+    ... def log1pexp(x):
+    ...     return np.log1p(np.exp(x))
+    >>> wg.grad(log1pexp)(0.0)
+    np.float64(0.5)
+    """
+    if jvp is None and vjp is None:
+        raise StructureError("custom_rule: got no rule. Give jvp=, vjp=, or both.")
+    if (jvp is not None and not callable(jvp)) or (vjp is not None and not callable(vjp)):
+        raise StructureError("custom_rule: rules must be functions. Write @custom_rule(jvp=rule).")
+
+    def decorate(f: Callable) -> Callable:
+        @functools.wraps(f)
+        def with_rule(*args: Any) -> Any:
+            leaves, structure = tree.flatten(args)
+            leaves = [check_leaf(leaf, function_name(f), "argument") for leaf in leaves]
+            if not any(isinstance(leaf, Traced) for leaf in leaves):
+                return f(*args)
+            rule = Rule(f, jvp, vjp, structure)
+            outputs = custom(*leaves, rule=rule)
+            return tree.unflatten(rule.out_structure, outputs)
+
+        return with_rule
+
+    return decorate
+
+
+class Rule:
+    """A function of flat leaves together with its own derivatives."""
+
+    def __init__(
+        self, f: Callable, jvp: Callable | None, vjp: Callable | None, structure: tree.Structure
+    ):
+        self.f = f
+        self.jvp = jvp
+        self.vjp = vjp
+        self.structure = structure
+        self.out_structure: Any = None
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        out, self.out_structure = tree.flatten(self.f(*tree.unflatten(self.structure, leaves)))
+        self._check_captures(leaves, out)
+        return tuple(out)
+
+    def _check_captures(self, leaves: Sequence[Any], out: Sequence[Any]) -> None:
+        """A result of a higher level than the arguments depends on a captured traced value."""
+        level = max((leaf._trace.level for leaf in leaves if isinstance(leaf, Traced)), default=0)
+        for leaf in out:
+            if isinstance(leaf, Traced) and leaf._trace.level > level:
+                raise DerivativeError(
+                    f"custom_rule: {function_name(self.f)} uses a traced value from outside, "
+                    "whose derivative its rule cannot know. Pass the value as an argument."
+                )
+
+    def tangents(self, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Result tangents by the user's jvp, or by transposing the user's vjp."""
+        if self.jvp is None:
+            return self._transposed_pullback(values, tangents)
+        primals = tree.unflatten(self.structure, values)
+        out, tangent = self.jvp(primals, tree.unflatten(self.structure, tangents))
+        return self._checked(tangent, tree.leaves(out), "jvp", "tangent")
+
+    def cotangents(self, values: Sequence[Any], g: Sequence[Any]) -> list[Any]:
+        """Argument cotangents by the user's vjp, or by transposing the user's jvp."""
+        if self.vjp is None:
+            return self._transposed_jvp(values, g)
+        _, pullback = self.vjp(*tree.unflatten(self.structure, values))
+        found = pullback(tree.unflatten(self.out_structure, g))
+        found = found if isinstance(found, tuple) else (found,)
+        return self._checked(found, values, "vjp", "cotangent")
+
+    def _checked(self, found: Any, values: Sequence[Any], rule: str, what: str) -> list[Any]:
+        leaves = tree.leaves(found)
+        if len(leaves) != len(values):
+            raise StructureError(
+                f"custom_rule: the {rule} of {function_name(self.f)} gave {len(leaves)} "
+                f"{what}s, expected {len(values)}. Return one for each value."
+            )
+        for leaf, value in zip(leaves, values, strict=True):
+            if type_of(leaf).shape != type_of(value).shape:
+                raise ShapeError(
+                    f"custom_rule: the {rule} of {function_name(self.f)} gave a {what} of shape "
+                    f"{type_of(leaf).shape}, expected {type_of(value).shape}."
+                )
+        return leaves
+
+    def _transposed_pullback(self, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        outputs = self(*values)
+        with Trace() as trace:
+            seeds = [trace.variable(array_type=strong(type_of(out))) for out in outputs]
+            results = [as_tracer(trace, g) for g in self.cotangents(values, seeds)]
+            found = transpose_linear(trace, results, tangents, seeds)
+            return self._lowered(trace, found, outputs)
+
+    def _transposed_jvp(self, values: Sequence[Any], g: Sequence[Any]) -> list[Any]:
+        with Trace() as trace:
+            inputs = [trace.variable(array_type=strong(type_of(value))) for value in values]
+            results = [as_tracer(trace, t) for t in self.tangents(values, inputs)]
+            found = transpose_linear(trace, results, g, inputs)
+            return self._lowered(trace, found, values)
+
+    def _lowered(self, trace: Trace, found: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+        """Cotangents computed inside a helper trace, as values of the trace around it."""
+        return [
+            zero_like(value) if g is None else (g.value if _belongs(trace, g) else g)
+            for g, value in zip(found, like, strict=True)
+        ]
+
+
+def as_tracer(trace: Trace, value: Any) -> Any:
+    """A value as a traced value of this trace."""
+    return value if _belongs(trace, value) else trace.constant(value)
+
+
+def _belongs(trace: Trace, value: Any) -> bool:
+    return isinstance(value, Traced) and value._trace is trace
+
+
+def _custom_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+    values = [source.output for source in node.inputs]
+    seeds = [
+        zero_like(out) if part is None else part for out, part in zip(node.output, g, strict=True)
+    ]
+    return node.params["rule"].cotangents(values, seeds)
+
+
+def _custom_push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
+    values = [source.output for source in node.inputs]
+    filled = [zero_like(v) if t is None else t for v, t in zip(values, tangents, strict=True)]
+    return node.params["rule"].tangents(values, filled)
+
+
+def _batch_custom(size: int, flags: Sequence[bool], *args: Any, rule: Rule) -> Any:
+    axes = tuple(0 if flag else None for flag in flags)
+    flat = tree.flatten(tuple(args))[1]
+
+    def batched(*leaves: Any) -> Any:
+        return list(vmap(rule, in_axes=axes)(*leaves))
+
+    def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        def one(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            return list(rule.tangents(primals, tangents))
+
+        return batched(*primals), vmap(one, in_axes=(axes, axes))(tuple(primals), tuple(tangents))
+
+    def batched_vjp(*primals: Any) -> Any:
+        def one(primals: Sequence[Any], g: Any) -> Any:
+            return tuple(rule.cotangents(primals, g))
+
+        def pullback(g: Any) -> Any:
+            found = vmap(one, in_axes=(axes, 0))(tuple(primals), list(g))
+            summed = [c if flag else _sum_first(c) for c, flag in zip(found, flags, strict=True)]
+            return tuple(summed)
+
+        return batched(*primals), pullback
+
+    outer = Rule(batched, rule.jvp and batched_jvp, rule.vjp and batched_vjp, flat)
+    return custom(*args, rule=outer)
+
+
+def _sum_first(x: Any) -> Any:
+    from ..ops.layout import reduce_sum
+
+    return reduce_sum(x, axes=(0,))
+
+
+# A function with derivatives of the user's own.
+custom = Op(
+    "custom",
+    lambda *values, rule: rule(*values),
+    lambda *types, rule: _result_types(rule, types),
+    batch=_batch_custom,
+    multiple=True,
+    absent={"samples": "its rules are the user's; tests/transforms/test_calls.py"},
+)
+custom.pull_rule = _custom_pull
+custom.push_rule = _custom_push

@@ -1,0 +1,98 @@
+"""Forward mode: `jvp` and `linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import tree
+from ..errors import StructureError
+from ..graph import Graph, Node
+from ..trace import Trace
+from ..trace.tracing import LeafName, argument, check_leaf
+from .modes import owned, push, zero_like
+from .plans import strong
+from .reverse import match_tangents, strong_value
+
+
+class Recording:
+    """A function run once at a point: input and output nodes, which hold their values."""
+
+    def __init__(self, f: Callable, primals: Sequence[Any], operation: str):
+        leaves, self.in_structure = tree.flatten(tuple(primals))
+        with Trace() as trace:
+            tracers = [
+                argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))
+                for number, leaf in enumerate(leaves)
+            ]
+            self.inputs: list[Node] = [tracer.node for tracer in tracers]
+            out = f(*tree.unflatten(self.in_structure, tracers))
+            out_leaves, self.out_structure = tree.flatten(out)
+            self.outputs = [
+                trace.node_of(check_leaf(leaf, operation, "result")) for leaf in out_leaves
+            ]
+
+    def value(self) -> Any:
+        """The result at the point."""
+        return tree.unflatten(self.out_structure, [strong_value(node) for node in self.outputs])
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Output tangents for flat input tangents; zeros are filled in."""
+        found = push(self.outputs, self.inputs, tangents)
+        return [
+            zero_like(node.output) if tangent is None else tangent
+            for node, tangent in zip(self.outputs, found, strict=True)
+        ]
+
+    def linear_graph(self) -> Graph:
+        """The derivative at the point as a graph from tangents to tangents."""
+        with Trace() as trace:
+            tangents = [
+                trace.variable(array_type=strong(node.type)) if node.type.inexact else None
+                for node in self.inputs
+            ]
+            live = [tangent for tangent in tangents if tangent is not None]
+            variables = [tangent.node for tangent in live]
+            outputs = [trace.node_of(t) for t in self.push(tangents)]
+        return Graph(variables, outputs, name="linear")  # type: ignore[arg-type]
+
+
+def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """``(f(*primals), tangent)``: the directional derivative along `tangents`.
+
+    >>> jvp(lambda x, y: x * y, (2.0, 5.0), (1.0, 0.0))
+    (np.float64(10.0), np.float64(5.0))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise StructureError(
+            "jvp: primals and tangents must be tuples with one entry for each argument, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}. Write jvp(f, (x,), (t,))."
+        )
+    recording = Recording(f, primals, "jvp")
+    given = match_tangents(
+        tuple(tangents), recording.inputs, recording.in_structure, "jvp", "tangent"
+    )
+    out = owned(recording.push(given), given)
+    return recording.value(), tree.unflatten(recording.out_structure, out)
+
+
+def linearize(f: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """``(f(*primals), jvp_at_point)``: the derivative at the point as a linear function.
+
+    The function is run once; the linear function repeats only the linear part.
+
+    >>> value, derivative = linearize(lambda x: x * x, 3.0)
+    >>> derivative(1.0), derivative(10.0)
+    (np.float64(6.0), np.float64(60.0))
+    """
+    recording = Recording(f, primals, "linearize")
+    graph = recording.linear_graph()
+
+    def jvp_at_point(*tangents: Any) -> Any:
+        given = match_tangents(
+            tangents, recording.inputs, recording.in_structure, "linearize", "tangent"
+        )
+        live = [tangent for tangent in given if tangent is not None]
+        return tree.unflatten(recording.out_structure, owned(graph.evaluate(live), live))
+
+    return recording.value(), jvp_at_point

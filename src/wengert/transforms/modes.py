@@ -1,0 +1,178 @@
+"""Forward and reverse mode over a recorded graph: tangents pushed, cotangents pulled.
+
+Both walk the nodes that depend on the inputs, once, in order, and bind operations to whatever
+the nodes hold: plain arrays are computed with, traced values are recorded into the trace around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DerivativeError, explain
+from ..graph import Graph, Node, Operator, reachable
+from ..ops.elementwise import add
+from ..ops.layout import fit
+from ..ops.op import Op
+from ..trace.tracer import ITEM
+from ..types import ArrayType, type_of
+from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
+
+
+def pull(
+    outputs: Sequence[Node], seeds: Sequence[Any], inputs: Sequence[Node], keep: bool = False
+) -> list[Any]:
+    """Cotangents of the inputs (None: zero) for cotangents of the outputs. Reverse mode.
+
+    With `keep`, every node on the way keeps its cotangent as its `gradient`.
+    """
+    cotangents: dict[int, Any] = {}
+    roots = []
+    for node, seed in zip(outputs, seeds, strict=True):
+        if node.active and seed is not None:
+            held = cotangents.get(node.serial)
+            cotangents[node.serial] = seed if held is None else add(held, seed)
+            roots.append(node)
+    wanted = {node.serial for node in inputs}
+    # The derivative of a branch that was not taken may divide by zero; its zero wins.
+    with np.errstate(all="ignore"):
+        for node in reversed(reachable(roots, active_only=True)):
+            g = cotangents.get(node.serial) if node.serial in wanted or keep else None
+            if g is None:
+                g = cotangents.pop(node.serial, None)
+            if keep:
+                node.gradient = g
+            if g is not None and isinstance(node, Operator):
+                _pull_node(node, g, cotangents)
+    return [cotangents.get(node.serial) for node in inputs]
+
+
+def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any]) -> None:
+    inputs = node.inputs
+    if node.op is ITEM:
+        source = inputs[0]
+        held = cotangents.setdefault(source.serial, [None] * len(source.type))
+        held[node.params["index"]] = g
+        return
+    if node.op.pull_rule is not None:
+        results = node.op.pull_rule(node, g)
+    else:
+        results = _derived_pull(node, g)
+    for source, result in zip(inputs, results, strict=True):
+        if result is not None and source.active:
+            held = cotangents.get(source.serial)
+            cotangents[source.serial] = result if held is None else add(held, result)
+
+
+def _derived_pull(node: Operator, g: Any) -> Sequence[Any]:
+    op, inputs = node.op, node.inputs
+    active = tuple([source.active for source in inputs])
+    if (
+        op.jvp is None
+        and op.derivative is None
+        and all(position in op.linear for position, live in enumerate(active) if live)
+    ):
+        return _linear_pull(op, node, g, active)
+    values = [source.output for source in inputs]
+    plan = cached_plan(vjp_plan, op, values, node.output, node.params, active)
+    if op.multiple:
+        seeds = [_zeros(t) if part is None else part for part, t in zip(g, node.type, strict=True)]
+        return plan([*values, *node.output, *seeds])
+    return plan([*values, node.output, g])
+
+
+def _linear_pull(op: Op, node: Operator, g: Any, active: tuple[bool, ...]) -> Sequence[Any]:
+    """A linear operation needs no derivation: its transpose is its pullback."""
+    results = []
+    for position, live in enumerate(active):
+        if not live:
+            results.append(None)
+            continue
+        args = [
+            source.type if place == position else source.output
+            for place, source in enumerate(node.inputs)
+        ]
+        result = apply_transpose(op, position, g, args, node.params)
+        results.append(fit(result, args[position]))
+    return results
+
+
+def _zeros(array_type: ArrayType) -> np.ndarray:
+    return np.zeros(array_type.shape, array_type.dtype)
+
+
+def push(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[Any]) -> list[Any]:
+    """Tangents of the outputs (None: zero) for tangents of the inputs. Forward mode."""
+    known: dict[int, Any] = {}
+    for node, tangent in zip(inputs, tangents, strict=True):
+        if tangent is not None:
+            known[node.serial] = tangent
+    with np.errstate(all="ignore"):
+        for node in reachable(outputs, active_only=True):
+            if isinstance(node, Operator):
+                tangent = _push_node(node, known)
+                if tangent is not None:
+                    known[node.serial] = tangent
+    return [known.get(node.serial) for node in outputs]
+
+
+def _push_node(node: Operator, known: dict[int, Any]) -> Any:
+    tangents = [known.get(source.serial) for source in node.inputs]
+    if all(tangent is None for tangent in tangents):
+        return None
+    if node.op is ITEM:
+        return tangents[0][node.params["index"]]
+    values = [source.output for source in node.inputs]
+    if node.op.push_rule is not None:
+        return node.op.push_rule(node, tangents)
+    op = node.op
+    if op.jvp is None and op.derivative is None:
+        return tangent_of(op, tangents, node.output, values, node.params)
+    active = tuple([tangent is not None for tangent in tangents])
+    plan = cached_plan(jvp_plan, op, values, node.output, node.params, active)
+    live = [tangent for tangent in tangents if tangent is not None]
+    if op.multiple:
+        return plan([*values, *node.output, *live])
+    return plan([*values, node.output, *live])[0]
+
+
+def _reverse_graph(graph: Graph, seed: Any) -> None:
+    """`Graph.backward`: all gradients, kept in the nodes."""
+    output = graph.outputs[0]
+    if output is None or output.output is None:
+        raise DerivativeError(
+            explain("backward", "the graph holds no values", "Call graph.forward(...) first.")
+        )
+    seed = fit(seed, ArrayType(output.type.dtype, output.type.shape))
+    pull([output], [seed], graph.inputs, keep=True)
+    for node in graph.inputs:
+        if node.gradient is None and node.type.inexact:
+            node.gradient = np.zeros(node.type.shape, node.type.dtype)[()]
+
+
+Graph.reverse = staticmethod(_reverse_graph)
+
+
+def zero_like(value: Any) -> Any:
+    """Zeros of the type of a value, as a plain array or scalar."""
+    array_type = type_of(value)
+    return np.zeros(array_type.shape, array_type.dtype)[()]
+
+
+def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
+    """Results as arrays of the caller's own: writable, sharing memory with nothing `given`.
+
+    Derivatives of sums are broadcast views, and those of x + y the seed itself.
+    """
+    taken = {id(value) for value in given}
+    own = []
+    for result in results:
+        if isinstance(result, np.ndarray) and (
+            result.base is not None or id(result) in taken or not result.flags.writeable
+        ):
+            result = np.array(result)
+        taken.add(id(result))
+        own.append(result)
+    return own

@@ -1,0 +1,251 @@
+"""Reverse mode: `vjp`, `grad`, `value_and_grad`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import DTypeError, ShapeError, StructureError
+from ..graph import Node
+from ..ops import logic
+from ..ops.layout import fit
+from ..trace import Trace
+from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
+from ..types import ArrayType, type_of
+from .modes import owned, pull, zero_like
+
+
+def value_and_grad(
+    f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable:
+    """A function that returns ``(f(...), gradient)``.
+
+    `argnums` names the positional arguments to differentiate by (one, or a tuple); the gradient
+    has the structure of the argument. With `has_aux`, `f` returns ``(value, extra)`` and the
+    result is ``((value, extra), gradient)``.
+
+    >>> value_and_grad(lambda x: x * x)(3.0)
+    (np.float64(9.0), np.float64(6.0))
+    """
+    name = function_name(f)
+
+    @functools.wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        with Trace() as trace:
+            traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
+            result = f(*traced, **kwargs)
+            output, aux = _split_aux(result, has_aux, name)
+            node = trace.node_of(_check_scalar(output, name))
+            aux = lower(trace, aux)
+        seed = np.ones((), node.type.dtype)[()]
+        cotangents = pull([node], [seed], inputs)
+        filled = [
+            zero_like(v.output) if g is None else g for v, g in zip(inputs, cotangents, strict=True)
+        ]
+        gradient = rebuild(owned(filled))
+        value = strong_value(node)
+        return ((value, aux), gradient) if has_aux else (value, gradient)
+
+    return value_and_gradient
+
+
+def grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
+    """The gradient of a scalar function, with the structure of the argument.
+
+    >>> import numpy as np
+    >>> grad(lambda x: np.sum(np.sin(x) * x))(np.array([0.0, np.pi]))
+    array([ 0.        , -3.14159265])
+
+    With `has_aux`, `f` returns ``(value, extra)`` and the result is ``(gradient, extra)``.
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return gradient
+
+
+def vjp(f: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """``(f(*primals), pullback)``: the pullback takes a cotangent of the result to cotangents
+    of the arguments, as a tuple.
+
+    >>> out, pullback = vjp(lambda x, y: x * y, 2.0, 5.0)
+    >>> pullback(1.0)
+    (np.float64(5.0), np.float64(2.0))
+    """
+    leaves, structure = tree.flatten(primals)
+    with Trace() as trace:
+        inputs = [
+            argument(trace, check_leaf(leaf, "vjp", LeafName(f, primals, number)))
+            for number, leaf in enumerate(leaves)
+        ]
+        variables = [tracer.node for tracer in inputs]
+        out = f(*tree.unflatten(structure, inputs))
+        out_leaves, out_structure = tree.flatten(out)
+        nodes = [trace.node_of(check_leaf(leaf, "vjp", "result")) for leaf in out_leaves]
+    value = tree.unflatten(out_structure, [strong_value(node) for node in nodes])
+
+    def pullback(cotangent: Any) -> Any:
+        seeds = match_tangents(cotangent, nodes, out_structure, "pullback", "cotangent")
+        cotangents = pull(nodes, seeds, variables)
+        filled = [
+            zero_like(v.output) if g is None else g
+            for v, g in zip(variables, cotangents, strict=True)
+        ]
+        return tree.unflatten(structure, owned(filled, seeds))
+
+    return value, pullback
+
+
+def stop_gradient(x: Any) -> Any:
+    """The value of an array (or of every array in a tree), with no derivative.
+
+    >>> grad(lambda x: x * stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
+    return tree.map(logic.stop_gradient, x)
+
+
+def match_tangents(
+    given: Any, nodes: Sequence[Node], structure: tree.Structure, operation: str, what: str
+) -> list[Any]:
+    """The leaves of a tangent or cotangent, checked against the values they belong to."""
+    leaves, own = tree.flatten(given)
+    if own != structure:
+        raise StructureError(
+            f"{operation}: the {what} has the structure {own}, expected {structure}. "
+            f"Give the {what} the same structure as the value it belongs to."
+        )
+    return [
+        _match_leaf(leaf, node, operation, what) for leaf, node in zip(leaves, nodes, strict=True)
+    ]
+
+
+def _match_leaf(leaf: Any, node: Node, operation: str, what: str) -> Any:
+    target = node.type
+    leaf_type = type_of(check_leaf(leaf, operation, what))
+    if leaf_type.shape != target.shape:
+        raise ShapeError(
+            f"{operation}: the {what} has shape {leaf_type.shape}, expected {target.shape}. "
+            f"Give the {what} the same shape as the value it belongs to."
+        )
+    if not target.inexact:
+        return None
+    return fit(leaf, ArrayType(target.dtype, target.shape))
+
+
+def _differentiate_by(
+    trace: Trace, f: Callable, args: tuple, argnums: int | Sequence[int], operation: str
+) -> tuple[list[Any], list[Node], Callable]:
+    """Trace the arguments that `argnums` names; the other arguments stay as they are."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    traced = list(args)
+    inputs: list[Node] = []
+    structures = []
+    for position in argument_positions(numbers, len(args), operation):
+        leaves, structure = tree.flatten(args[position])
+        label = ArgumentName(f, args, position)
+        tracers = [
+            argument(trace, _check_inexact(check_leaf(leaf, operation, label), operation, label))
+            for leaf in leaves
+        ]
+        inputs += [tracer.node for tracer in tracers]
+        structures.append(structure)
+        traced[position] = tree.unflatten(structure, tracers)
+
+    def rebuild(gradients: list[Any]) -> Any:
+        parts, start = [], 0
+        for structure in structures:
+            parts.append(tree.unflatten(structure, gradients[start : start + structure.leaf_count]))
+            start += structure.leaf_count
+        return parts[0] if isinstance(argnums, int) else tuple(parts)
+
+    return traced, inputs, rebuild
+
+
+def argument_positions(numbers: Sequence[int], count: int, operation: str) -> list[int]:
+    """The positions that `argnums` names, counted from the front, or a clear error."""
+    for number in numbers:
+        if not -count <= number < count:
+            raise StructureError(
+                f"{operation}: argnums names argument {number}, but {count} positional arguments "
+                "were given. Pass the arguments to differentiate by position."
+            )
+    positions = [number % count for number in numbers]
+    if len(set(positions)) != len(positions):
+        raise StructureError(
+            f"{operation}: argnums {tuple(numbers)} names the same argument twice. "
+            "Name each argument once."
+        )
+    return positions
+
+
+def _check_inexact(value: Any, operation: str, name: object) -> Any:
+    array_type = type_of(value)
+    if not array_type.inexact:
+        raise DTypeError(
+            f"{operation}: argument {name!r} is {array_type}, expected a float or complex array. "
+            "Convert it with astype(float), or leave it out of argnums."
+        )
+    return value
+
+
+def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise StructureError(
+            f"grad: {name} returned {type(result).__name__}, expected a pair (value, extra) "
+            "because has_aux=True."
+        )
+    return result
+
+
+def _check_scalar(output: Any, name: str) -> Any:
+    leaves, structure = tree.flatten(output)
+    if structure != tree.LEAF:
+        raise StructureError(
+            f"grad: {name} returned {structure}, expected one scalar. Use has_aux=True for extra "
+            "results, or wg.jacobian or wg.vjp for several outputs."
+        )
+    check_leaf(output, name, "result")
+    array_type = type_of(output)
+    if array_type.shape != ():
+        raise ShapeError(
+            f"grad: {name} returned {array_type}, expected a scalar. Use wg.jacobian or wg.vjp "
+            "for a function with array output, or sum the result."
+        )
+    if array_type.dtype.kind != "f":
+        raise DTypeError(
+            f"grad: {name} returned {array_type}, expected a real float. "
+            "Return a float, such as the real part or the absolute value."
+        )
+    return output
+
+
+def strong_value(node: Node) -> Any:
+    """The value of a result node; Python numbers become NumPy scalars."""
+    value = node.output
+    if isinstance(value, (bool, int, float, complex)):
+        return node.type.dtype.type(value)
+    return value
+
+
+def lower(trace: Trace, result: Any) -> Any:
+    """A tree of results with the tracers of this trace replaced by their values."""
+    leaves, structure = tree.flatten(result)
+    lowered = [_lower_leaf(trace, leaf) for leaf in leaves]
+    return tree.unflatten(structure, lowered)
+
+
+def _lower_leaf(trace: Trace, leaf: Any) -> Any:
+    if getattr(leaf, "_trace", None) is trace:
+        return strong_value(leaf.node)
+    return leaf

@@ -1,0 +1,183 @@
+"""Trees of arrays: tuples, lists, dicts, named tuples, dataclasses and None, taken apart and rebuilt.
+
+`flatten` gives the leaves and a structure, `unflatten` puts leaves back. Structures compare
+equal when the trees have the same shape, whatever their leaves are. Classes of one's own join
+with `register`.
+
+>>> leaves, structure = flatten({"b": (1, 2), "a": [3]})
+>>> leaves
+[3, 1, 2]
+>>> unflatten(structure, [30, 10, 20])
+{'a': [30], 'b': (10, 20)}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .errors import StructureError
+
+
+class Structure:
+    """The shape of a tree: a kind, what that kind needs to be rebuilt, and its children."""
+
+    __slots__ = ("children", "data", "kind", "leaf_count")
+
+    def __init__(self, kind: Any, data: Any, children: tuple[Structure, ...]):
+        self.kind = kind
+        self.data = data
+        self.children = children
+        self.leaf_count = 1 if kind is None else sum(child.leaf_count for child in children)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and (
+            self.kind is other.kind and self.data == other.data and self.children == other.children
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.leaf_count, len(self.children)))
+
+    def __repr__(self) -> str:
+        return str(unflatten(self, [_Star()] * self.leaf_count))
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF = Structure(None, None, ())
+
+# kind -> (children and data of a value, value of data and children)
+_Registered = tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, list], Any]]
+_registry: dict[type, _Registered] = {
+    tuple: (lambda value: (value, None), lambda data, children: tuple(children)),
+    list: (lambda value: (value, None), lambda data, children: children),
+    dict: (
+        lambda value: ([value[key] for key in _sorted_keys(value)], _sorted_keys(value)),
+        lambda data, children: dict(zip(data, children, strict=True)),
+    ),
+    type(None): (lambda value: ((), None), lambda data, children: None),
+}
+
+
+def _sorted_keys(mapping: dict) -> tuple:
+    try:
+        return tuple(sorted(mapping))
+    except TypeError:  # keys of several types have no order of their own
+        return tuple(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
+
+
+def register(kind: type, take_apart: Callable, rebuild: Callable) -> None:
+    """Make a class a tree: ``take_apart(value) -> (children, data)``, ``rebuild(data, children)``."""
+    _registry[kind] = (take_apart, rebuild)
+
+
+def _handlers(value: Any) -> _Registered | None:
+    kind = type(value)
+    found = _registry.get(kind)
+    if found is None and isinstance(value, tuple) and hasattr(kind, "_fields"):
+        found = (lambda v: (v, None), lambda data, children: kind(*children))
+    elif found is None and dataclasses.is_dataclass(value):
+        found = _dataclass_handlers(kind)
+    else:
+        return found
+    _registry[kind] = found
+    return found
+
+
+def _dataclass_handlers(kind: type) -> _Registered:
+    names = [field.name for field in dataclasses.fields(kind)]
+
+    def rebuild(data: Any, children: list) -> Any:
+        value = object.__new__(kind)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(value, name, child)
+        return value
+
+    return (lambda value: ([getattr(value, name) for name in names], None), rebuild)
+
+
+def flatten(tree: Any) -> tuple[list, Structure]:
+    """The leaves of a tree from left to right (dicts by sorted key), and its structure."""
+    leaves: list = []
+    return leaves, _flatten_into(tree, leaves)
+
+
+def _flatten_into(tree: Any, leaves: list) -> Structure:
+    handlers = _handlers(tree)
+    if handlers is None:
+        leaves.append(tree)
+        return LEAF
+    children, data = handlers[0](tree)
+    return Structure(type(tree), data, tuple(_flatten_into(child, leaves) for child in children))
+
+
+def unflatten(structure: Structure, leaves: Iterable) -> Any:
+    """The tree of that structure with these leaves."""
+    return _unflatten_from(structure, iter(leaves))
+
+
+def _unflatten_from(structure: Structure, leaves: Any) -> Any:
+    if structure.kind is None:
+        return next(leaves)
+    children = [_unflatten_from(child, leaves) for child in structure.children]
+    return _registry[structure.kind][1](structure.data, children)
+
+
+def leaves(tree: Any) -> list:
+    """The leaves alone.
+
+    >>> leaves((1, {"x": 2}, None))
+    [1, 2]
+    """
+    return flatten(tree)[0]
+
+
+def map(function: Callable, tree: Any, *others: Any) -> Any:
+    """Apply a function leaf by leaf to trees of one structure.
+
+    >>> map(lambda x, y: x + y, (1, [2]), (10, [20]))
+    (11, [22])
+    """
+    first, structure = flatten(tree)
+    rest = [flatten_like(structure, other, "tree.map") for other in others]
+    return unflatten(structure, [function(*row) for row in zip(first, *rest, strict=True)])
+
+
+def flatten_like(structure: Structure, tree: Any, operation: str) -> list:
+    """The leaves of a tree that must have the given structure, or a clear error."""
+    found, other = flatten(tree)
+    if other != structure:
+        raise StructureError(
+            f"{operation}: got a tree of structure {other}, expected {structure}. "
+            "Give a tree with the same tuples, lists and dict keys."
+        )
+    return found
+
+
+def broadcast_prefix(prefix: Any, structure: Structure, operation: str) -> list:
+    """One value per leaf from a tree that may stop early, such as ``in_axes=(0, None)``.
+
+    None counts as a value here, not as an empty tree.
+    """
+    result: list = []
+    _broadcast_into(prefix, structure, operation, result)
+    return result
+
+
+def _broadcast_into(prefix: Any, structure: Structure, operation: str, result: list) -> None:
+    if prefix is None or _handlers(prefix) is None:
+        result.extend([prefix] * structure.leaf_count)
+        return
+    children, data = _handlers(prefix)[0](prefix)  # type: ignore[index]
+    same_kind = type(prefix) is structure.kind or {type(prefix), structure.kind} == {tuple, list}
+    if not same_kind or len(children) != len(structure.children) or data != structure.data:
+        raise StructureError(
+            f"{operation}: got the prefix {prefix!r}, expected one that fits {structure}. "
+            "Give a single value, or one per argument."
+        )
+    for child, part in zip(children, structure.children, strict=True):
+        _broadcast_into(child, part, operation, result)

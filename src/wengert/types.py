@@ -1,0 +1,125 @@
+"""Types of values: a dtype and a shape, printed as ``f32[8,2]``.
+
+A Python number is *weak*: it takes on the dtype of the array it meets, as in NumPy 2, so that
+``float32_array * 2.0`` stays float32. Everything else has the dtype it says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
+_WEAK_EXEMPLARS = {"i": int, "f": float, "c": complex}
+
+
+class ArrayType(NamedTuple):
+    """The type of one array value.
+
+    >>> import numpy as np
+    >>> print(ArrayType(np.dtype("float32"), (8, 2)))
+    f32[8,2]
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    weak: bool = False
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def inexact(self) -> bool:
+        """Whether values of this type can carry a derivative."""
+        return self.dtype.kind in "fc"
+
+    def __str__(self) -> str:
+        name = dtype_name(self.dtype) + ("*" if self.weak else "")
+        return f"{name}[{','.join(map(str, self.shape))}]" if self.shape else name
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """``f32``, ``i64``, ``c128``, ``bool``: the short name of a dtype."""
+    if dtype.kind == "b":
+        return "bool"
+    kind = _KINDS.get(dtype.kind)
+    return f"{kind}{dtype.itemsize * 8}" if kind else str(dtype)
+
+
+_PYTHON_TYPES = {
+    bool: ArrayType(np.dtype(bool), ()),
+    int: ArrayType(np.dtype(np.int64), (), True),
+    float: ArrayType(np.dtype(np.float64), (), True),
+    complex: ArrayType(np.dtype(np.complex128), (), True),
+}
+
+
+class Typed:
+    """Base of the objects that know their own `type` (traced values)."""
+
+    __slots__ = ()
+    type: ArrayType
+
+    def _weaken(self) -> None:
+        """Take on a weak type; see `weaken`."""
+        raise NotImplementedError
+
+
+def type_of(value: Any) -> Any:
+    """The `ArrayType` of an array, a number or a traced value; a tuple of types for a tuple.
+
+    >>> print(type_of(np.zeros((2, 3), np.float32)), type_of(2.0))
+    f32[2,3] f64*
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ArrayType(value.dtype, value.shape)
+    if isinstance(value, Typed):
+        return value.type
+    python_type = _PYTHON_TYPES.get(type(value))
+    if python_type is not None:
+        return python_type
+    if isinstance(value, tuple):
+        return tuple(type_of(item) for item in value)
+    array = np.asarray(value)
+    return ArrayType(array.dtype, array.shape)
+
+
+def weaken(value: Any) -> Any:
+    """Python numbers combined by operators stay Python numbers: they do not promote arrays."""
+    if isinstance(value, Typed):
+        value._weaken()
+    elif isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "ifc":
+        return value.item()
+    return value
+
+
+def is_weak(array_type: Any) -> bool:
+    """Whether a type (or a tuple of types) is that of a Python number."""
+    return isinstance(array_type, ArrayType) and array_type.weak
+
+
+def promotable(array_type: ArrayType) -> Any:
+    """What stands for the type in NumPy's promotion: its dtype, or a Python type when weak."""
+    return _WEAK_EXEMPLARS[array_type.dtype.kind] if array_type.weak else array_type.dtype
+
+
+def result_dtype(*types: ArrayType) -> np.dtype:
+    """NumPy's promoted dtype of several types; weak numbers do not promote."""
+    zeros = {"i": 0, "f": 0.0, "c": 0j}
+    return np.result_type(*[zeros[t.dtype.kind] if t.weak else t.dtype for t in types])
+
+
+def inexact_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which derivatives and means of `dtype` are taken."""
+    return dtype if dtype.kind in "fc" else np.dtype(np.float64)

@@ -1,0 +1,206 @@
+"""The experiments and their report, at small sizes."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from wengert.experiments import example, ratio, reproduce
+from wengert.experiments.progress import Progress
+from wengert.experiments.report import Column, Report, Section, duration, text_table
+from wengert.experiments.reproduce import Experiment
+from wengert.experiments.timing import best_times
+
+
+def silent(name="test"):
+    return Progress(name, io.StringIO())
+
+
+# ---------------------------------------------------------------- example
+
+
+@pytest.mark.parametrize("way", example.WAYS)
+def test_the_worked_example(way):
+    assert example.WAYS[way](-2.0, 5.0, -4.0) == (-12.0, (-4.0, -4.0, 3.0))
+
+
+@pytest.mark.parametrize("way", example.WAYS)
+def test_the_example_computes(way):
+    assert example.WAYS[way](1.0, 2.0, 7.0) == (21.0, (7.0, 7.0, 3.0))
+
+
+def test_the_drawn_graph_shows_values_and_gradients():
+    svg = example.drawn(example.run_graph(*example.POINT))
+    assert svg.startswith("<svg")
+    assert "= -12   grad 1" in svg and "= -2   grad -4" in svg
+
+
+def test_a_wrong_answer_stops_the_example(monkeypatch):
+    monkeypatch.setattr(example, "WAYS", {"bad": lambda *point: (0.0, (0.0, 0.0, 0.0))})
+    with pytest.raises(AssertionError, match="bad gave"):
+        example.run(Section("example", "", ""), silent())
+
+
+# ---------------------------------------------------------------- ratio
+
+
+@pytest.mark.parametrize("f", ratio.FUNCTIONS)
+def test_a_row_has_consistent_ratios(f):
+    row = ratio.measure(f, 10, rounds=1)
+    assert row["function"] == f.__name__ and row["n"] == 10
+    assert row["grad_ratio"] == row["f_grad"] / row["f"]
+    assert row["grad_to_numpy"] == row["f_grad"] / row["numpy_f"]
+    assert all(row[column.key] for column in ratio.COLUMNS)
+
+
+def test_ratio_fills_rows_figures_and_summary(monkeypatch):
+    monkeypatch.setattr(ratio, "FUNCTIONS", (ratio.rosenbrock, ratio.logsumexp))
+    section = Section("ratio", ratio.TITLE, ratio.ABOUT)
+    progress = silent("ratio")
+    ratio.measure_all(section, progress, (10, 100), rounds=1)
+    assert [row["n"] for row in section.rows] == [10, 100, 10, 100]
+    assert "ratio [4/4] logsumexp, n = 100" in progress.stream.getvalue()
+    assert section.notes[0].startswith("f + gradient costs at most ")
+    assert section.figures[-1][1].startswith("<svg")
+    json.dumps(section.data())
+
+
+def test_sizes_are_those_of_the_benchmark():
+    assert ratio.SIZES == (10, 100, 1000, 10**4, 10**5, 10**6, 10**7)
+    assert ratio.SIZES[:-1] == ratio.QUICK_SIZES
+
+
+def test_quick_measures_less(monkeypatch):
+    seen = []
+    monkeypatch.setattr(ratio, "measure_all", lambda s, p, sizes, rounds: seen.append(sizes))
+    ratio.run(Section("", "", ""), silent(), quick=True)
+    ratio.run(Section("", "", ""), silent(), quick=False)
+    assert seen == [ratio.QUICK_SIZES, ratio.SIZES]
+
+
+@pytest.mark.parametrize("what", ["value", "gradient", "slope"])
+def test_modes_that_disagree_stop_the_benchmark(what):
+    right = (np.float64(2.0), np.array([1.0, 3.0]))
+    compiled = (right[0] + (what == "value"), right[1] + (what == "gradient"))
+    forward = (right[0], np.float64(4.0) + (what == "slope"))
+    ratio._check("f", 2, right, right, (right[0], np.float64(4.0)))
+    with pytest.raises(AssertionError, match=f"f, n = 2: the compiled {what} is off by"):
+        ratio._check("f", 2, compiled, right, forward)
+
+
+def test_a_nan_stops_the_benchmark():
+    right = (np.float64(2.0), np.array([1.0, 3.0]))
+    with pytest.raises(AssertionError, match="value is off"):
+        ratio._check("f", 2, (np.float64("nan"), right[1]), right, (2.0, np.float64(4.0)))
+
+
+def test_summary_names_the_worst():
+    rows = [
+        {"function": "a", "n": 10, "grad_ratio": 2.0, "grad_to_numpy": 0.5},
+        {"function": "b", "n": 100, "grad_ratio": 1.0, "grad_to_numpy": 0.75},
+    ]
+    assert ratio.summary(rows) == (
+        "f + gradient costs at most 2.00 x the compiled f (a, n = 10) and at most 0.75 x "
+        "NumPy's f alone (b, n = 100)."
+    )
+
+
+def test_without_matplotlib_there_is_no_plot(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    assert ratio.plot([]) == ""
+
+
+# ---------------------------------------------------------------- report
+
+
+def section_with_rows():
+    columns = [Column("name", "<name>"), Column("t", "time", duration)]
+    section = Section("s", "A & B", "about", columns)
+    section.rows.append({"name": "x < y", "t": 0.5})
+    return section
+
+
+def test_the_page_is_escaped_and_self_contained(tmp_path):
+    report = Report(tmp_path)
+    report.add(section_with_rows())
+    results, page = report.write()
+    text = page.read_text()
+    assert "A &amp; B" in text and "x &lt; y" in text and "500 ms" in text
+    assert "<script" not in text and "src=" not in text and "href=" not in text
+    assert json.loads(results.read_text())["experiments"]["s"]["rows"][0]["t"] == 0.5
+
+
+def test_writing_leaves_nothing_else_behind(tmp_path):
+    report = Report(tmp_path)
+    report.write()
+    report.write()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "results.json"]
+
+
+def test_a_failing_experiment_keeps_what_was_found(tmp_path):
+    def fail(section, progress, quick):
+        section.columns = [Column("n", "n")]
+        section.rows.append({"n": 1})
+        raise RuntimeError("broken")
+
+    stream = io.StringIO()
+    with pytest.raises(RuntimeError, match="broken"):
+        reproduce({"fail": Experiment(fail, "Fails", "")}, tmp_path, stream=stream)
+    assert "not finished" in stream.getvalue()
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["experiments"]["fail"]["rows"] == [{"n": 1}]
+
+
+def test_table_without_rows():
+    assert text_table(["a", "bc"], []) == ["a  bc", "-  --"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (3.2e-8, "0.03 us"),
+        (9.99e-6, "9.99 us"),
+        (1.234e-4, "123 us"),
+        (0.25, "250 ms"),
+        (65, "65.0 s"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+# ---------------------------------------------------------------- progress and timing
+
+
+def test_plain_progress_counts_steps():
+    progress = silent("work")
+    with progress:
+        progress.start(2)
+        progress.step("one")
+        progress.step("two")
+    assert progress.stream.getvalue() == "work [1/2] one\nwork [2/2] two\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_on_a_terminal():
+    pytest.importorskip("rich")
+    progress = Progress("work", Terminal())
+    with progress:
+        progress.start(2)
+        progress.step("one")
+        progress.step("two")
+    assert "2/2" in progress.stream.getvalue()
+
+
+def test_candidates_take_turns():
+    calls = []
+    names = ("a", "b")
+    candidates = {name: lambda name=name: calls.append(name) for name in names}
+    times = best_times(candidates, rounds=2, sample_seconds=0.0)
+    assert set(times) == set(names) and all(seconds > 0 for seconds in times.values())
+    assert calls[-4:] == ["a", "b", "a", "b"]

@@ -1,0 +1,337 @@
+"""Traced values look like NumPy arrays: plain NumPy functions, operators, methods, conversions."""
+
+import copy
+import math
+import operator
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+from wengert.errors import AbstractValueError, ConversionError, DTypeError
+
+RNG = np.random.default_rng(7)
+A = RNG.uniform(0.2, 0.9, size=(3, 4))
+V = RNG.uniform(0.2, 0.9, size=4)
+
+PLAIN = {
+    "ufuncs": lambda a: np.sin(a) * np.exp(-a) + np.log1p(a) ** 2,
+    "binary": lambda a: np.maximum(a, 0.5) + np.arctan2(a, 2.0) - np.hypot(1.0, a),
+    "reductions": lambda a: np.mean(a, axis=0) * np.var(a, axis=0, ddof=1) + np.max(a),
+    "ufunc methods": lambda a: np.add.reduce(a, axis=1) * np.multiply.reduce(a, axis=1),
+    "accumulate": lambda a: np.add.accumulate(a, axis=0),
+    "matmul": lambda a: a @ V + np.dot(a, V) - np.matmul(V, a.T),
+    "einsum": lambda a: np.einsum("ij,kj->ik", a, a),
+    "structure": lambda a: np.concatenate([a.T.reshape(-1), np.ravel(np.roll(a, 1))]),
+    "stack": lambda a: np.stack([a[0], a[1] * 2.0], axis=1),
+    "indexing": lambda a: a[1:, ::2] * a[np.array([0, 2])][:, :2] + a[-1, 0],
+    "where": lambda a: np.where(a > 0.5, a * a, -a),
+    "linalg": lambda a: np.linalg.inv(a[:, :3] + 3 * np.eye(3)) * np.linalg.norm(a),
+    "sort": lambda a: np.sort(a, axis=1) * np.cumsum(a, axis=1),
+    "fft": lambda a: np.abs(np.fft.fft(a, axis=1)),
+    "methods": lambda a: a.sum(axis=0) * a.mean() + a.T.copy()[0].max() - a.clip(0.3, 0.6).min(),
+    "methods 2": lambda a: a.reshape(4, 3).transpose().ravel() * a.flatten() + a.std(),
+    "operators": lambda a: -a + 2.0 * a / 3 - (1 - a) ** 2 + a**0.5 + 2.0**a + (+a) + abs(a),
+    "modulo": lambda a: a % 0.3 + a // 0.3 + 1.0 % a,
+    "outer": lambda a: np.multiply.outer(V, a[0]) + np.outer(a[0], V),
+    "pad tile repeat": lambda a: (
+        np.sum(np.pad(a, 1)) + np.tile(a, 2)[:, :4] + np.repeat(a, 2, 0)[:3]
+    ),
+}
+
+
+@pytest.mark.parametrize("f", PLAIN.values(), ids=PLAIN.keys())
+class TestPlainNumpy:
+    def test_value_is_numpys(self, f):
+        out, _ = wg.vjp(f, A)
+        np.testing.assert_allclose(out, f(A), rtol=1e-14)
+        assert out.dtype == f(A).dtype
+
+    def test_derivatives(self, f):
+        wg.check_grads(f, (A,), order=1)
+
+
+OPERATORS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "**": operator.pow, "%": operator.mod, "//": operator.floordiv,
+}  # fmt: skip
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+class TestOperators:
+    @pytest.mark.parametrize("op", OPERATORS.values(), ids=OPERATORS.keys())
+    @pytest.mark.parametrize("other", [2.5, np.float64(2.5), V, np.array(2.5), 2], ids=repr)
+    def test_both_sides(self, op, other):
+        np.testing.assert_array_equal(wg.vjp(lambda x: op(x, other), V)[0], op(V, other))
+        np.testing.assert_array_equal(wg.vjp(lambda x: op(other, x), V)[0], op(other, V))
+
+    @pytest.mark.parametrize("op", COMPARISONS)
+    def test_comparisons(self, op):
+        out, _ = wg.vjp(lambda x: (op(x, 0.5), op(V[::-1], x)), V)
+        np.testing.assert_array_equal(out[0], op(V, 0.5))
+        np.testing.assert_array_equal(out[1], op(V[::-1], V))
+
+    @pytest.mark.parametrize(
+        "op", [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+    )
+    def test_bits(self, op):
+        n = np.array([1, 2, 3])
+        np.testing.assert_array_equal(wg.vjp(lambda n: (op(n, 1), op(2, n)), n)[0][0], op(n, 1))
+        np.testing.assert_array_equal(wg.vjp(lambda n: op(2, n), n)[0], op(2, n))
+        np.testing.assert_array_equal(wg.vjp(lambda n: ~n, n)[0], ~n)
+
+    def test_unknown_objects_are_refused_by_python(self):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            wg.grad(lambda x: x + "text")(1.0)
+        with pytest.raises(TypeError):
+            wg.grad(lambda x: x * object())(1.0)
+
+    def test_objects_that_know_tracers_get_their_turn(self):
+        class Twice:
+            def __rmul__(self, other):
+                return other + other
+
+        assert wg.grad(lambda x: x * Twice())(1.0) == 2.0
+
+    def test_numpy_scalars_on_the_left(self):
+        assert wg.grad(lambda x: np.float64(3) * x)(1.0) == 3.0
+        assert wg.grad(lambda x: np.float32(3) - x)(np.float32(1)) == -1.0
+
+
+class TestWeakNumbers:
+    f32 = np.float32(0.5)
+
+    @pytest.mark.parametrize(
+        "x", [np.ones(2, np.float32), np.float32(1.5)], ids=["array", "scalar"]
+    )
+    def test_float32_is_not_widened(self, x):
+        cases = [
+            lambda x: x * 2.0, lambda x: 2.0 * x, lambda x: x + 1, lambda x: x / 3, lambda x: x**2,
+            lambda x: x**2.5, lambda x: 2.0**x, lambda x: np.maximum(x, 0.0), lambda x: -x,
+            lambda x: np.where(x > 0, x, 0.0), lambda x: np.sin(x) * (2 * 3.0), lambda x: x % 2.0,
+            lambda x: x * np.float32(2), lambda x: np.clip(x, 0.0, 1.0), lambda x: np.mean(x),
+            lambda x: np.hypot(x, 1.0), lambda x: x @ x if x.shape else x, lambda x: abs(x),
+        ]  # fmt: skip
+        for f in cases:
+            out, pullback = wg.vjp(f, x)
+            assert out.dtype == np.float32 == np.asarray(f(x)).dtype
+            assert pullback(out)[0].dtype == np.float32
+            assert wg.jvp(f, (x,), (x,))[1].dtype == np.float32
+
+    def test_traced_python_numbers_stay_weak(self):
+        x = np.ones(2, np.float32)
+        for f in (
+            lambda s: x * s, lambda s: x * (s * 2.0 + 1), lambda s: x * (-s), lambda s: x * s**2,
+            lambda s: x * abs(s), lambda s: x - (1 - s) / 3,
+        ):  # fmt: skip
+            assert wg.vjp(f, 2.0)[0].dtype == np.float32
+            assert wg.vjp(f, 2.0)[1](np.ones(2, np.float32))[0].dtype == np.float64
+
+    def test_weak_at_every_level(self):
+        x = np.ones(2, np.float32)
+        f = lambda s: np.sum(x * (s * s / 3) * (1 - s))
+        assert wg.vjp(wg.grad(f), 2.0)[0].dtype == np.float64
+        seen = []
+        g = lambda s: seen.append((x * (s * 2.0)).dtype) or np.sum(x * s)
+        wg.grad(lambda s: wg.jvp(g, (s,), (1.0,))[1])(2.0)
+        assert seen == [np.float32]
+        value, tangent = wg.jvp(lambda s: x * wg.grad(lambda t: t**3 / 3)(s), (2.0,), (1.0,))
+        assert (value.dtype, tangent.dtype) == (np.float64, np.float64)
+
+    def test_graphs_keep_numbers_weak(self):
+        x = np.ones(2, np.float32)
+        graph = wg.trace(lambda s, x: x * (s * 2.0 + 1), 2.0, x)
+        for s in (3.0, np.float64(3.0), np.array(3.0)):
+            assert graph(s, x).dtype == np.float32
+            assert graph.forward(s, x).dtype == np.float32
+        checkpointed = wg.checkpoint(lambda x, s: x * (s * 2.0 + 1))
+        assert wg.vjp(lambda x: checkpointed(x, 3.0), x)[0].dtype == np.float32
+        assert wg.vmap(lambda x, s: x * (s / 3), in_axes=(0, None))(x, 2.0).dtype == np.float32
+
+    def test_numpy_numbers_are_not_weak(self):
+        x = np.ones(2, np.float32)
+        assert wg.vjp(lambda s: x * s, np.float64(2))[0].dtype == np.float64
+        assert wg.vjp(lambda s: x * np.sin(s), 2.0)[0].dtype == np.float64
+
+    def test_float64_is_not_truncated(self):
+        value = 1.0 + 2.0**-40
+        assert wg.vjp(lambda x: x * np.float32(1), np.float64(value))[0] == value
+        assert wg.vjp(lambda x: x + 0, value)[0] == value
+        got = wg.grad(lambda x: np.sum(x.astype(np.float64) * value))(np.ones(1, np.float32))
+        assert got.dtype == np.float32
+
+    def test_integers(self):
+        n = np.arange(3, dtype=np.int8)
+        assert wg.vjp(lambda n: n * 2, n)[0].dtype == np.int8
+        assert wg.vjp(lambda n: n * 2.0, n)[0].dtype == np.float64
+        assert wg.vjp(lambda n: n / 2, n)[0].dtype == (n / 2).dtype
+
+    def test_a_number_too_large_for_the_dtype(self):
+        n = np.arange(3, dtype=np.int8)
+        with pytest.raises(OverflowError):
+            n * 1000
+        with pytest.raises(OverflowError):
+            wg.vjp(lambda n: n * 1000, n)
+
+
+class TestArrayFace:
+    def test_attributes(self):
+        def f(a):
+            assert (a.shape, a.ndim, a.size, a.dtype) == ((3, 4), 2, 12, np.float64)
+            assert (a.itemsize, a.nbytes, len(a)) == (8, 96, 3)
+            assert np.shape(a) == (3, 4) and np.ndim(a) == 2 and np.size(a) == 12
+            assert np.result_type(a.dtype, np.float32) == np.float64
+            assert isinstance(repr(a), str)
+            return np.sum(a)
+
+        wg.grad(f)(A)
+
+    def test_scalars_refuse_len_and_iteration(self):
+        with pytest.raises(TypeError, match=r"len\(\) of a 0-d array"):
+            wg.grad(len)(1.0)
+        with pytest.raises(TypeError, match="iteration over a 0-d array"):
+            wg.grad(list)(1.0)
+
+    def test_unpacking(self):
+        f = lambda v: (lambda a, b, *rest: a * b + sum(rest))(*v)
+        np.testing.assert_array_equal(wg.grad(f)(np.array([2.0, 3.0, 5.0])), [3, 2, 1])
+
+    def test_copy(self):
+        f = lambda v: np.sum(copy.copy(v) * copy.deepcopy([v])[0] * v.copy())
+        np.testing.assert_allclose(wg.grad(f)(V), 3 * V**2, rtol=1e-14)
+
+    def test_hash_is_refused_as_for_arrays(self):
+        with pytest.raises(TypeError, match="unhashable"):
+            wg.grad(lambda x: {x: 1.0}[x])(np.ones(1))
+
+    def test_array_namespace(self):
+        def f(x):
+            xp = x.__array_namespace__()
+            assert xp is wnp
+            return xp.sum(x)
+
+        wg.grad(f)(V)
+
+    def test_index_with_a_traced_integer(self):
+        def f(n, x):
+            return x[n] * [1.0, 2.0, 3.0][n] + sum(range(n))
+
+        assert wg.vjp(f, 2, V)[0] == V[2] * 3.0 + 1
+        with pytest.raises(TypeError, match="only integer arrays can be an index, not f64"):
+            wg.grad(lambda x: [1.0, 2.0][x] * x)(1.0)
+
+    def test_repr(self):
+        shown = []
+        wg.grad(lambda x: shown.append(repr(x)) or np.sum(x))(np.ones(2, np.float32))
+        wg.vmap(lambda x: shown.append(repr(x)) or x)(np.ones((2, 3)))
+        assert shown == ["Tracer(f32[2], [1. 1.])", "Tracer(f64[3], abstract)"]
+
+    def test_at_says_what_to_do(self):
+        with pytest.raises(AttributeError, match=r"use x = x\.copy\(\); x\[i\] = v"):
+            wg.grad(lambda x: np.sum(x.at[0].set(1.0)))(V)
+
+
+REFUSED = {
+    "math.sin": lambda x: math.sin(x),
+    "float": lambda x: float(x) * x,
+    "item": lambda x: x.item() * x,
+    "tolist": lambda x: x.tolist() * x,
+    "np.array of a list": lambda x: np.sum(np.array([x, x])),
+    "np.asarray": lambda x: np.sum(np.asarray(x)),
+    "complex": lambda x: complex(x).real * x,
+    "np.float64": lambda x: np.float64(x) * x,
+}
+
+
+class TestConversions:
+    @pytest.mark.parametrize("f", REFUSED.values(), ids=REFUSED.keys())
+    def test_refused_inside_a_derivative(self, f):
+        with pytest.raises(ConversionError, match="would lose its derivative"):
+            wg.grad(f)(1.5)
+
+    def test_the_text(self):
+        with pytest.raises(ConversionError) as caught:
+            wg.grad(lambda x: math.sin(x))(1.5)
+        text = str(caught.value)
+        assert text.startswith("float() (at test_protocols.py:")
+        assert text.endswith(
+            "): the traced value f64* would lose its derivative. "
+            "Use wengert.numpy (wnp.array for lists of traced values, wnp.zeros for an array to "
+            "write to, wnp.sin for math.sin), or wg.stop_gradient(x) if no derivative is wanted."
+        )
+
+    def test_writing_to_a_plain_array(self):
+        out = np.zeros(2)
+
+        def f(x):
+            out[0] = x
+            return x
+
+        with pytest.raises(ValueError) as caught:  # NumPy's own, ours is the cause
+            wg.grad(f)(1.5)
+        assert isinstance(caught.value.__cause__, ConversionError)
+
+        def g(x):
+            out[:] = x
+            return np.sum(x)
+
+        with pytest.raises(ConversionError, match="would lose its derivative"):
+            wg.grad(g)(np.ones(2))
+
+    def test_in_place_arithmetic_on_a_plain_array(self):
+        def f(x):
+            y = np.zeros(2)
+            y += x
+            return np.sum(y)
+
+        with pytest.raises(ConversionError, match="the output is a plain NumPy array"):
+            wg.grad(f)(np.ones(2))
+
+    def test_values_without_derivative_may_be_taken_out(self):
+        def f(x, n):
+            flags = np.asarray(x > 0)
+            assert flags.dtype == bool and type(flags) is np.ndarray
+            k = int(n) + n.item() + operator.index(n)
+            return x * k * float(np.floor(x))
+
+        assert wg.vjp(f, 2.5, 2)[0] == 2.5 * 6 * 2.0
+
+    def test_lists_of_traced_values(self):
+        f = lambda x: np.sum(wnp.array([x, 2.0, x * x]) * np.array([1.0, 1.0, 5.0]))
+        assert wg.grad(f)(3.0) == 1.0 + 30.0
+
+    def test_missing_function(self):
+        def mine(x):
+            return x
+
+        with pytest.raises(DTypeError) as caught:
+            wg.grad(lambda x: np.sum(np.frompyfunc(mine, 1, 1)(x)))(V)
+        assert str(caught.value).startswith("numpy.mine (vectorized) (at test_protocols.py:")
+        assert str(caught.value).endswith(
+            "): is not available on traced values. "
+            "See wengert.numpy for what is; wg.custom_rule adds a function of your own."
+        )
+
+    def test_abstract_values(self):
+        with pytest.raises(AbstractValueError):
+            wg.vmap(lambda x: math.sin(x))(V)
+        with pytest.raises(AbstractValueError):
+            wg.vmap(lambda x: np.asarray(x))(V)
+
+
+class TestOut:
+    def test_out_argument(self):
+        def f(x):
+            y = wnp.zeros(4)
+            np.sin(x, out=y)
+            np.multiply(y, x, out=y)
+            return np.sum(y)
+
+        np.testing.assert_allclose(wg.grad(f)(V), np.cos(V) * V + np.sin(V), rtol=1e-14)
+
+    def test_plain_out_is_refused(self):
+        with pytest.raises(ConversionError) as caught:
+            wg.grad(lambda x: np.sum(np.sin(x, out=np.zeros(4))))(V)
+        assert "numpy.sin" in str(caught.value)
+        assert "Make the array with wnp.zeros" in str(caught.value)
