@@ -12,8 +12,13 @@ from wengert.ops.families import ufunc_type_rule
 from wengert.ops.op import REGISTRY, Op
 
 
-def here(offset=0):
-    return f"test_errors.py:{inspect.currentframe().f_back.f_lineno + offset}"
+def here():
+    return f"test_errors.py:{inspect.currentframe().f_back.f_lineno}"
+
+
+def line_of(function, offset=0):
+    """The line of a lambda, or a line of a function counted from its first."""
+    return f"test_errors.py:{function.__code__.co_firstlineno + offset}"
 
 
 def message(error, action):
@@ -99,18 +104,16 @@ class TestShapes:
     )
 
     def test_while_traced(self):
-        line = here(+1)
-        text = message(
-            errors.ShapeError, lambda: wg.grad(lambda x: np.sum(x + np.ones(3)))(np.ones(2))
-        )
-        assert text == self.expected.format(op="add", line=line)
+        f = lambda x: np.sum(x + np.ones(3))
+        text = message(errors.ShapeError, lambda: wg.grad(f)(np.ones(2)))
+        assert text == self.expected.format(op="add", line=line_of(f))
 
     def test_the_users_line_is_the_one_that_adds(self):
         def f(x):
             y = x * 2.0
             return np.sum(y * np.ones(3))
 
-        line = f"test_errors.py:{f.__code__.co_firstlineno + 2}"
+        line = line_of(f, 2)
         text = message(errors.ShapeError, lambda: wg.grad(f)(np.ones(2)))
         assert text == self.expected.format(op="multiply", line=line)
 
@@ -128,32 +131,28 @@ class TestShapes:
             wg.grad(lambda x: np.sum(x + np.ones(3)))(np.ones(2))
 
     def test_reshape(self):
-        line = here(+1)
-        text = message(
-            errors.ShapeError, lambda: wg.grad(lambda x: np.sum(x.reshape(4)))(np.ones(3))
-        )
+        f = lambda x: np.sum(x.reshape(4))
+        text = message(errors.ShapeError, lambda: wg.grad(f)(np.ones(3)))
         assert text == (
-            f"reshape (at {line}): got an array of shape (3,) (3 elements) for the shape (4,). "
-            "Give a shape with the same number of elements, or one -1."
+            f"reshape (at {line_of(f)}): got an array of shape (3,) (3 elements) for the shape "
+            "(4,). Give a shape with the same number of elements, or one -1."
         )
 
     def test_dtypes(self):
-        line = here(+1)
-        text = message(errors.DTypeError, lambda: wg.vjp(lambda x: np.bitwise_and(x, x), 1.5))
+        f = lambda x: np.bitwise_and(x, x)
+        text = message(errors.DTypeError, lambda: wg.vjp(f, 1.5))
         assert text == (
-            f"bitwise_and (at {line}): is not defined for f64*, f64*. "
+            f"bitwise_and (at {line_of(f)}): is not defined for f64*, f64*. "
             "Convert the arguments with astype."
         )
 
 
 class TestAxisAndIndex:
     def test_axis(self):
-        line = here(+1)
-        text = message(
-            errors.AxisError, lambda: wg.grad(lambda x: np.sum(x, axis=2)[0])(np.ones((2, 2)))
-        )
+        f = lambda x: np.sum(x, axis=2)[0]
+        text = message(errors.AxisError, lambda: wg.grad(f)(np.ones((2, 2))))
         assert text == (
-            f"sum (at {line}): got axis 2 for an array with 2 axes. Valid axes are -2 to 1."
+            f"sum (at {line_of(f)}): got axis 2 for an array with 2 axes. Valid axes are -2 to 1."
         )
         assert issubclass(errors.AxisError, (ValueError, IndexError))
 
@@ -180,10 +179,12 @@ class TestAxisAndIndex:
                 wg.grad(f)(1.0, key)
 
     def test_the_text(self):
-        line = here(+1)
-        text = message(errors.OutOfRangeError, lambda: wg.grad(lambda x: x[3])(np.arange(3.0)))
-        assert text.startswith(f"indexing (at {line}): ")
-        assert "3" in text and "axis 0" in text
+        f = lambda x: x[3]
+        text = message(errors.OutOfRangeError, lambda: wg.grad(f)(np.arange(3.0)))
+        assert text == (
+            f"index (at {line_of(f)}): got the index 3 for axis 0 of length 3. "
+            "Valid indices are -3 to 2."
+        )
 
     def test_inside_vmap(self):
         with pytest.raises(IndexError):
@@ -230,7 +231,7 @@ class TestMutation:
             x[0] = 0.0
             return np.sum(x)
 
-        line = f"test_errors.py:{f.__code__.co_firstlineno + 1}"
+        line = line_of(f, 1)
         x = np.ones(3)
         assert message(errors.MutationError, lambda: transform(f)(x)) == (
             f"writing to an array (at {line}): the array is an argument of the function being "
@@ -261,7 +262,7 @@ class TestMutation:
 
     def test_read_only(self):
         def f(x):
-            y = np.broadcast_to(x, (2, 3))
+            y = np.broadcast_to(x * 1.0, (2, 3))
             y[0] = 1.0
             return np.sum(y)
 
@@ -321,12 +322,9 @@ class TestUserLine:
             wg.grad(names["f"])(np.ones(2))
 
     def test_through_numpys_dispatch(self):
-        line = here(+1)
-        text = message(
-            errors.ShapeError,
-            lambda: wg.vjp(lambda x: np.concatenate([x, np.ones((2, 2))]), np.ones(2)),
-        )
-        assert f"(at {line})" in text
+        f = lambda x: np.concatenate([x, np.ones((2, 2))])
+        text = message(errors.ShapeError, lambda: wg.vjp(f, np.ones(2)))
+        assert f"(at {line_of(f)})" in text
 
     def test_explain(self):
         assert errors.explain("f", "is wrong", "Mend it.") == f"f (at {here()}): is wrong. Mend it."

@@ -1,6 +1,8 @@
 """Define by run: tensors, `backward`, `parents`, `no_grad`."""
 
+import copy
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -43,8 +45,9 @@ class TestBackward:
         "f",
         [
             lambda t: np.sum(np.sin(t) * t), lambda t: wnp.logsumexp(t), lambda t: (t @ t) ** 0.5,
-            lambda t: t.sum() / t.max() - t[0] * t[::2][1], lambda t: np.sum(wnp.where(t > 0.4, t, -t)),
-            lambda t: np.sum(t.reshape(3, 1) * t), lambda t: np.prod(t), lambda t: np.linalg.norm(t),
+            lambda t: t.sum() / t.max() - t[0] * t[::2][1], lambda t: np.prod(t),
+            lambda t: np.sum(wnp.where(t > 0.4, t, -t)), lambda t: np.sum(t.reshape(3, 1) * t),
+            lambda t: np.linalg.norm(t),
             lambda t: np.sum(wnp.stack([t, t * 2]).T[1]), lambda t: np.sum(np.sort(-t) * X),
         ],
     )  # fmt: skip
@@ -216,6 +219,17 @@ class TestFace:
         assert wg.tensor(1).dtype == np.int64
         assert wg.tensor([1.0], dtype=np.float32).dtype == np.float32
         assert wg.tensor(leaf(2.0)).item() == 2.0
+
+    def test_deep_copies_and_pickles(self):
+        x = leaf(X)
+        for again in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+            assert again.requires_grad and again.is_leaf and again.grad is None
+            np.sum(again * x).backward()
+            np.testing.assert_array_equal(again.grad.numpy(), X)
+        y = copy.deepcopy(x * 2.0)
+        assert y.requires_grad and not y.is_leaf
+        y = pickle.loads(pickle.dumps(x * 2.0))
+        assert not y.requires_grad and y.tolist() == (2 * X).tolist()
 
     def test_repr(self):
         assert repr(wg.tensor([1.0, 2.0])) == "tensor([1., 2.], dtype=float64)"

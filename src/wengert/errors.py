@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-import numpy as np
+from types import FrameType
 
 import numpy
 
@@ -71,9 +70,9 @@ class CheckGradsError(WengertError, AssertionError):
     """`check_grads` found a derivative that differs from finite differences."""
 
 
-def user_frame():
+def user_frame() -> FrameType | None:
     """The innermost frame outside wengert and numpy, or None."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_OURS):

@@ -296,7 +296,7 @@ def _element_strides(leaf: Any) -> tuple[int, ...]:
 def _trace_abstract(
     f: Callable, leaves: Sequence[_Leaf], structure: Any, statics: dict[str, Any]
 ) -> Graph:
-    with Trace(keep_source=True) as trace:
+    with Trace(keep_source=True, lazy=True) as trace:
         inputs = []
         for number, leaf in enumerate(leaves):
             tracer = trace.variable(array_type=leaf.type, name=f"x{number}", active=False)

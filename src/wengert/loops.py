@@ -19,7 +19,7 @@ and None where it is evaluated by NumPy from inside the compiled program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -259,11 +259,18 @@ class Store:
     combine: str | None = None
     # Whether the buffer already holds what the value is to be combined with.
     continues: bool = False
+    # Where the store happens; nests are split until this is known.
+    guards: tuple[InRange, ...] = ()
+
+    def changed(self, **fields: Any) -> Store:
+        """The same store with some fields replaced."""
+        return replace(self, **fields)
 
     def __str__(self) -> str:
         sign = {"add": "+=", "multiply": "*=", "maximum": "max=", "minimum": "min="}
         operator = "=" if self.combine is None else sign.get(self.combine, f"{self.combine}=")
-        return f"{self.buffer.name}[{self.at}] {operator} {format_expr(self.value)}"
+        where = "".join(f"if {_format(guard, 1)} " for guard in self.guards)
+        return f"{where}{self.buffer.name}[{self.at}] {operator} {format_expr(self.value)}"
 
 
 def identity_of(combine: str, dtype: np.dtype) -> Any:
@@ -294,6 +301,26 @@ class Nest:
         header = " ".join(f"for {v} < {v.extent}" for v in self.vars) or "once"
         lines = [f"{header}:  # {self.label}" if self.label else f"{header}:"]
         return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
+
+
+@dataclass(eq=False)
+class ParallelNest:
+    """A nest cut into tasks along its outermost loop, which threads share.
+
+    The cut depends on the sizes alone, never on the number of threads, and what is combined over
+    all tasks is first kept apart, task by task, and then joined in order: so the result is the
+    same, bit for bit, for any number of threads.
+    """
+
+    task: Var  # counts the whole chunks
+    body: Nest  # one chunk; its indices contain `task`
+    rest: Nest | None  # what is left at the end, as one more task
+    joins: list[Nest]  # combine what the tasks left
+
+    def __str__(self) -> str:
+        tasks = self.task.extent + (self.rest is not None)
+        text = f"{tasks} tasks in parallel:\n{self.body}"
+        return "\n".join([text, *[f"then {join}" for join in self.joins]])
 
 
 @dataclass(eq=False)
@@ -332,7 +359,7 @@ class Host:
         return f"{outs} = numpy {self.op.name}({ins})"
 
 
-Kernel = Nest | Contraction | Host
+Kernel = Nest | ParallelNest | Contraction | Host
 
 
 @dataclass(eq=False)

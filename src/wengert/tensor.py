@@ -63,6 +63,7 @@ class _EagerTrace(Trace):
 
     def __init__(self) -> None:
         self.level = 0
+        self.lazy = False
         self.thread = None
         self.closed = False
         self.keep_source = False
@@ -171,6 +172,14 @@ class Tensor(Tracer):
     def detach(self) -> Tensor:
         """The same data without the memory of how it was made."""
         return Tensor(self.data)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        """A leaf is copied to a leaf of its own."""
+        return self.copy() if self._leaf is None else Tensor(np.array(self.data), True)
+
+    def __reduce__(self) -> Any:
+        """Pickled are the data; how they were made stays behind."""
+        return Tensor, (self.data, self._leaf is not None)
 
     def zero_grad(self) -> None:
         """Forget the gradient."""

@@ -1,4 +1,4 @@
-"""Trees of arrays: tuples, lists, dicts, named tuples, dataclasses and None, taken apart and rebuilt.
+"""Trees of arrays (tuples, lists, dicts, named tuples, dataclasses, None), taken apart, rebuilt.
 
 `flatten` gives the leaves and a structure, `unflatten` puts leaves back. Structures compare
 equal when the trees have the same shape, whatever their leaves are. Classes of one's own join
@@ -29,7 +29,7 @@ class Structure:
         self.kind = kind
         self.data = data
         self.children = children
-        self.leaf_count = 1 if kind is None else sum(child.leaf_count for child in children)
+        self.leaf_count: int = 1 if kind is None else sum(child.leaf_count for child in children)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structure) and (
@@ -71,7 +71,7 @@ def _sorted_keys(mapping: dict) -> tuple:
 
 
 def register(kind: type, take_apart: Callable, rebuild: Callable) -> None:
-    """Make a class a tree: ``take_apart(value) -> (children, data)``, ``rebuild(data, children)``."""
+    """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it."""
     _registry[kind] = (take_apart, rebuild)
 
 
@@ -80,7 +80,7 @@ def _handlers(value: Any) -> _Registered | None:
     found = _registry.get(kind)
     if found is None and isinstance(value, tuple) and hasattr(kind, "_fields"):
         found = (lambda v: (v, None), lambda data, children: kind(*children))
-    elif found is None and dataclasses.is_dataclass(value):
+    elif found is None and dataclasses.is_dataclass(value) and kind is not type:
         found = _dataclass_handlers(kind)
     else:
         return found
@@ -92,7 +92,7 @@ def _dataclass_handlers(kind: type) -> _Registered:
     names = [field.name for field in dataclasses.fields(kind)]
 
     def rebuild(data: Any, children: list) -> Any:
-        value = object.__new__(kind)
+        value: Any = object.__new__(kind)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(value, name, child)
         return value

@@ -89,6 +89,16 @@ def test_modes_that_disagree_stop_the_benchmark(what):
         ratio._check("f", 2, compiled, right, forward)
 
 
+def test_small_gradients_are_checked_closely():
+    # the gradient of logsumexp at n = 10^7: rounding passes, one part in a million does not
+    n = 10**7
+    right = (np.float64(16.0), np.full(3, 2e-7))
+    forward = (right[0], np.sum(right[1]))
+    ratio._check("f", n, (right[0], right[1] + 3e-15), right, forward)
+    with pytest.raises(AssertionError, match="gradient is off"):
+        ratio._check("f", n, (right[0], right[1] * (1 + 1e-6)), right, forward)
+
+
 def test_a_nan_stops_the_benchmark():
     right = (np.float64(2.0), np.array([1.0, 3.0]))
     with pytest.raises(AssertionError, match="value is off"):

@@ -144,11 +144,15 @@ def _of_jax(f, x, direction):
     xp = _jax()
     scalar = _scalar(xp, f)
 
+    def row_of_hessian(x, basis):
+        return jax.jvp(jax.grad(scalar), (x,), (basis,))
+
     # one compilation for all four is much quicker than JAX operation by operation
     @jax.jit
     def everything(x, direction):
         value, tangent = jax.jvp(lambda x: f(xp, x), (x,), (direction,))
-        return value, tangent, jax.grad(scalar)(x), jax.hessian(scalar)(x)
+        rows = jax.vmap(row_of_hessian, in_axes=(None, 0), out_axes=(None, 0))
+        return value, tangent, *rows(x, np.eye(x.size))
 
     value, tangent, gradient, hessian = map(np.asarray, everything(x, direction))
     return SimpleNamespace(value=value, tangent=tangent, gradient=gradient, hessian=hessian)

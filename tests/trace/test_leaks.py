@@ -60,7 +60,8 @@ class TestLeaks:
         "use",
         [
             bool, float, int, np.sin, np.asarray, lambda x: x > 0, lambda x: -x, lambda x: x.item(),
-            lambda x: np.sum(x), lambda x: f"{x:.1f}", lambda x: np.array([x]), lambda x: x.copy() + 1,
+            lambda x: np.sum(x), lambda x: f"{x:.1f}", lambda x: np.array([x]),
+            lambda x: x.copy() + 1,
             lambda x: wg.grad(lambda y: y * y)(x), lambda x: wg.grad(lambda y: y * x)(1.0),
             lambda x: wg.grad(lambda y: x)(1.0), lambda x: wg.jvp(np.sin, (1.0,), (x,)),
             lambda x: wg.vjp(np.sin, 1.0)[1](x), lambda x: wg.vmap(lambda y: y * x)(np.ones(2)),

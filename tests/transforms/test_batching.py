@@ -84,6 +84,13 @@ class TestInAxes:
         )
         np.testing.assert_allclose(got, self.y**2 + 1)
 
+    def test_shared_arrays_are_indexed_by_a_sample(self):
+        table, at = np.arange(6.0).reshape(3, 2), np.array([2, 0, 1, 2])
+        got = wg.vmap(lambda t, i: t[i] * 2.0, in_axes=(None, 0))(table, at)
+        np.testing.assert_array_equal(got, 2 * table[at])
+        gradient = wg.grad(lambda t: np.sum(wg.vmap(lambda t, i: t[i], (None, 0))(t, at)))(table)
+        np.testing.assert_array_equal(gradient, [[1, 1], [1, 1], [2, 2]])
+
     def test_keywords_are_shared(self):
         got = wg.vmap(lambda a, *, scale: a * scale)(self.y, scale=np.array([1.0, 2.0, 3.0]))
         np.testing.assert_allclose(got, self.y * [1, 2, 3])

@@ -182,6 +182,16 @@ class TestCheckpoint:
         f = lambda x: wg.checkpoint(lambda x, n: x**2 * n)(x, 3)
         assert wg.grad(f)(2.0) == 12.0
 
+    def test_arguments_that_are_not_arrays(self):
+        def block(x, n, kind, flag=True):
+            assert type(n) is int and kind == "relu"
+            return x[:n] * 2.0 if flag else x[:n]
+
+        f = lambda x: np.sum(wg.checkpoint(block)(x, 2, "relu"))
+        np.testing.assert_array_equal(wg.grad(f)(x3), [2, 2, 0])
+        f = lambda x: np.sum(wg.checkpoint(block)(x, 1, "relu", flag=False))
+        np.testing.assert_array_equal(wg.grad(f)(x3), [1, 0, 0])
+
     def test_writing_to_an_argument_is_refused(self):
         def f(x):
             x[0] = 1.0
@@ -360,6 +370,20 @@ class TestCustomRuleDetails:
     def test_integer_argument(self):
         f = wg.custom_rule(vjp=lambda x, n: (x**n, lambda g: (g * 100.0, 0)))(lambda x, n: x**n)
         assert wg.grad(f)(2.0, 3) == 100.0
+
+    def test_none_is_a_zero_cotangent(self):
+        rule = lambda p, n, s: (p["a"] * n * s, lambda g: (None, None, g * 5.0))
+        f = wg.custom_rule(vjp=rule)(lambda p, n, s: p["a"] * n * s)
+        assert wg.grad(f, (0, 2))({"a": 2.0, "b": 1.0}, 3, 7.0) == ({"a": 0.0, "b": 0.0}, 5.0)
+        assert wg.jvp(lambda s: f({"a": 2.0}, 3, s), (7.0,), (1.0,)) == (42.0, 5.0)
+
+    def test_keywords_become_positions(self):
+        @wg.custom_rule(jvp=lambda p, t: (p[0] * p[1] * p[2], t[0] * 100.0))
+        def f(x, scale=2.0, power=1.0):
+            return x * scale * power
+
+        assert wg.value_and_grad(lambda x: f(x, power=3.0))(5.0) == (30.0, 100.0)
+        assert f(5.0, power=3.0) == 30.0
 
     def test_rule_of_a_rule(self):
         inner = wg.custom_rule(jvp=lambda p, t: (np.sin(p[0]), 5.0 * t[0] * np.cos(p[0])))(np.sin)

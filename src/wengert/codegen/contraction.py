@@ -28,7 +28,7 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Contraction
-from .packing import Panel, emit_packing
+from .packing import Strip, emit_packing, packed_strides
 from .target import Target
 from .tiles import (
     ADD_TO_RESULT,
@@ -43,7 +43,7 @@ from .tiles import (
     counted_loop,
     private_function,
 )
-from .tiling import Axis, Piece, Plan, Segment, VectorSegment, make_plan, tail_pieces
+from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
 
 _ALIGNMENT = 64
 # From so many turns on an outer loop is shared out rather than the tiles inside.
@@ -144,63 +144,70 @@ def _shared_loop(plan: Plan) -> _Shared:
 
 
 class _Layout:
-    """Panels and their places in the scratch memory, in elements."""
+    """Panels of packed operands and their places in the scratch memory, counted in elements."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.steps = prod(axis.extent for axis in plan.sums)
-        if plan.block:
-            self.steps = self.steps // plan.sums[0].extent * plan.block
-        self.columns: dict[tuple[Segment, VectorSegment], int] = {}
-        self.rows = 0
-        end = 0
+        self.extents = tuple(axis.extent for axis in plan.sums)
+        self.steps = prod((plan.block or self.extents[0], *self.extents[1:]))
+        self.column_pitch = self.row_pitch = self.columns = self.rows = 0
         if plan.pack_y:
-            for segment in plan.column_segments:
-                for vectors in plan.vector_segments:
-                    self.columns[segment, vectors] = end
-                    panel = self.column_panel(segment, vectors).width * self.steps
-                    end = self._aligned(end + panel * segment.tiles * vectors.tiles)
-        self.rows = end
+            widths = [self.across(vectors) for vectors in plan.vector_segments]
+            most = plan.column_segments[0].size
+            self.column_pitch = self._aligned(max(widths) * most * self.steps)
+            tiles = sum(segment.tiles for segment in plan.column_segments)
+            self.columns = tiles * plan.column_block * self.column_pitch
         if plan.pack_x:
-            tiles = min(plan.row_block, max(segment.tiles for segment in plan.row_segments))
-            end = self._aligned(end + tiles * self.row_pitch)
-        self.bytes = end * plan.dtype.itemsize
+            self.row_pitch = self._aligned(plan.row_segments[0].size * self.row_length)
+            self.rows = min(plan.row_block, plan.row_segments[0].tiles) * self.row_pitch
+        self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
 
     def _aligned(self, elements: int) -> int:
         unit = _ALIGNMENT // self.plan.dtype.itemsize
         return -(-elements // unit) * unit
 
     @property
-    def row_pitch(self) -> int:
-        """Elements from one panel of rows to the next."""
-        return self._aligned(self.steps * max(segment.size for segment in self.plan.row_segments))
+    def row_length(self) -> int:
+        """Elements of one packed row; a line more than needed, against conflicts in the cache."""
+        return self._aligned(self.steps) + _ALIGNMENT // self.plan.dtype.itemsize
 
-    def column_panel(self, segment: Segment, vectors: VectorSegment) -> Panel:
-        """The panel of y for one tile."""
-        plan = self.plan
-        across = max(piece.start + piece.width for piece in vectors.pieces)
-        groups = tuple(
-            (
-                c * plan.column.y + piece.start * plan.vector.y,
-                replace(piece, start=c * across + piece.start),
-            )
-            for c in range(segment.size)
-            for piece in vectors.pieces
-        )
-        extents = tuple(axis.extent for axis in plan.sums)
+    @staticmethod
+    def across(vectors: VectorSegment) -> int:
+        """Elements of the vectors of a tile side by side."""
+        return max(piece.start + piece.width for piece in vectors.pieces)
+
+    def column_strips(self, columns: int, vectors: VectorSegment) -> Iterator[tuple[int, int, Strip]]:
+        """(offset in y, offset in the panel, strip) for all of a panel of columns."""
+        plan, across = self.plan, self.across(vectors)
         strides = tuple(axis.y for axis in plan.sums)
-        return Panel(groups, plan.vector.y, across * segment.size, extents, strides)
+        for c in range(columns):
+            for piece in vectors.pieces:
+                source = c * plan.column.y + piece.start * plan.vector.y
+                strip = Strip(
+                    piece.width,
+                    piece.count,
+                    plan.vector.y,
+                    across * columns,
+                    self.extents,
+                    strides,
+                    plan.lanes,
+                )
+                yield source, c * across + piece.start, strip
 
-    def row_panel(self, rows: int) -> Panel:
-        """The panel of x for one tile."""
-        plan = self.plan
-        whole, rest = divmod(rows, plan.lanes)
-        pieces = [Piece(k * plan.lanes, plan.lanes, plan.lanes) for k in range(whole)]
-        pieces += tail_pieces(whole * plan.lanes, rest, plan.lanes, plan.masked)
-        groups = tuple((piece.start * plan.row.x, piece) for piece in pieces)
-        extents = tuple(axis.extent for axis in plan.sums)
-        strides = tuple(axis.x for axis in plan.sums)
-        return Panel(groups, plan.row.x, rows, extents, strides)
+    def columns_of(self, columns: int, vectors: VectorSegment) -> Operand:
+        """How a tile reads its packed columns."""
+        across = self.across(vectors)
+        strides = packed_strides(self.extents, across * columns)
+        return Operand(across, 1, strides, padded=True)
+
+    def row_strip(self) -> Strip:
+        """One packed row: the elements along the sums."""
+        strides = tuple(axis.x for axis in self.plan.sums)
+        return Strip(1, 1, 0, 1, self.extents, strides, self.plan.lanes)
+
+    def rows_of(self) -> Operand:
+        """How a tile reads its packed rows."""
+        return Operand(self.row_length, 0, packed_strides(self.extents, 1))
 
 
 # ---------------------------------------------------------------- the loops
@@ -233,13 +240,17 @@ class _Driver:
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
         self.tiles: dict[Shape, ir.Function] = {}
-        self.packers: dict[Panel, ir.Function] = {}
+        self.packers: dict[Strip, ir.Function] = {}
         self.steps: ir.Value = ir.Constant(I64, plan.sums[0].extent)
         self.flags: ir.Value = ir.Constant(I64, LAST_BLOCK)
 
     def emit(self) -> None:
         """The body of the function for a range of units."""
         out, x, y, self.scratch, self.first, self.last = self.function.args
+        # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
+        self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
+        if isinstance(self.shared.loop, str):
+            self.windows[self.shared.loop] = (self.first, self.last)
         if self.plan.swapped:
             x, y = y, x
         plan = self.plan
@@ -287,11 +298,11 @@ class _Driver:
         """For each segment its number and the range of its tiles that is to be computed."""
         base = 0
         for number, segment in enumerate(segments):
-            if self.shared.loop != loop:
-                yield number, 0, segment.tiles
-            else:
-                low = self._clipped(self.first, base, segment.tiles)
-                yield number, low, self._clipped(self.last, base, segment.tiles)
+            low: int | ir.Value = 0
+            high: int | ir.Value = segment.tiles
+            if loop in self.windows:
+                low, high = (self._clipped(v, base, high) for v in self.windows[loop])
+            yield number, low, high
             base += segment.tiles
 
     def _clipped(self, value: ir.Value, base: int, most: int) -> ir.Value:
@@ -315,7 +326,26 @@ class _Driver:
             self._each_column_tile(here, self._pack_columns)
             self._nest(plan.extra_rows, first_row_axis, here, self._rows)
 
-        counted_loop(self.builder, 0, plan.blocks, 1, block)
+        self._in_column_blocks(lambda: counted_loop(self.builder, 0, plan.blocks, 1, block))
+
+    def _in_column_blocks(self, body: Callable[[], None]) -> None:
+        """Run the body for so many vector tiles at a time as there is room to pack."""
+        plan, b = self.plan, self.builder
+        tiles = sum(segment.tiles for segment in plan.vector_segments)
+        if plan.column_block >= tiles:
+            body()
+            return
+        whole = (ir.Constant(I64, 0), ir.Constant(I64, tiles))
+        first, last = self.windows.get("vector", whole)
+
+        def some(start: ir.Value) -> None:
+            end = b.add(start, ir.Constant(I64, plan.column_block))
+            end = b.select(b.icmp_signed("<", end, last), end, last)
+            self.windows["vector"] = (start, end)
+            body()
+
+        counted_loop(b, first, last, plan.column_block, some)
+        self.windows["vector"] = (first, last)
 
     def _block(self, number: ir.Value, at: _Pointers) -> _Pointers:
         """The pointers of a block of the sums; sets the steps and flags that tiles get."""
@@ -340,33 +370,40 @@ class _Driver:
         body: Callable[[Segment, VectorSegment, _Pointers, ir.Value | None], None],
     ) -> None:
         """body(column segment, vector segment, pointers, panel) for every tile of columns."""
-        plan, b = self.plan, self.builder
+        plan = self.plan
         column_segments, vector_segments = plan.column_segments, plan.vector_segments
-        for c, low, high in self._ranges("column", column_segments):
-            for v, left, right in self._ranges("vector", vector_segments):
+        for c, *column_range in self._ranges("column", column_segments):
+            for v, *vector_range in self._ranges("vector", vector_segments):
                 columns, vectors = column_segments[c], vector_segments[v]
+                before = (
+                    sum(segment.tiles for segment in column_segments[:c]),
+                    sum(segment.tiles for segment in vector_segments[:v]),
+                )
 
-                # bound now: the closures below run before the next turn
-                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors) -> None:  # type: ignore[no-untyped-def]
+                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors, before=before):  # type: ignore[no-untyped-def]
                     here = self._at_tile(plan.column, columns.start, columns.size, i, at)
                     here = self._at_tile(plan.vector, vectors.start, vectors.size, j, here)
-                    panel = None
-                    if plan.pack_y:
-                        width = self.layout.column_panel(columns, vectors).width
-                        number = b.add(b.mul(i, ir.Constant(I64, vectors.tiles)), j)
-                        base = self.memory.at(self.scratch, self.layout.columns[columns, vectors])
-                        panel = self._moved(base, number, width * self.layout.steps)
+                    panel = self._panel(i, j, before) if plan.pack_y else None
                     body(columns, vectors, here, panel)
 
-                counted_loop(
-                    b,
-                    low,
-                    high,
-                    1,
-                    lambda i, tile=tile, left=left, right=right: counted_loop(
-                        b, left, right, 1, lambda j: tile(i, j)
-                    ),
-                )
+                self._grid(column_range, vector_range, tile)
+
+    def _grid(
+        self, outer: Sequence, inner: Sequence, body: Callable[[ir.Value, ir.Value], None]
+    ) -> None:
+        def line(i: ir.Value) -> None:
+            counted_loop(self.builder, *inner, 1, lambda j: body(i, j))
+
+        counted_loop(self.builder, *outer, 1, line)
+
+    def _panel(self, i: ir.Value, j: ir.Value, before: tuple[int, int]) -> ir.Value:
+        """Where the columns of a tile are packed; `before` are the tiles of earlier segments."""
+        b = self.builder
+        row = b.mul(b.add(i, ir.Constant(I64, before[0])), ir.Constant(I64, self.plan.column_block))
+        number = b.add(b.add(row, j), ir.Constant(I64, before[1]))
+        if "vector" in self.windows:
+            number = b.sub(number, self.windows["vector"][0])
+        return self._moved(self.scratch, number, self.layout.column_pitch)
 
     def _at_tile(
         self, axis: Axis, start: int, size: int, index: ir.Value, at: _Pointers
@@ -377,14 +414,15 @@ class _Driver:
     def _pack_columns(
         self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
     ) -> None:
-        layout = self.layout.column_panel(columns, vectors)
-        self.builder.call(self._packer(layout), [panel, at.y, self.steps])
+        for source, place, strip in self.layout.column_strips(columns.size, vectors):
+            here = [self.memory.at(panel, place), self.memory.at(at.y, source), self.steps]
+            self.builder.call(self._packer(strip), here)
 
-    def _packer(self, panel: Panel) -> ir.Function:
-        if panel not in self.packers:
+    def _packer(self, strip: Strip) -> ir.Function:
+        if strip not in self.packers:
             name = f"{self.name}.pack{len(self.packers)}"
-            self.packers[panel] = emit_packing(self.module, self.plan.dtype, panel, name)
-        return self.packers[panel]
+            self.packers[strip] = emit_packing(self.module, self.plan.dtype, strip, name)
+        return self.packers[strip]
 
     # ------------------------------------------------------------ rows
 
@@ -409,15 +447,21 @@ class _Driver:
     def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: _Pointers) -> None:
         """Pack some row tiles, and compute them with every column tile."""
         plan, b = self.plan, self.builder
-        layout = self.layout.row_panel(rows.size)
+        packer = self._packer(self.layout.row_strip())
 
         def panel_of(tile: ir.Value) -> ir.Value:
-            base = self.memory.at(self.scratch, self.layout.rows)
+            base = self.memory.at(self.scratch, self.layout.columns)
             return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
 
         def pack(tile: ir.Value) -> None:
-            source = self._at_tile(plan.row, rows.start, rows.size, tile, at)
-            b.call(self._packer(layout), [panel_of(tile), source.x, self.steps])
+            source = self._at_tile(plan.row, rows.start, rows.size, tile, at).x
+            panel = panel_of(tile)
+
+            def pack_row(row: ir.Value) -> None:
+                to = self._moved(panel, row, self.layout.row_length)
+                b.call(packer, [to, self._moved(source, row, plan.row.x), self.steps])
+
+            counted_loop(b, 0, rows.size, 1, pack_row)
 
         def columns_of(
             columns: Segment, vectors: VectorSegment, here: _Pointers, panel: ir.Value | None
@@ -458,10 +502,9 @@ class _Driver:
         x = Operand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
         y = Operand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
         if plan.pack_x:
-            x = Operand(1, 0, self.layout.row_panel(rows.size).sums)
+            x = self.layout.rows_of()
         if panel is not None:
-            layout = self.layout.column_panel(columns, vectors)
-            y = Operand(layout.width // columns.size, 1, layout.sums, padded=True)
+            y = self.layout.columns_of(columns.size, vectors)
         shape = Shape(rows.size, columns.size, vectors.pieces, x, y)
         if shape not in self.tiles:
             name = f"{self.name}.tile{len(self.tiles)}"

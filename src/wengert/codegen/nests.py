@@ -40,9 +40,14 @@ class NestEmitter:
     """Emits one nest into the current position of a builder."""
 
     def __init__(
-        self, builder: ir.IRBuilder, target: Target, pointers: Callable[[Buffer], ir.Value]
+        self,
+        builder: ir.IRBuilder,
+        target: Target,
+        pointers: Callable[[Buffer], ir.Value],
+        counters: dict[Var, ir.Value] | None = None,
     ):
         self.builder = builder
+        self.given = counters or {}  # variables counted elsewhere, such as the task number
         self.target = target
         self.pointers = pointers
 
@@ -50,7 +55,7 @@ class NestEmitter:
         """The loops of a nest."""
         self.nest = nest
         self.vars = nest.vars
-        self.counters: dict[Var, ir.Value] = {}
+        self.counters: dict[Var, ir.Value] = dict(self.given)
         self.scalar = Scalars(self.builder, 1, self.target.has_fma)
         if any(var.extent == 0 for var in nest.vars):
             self._emit_empty()

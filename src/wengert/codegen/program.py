@@ -23,12 +23,16 @@ from ..loops import (
     Load,
     LoopProgram,
     Nest,
+    ParallelNest,
     Store,
     Var,
 )
+from ..runtime import threads
 from ..schedule.memory import buffers_of, root
 from ..schedule.shaping import shape_nest
+from . import pool
 from .nests import NestEmitter
+from .scalars import declare
 from .target import Target
 
 I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
@@ -105,14 +109,65 @@ def _emit_kernel(
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
-    pointers = _Pointers(builder, function.args, slots)
-    nest = as_nest(kernel) if isinstance(kernel, Contraction) else kernel
-    assert isinstance(nest, Nest)
-    for buffer in buffers_of(nest):
-        pointers(buffer)
-    for part in shape_nest(nest):
-        NestEmitter(builder, target, pointers).emit(part)
+    if isinstance(kernel, ParallelNest):
+        task = _emit_task(module, target, name, kernel, slots)
+        _call_pool(builder, task, function.args, kernel.task.extent + (kernel.rest is not None))
+        nests = kernel.joins
+    else:
+        nests = shape_nest(as_nest(kernel)) if isinstance(kernel, Contraction) else [kernel]
+    _emit_nests(builder, target, nests, _Pointers(builder, function.args, slots))
     builder.ret_void()
+
+
+def _emit_nests(
+    builder: ir.IRBuilder, target: Target, nests: Sequence[Nest], pointers: _Pointers
+) -> None:
+    for nest in nests:
+        for buffer in buffers_of(nest):
+            pointers(buffer)
+    for nest in nests:
+        NestEmitter(builder, target, pointers).emit(nest)
+
+
+def _emit_task(
+    module: ir.Module, target: Target, name: str, kernel: ParallelNest, slots: dict[int, int]
+) -> ir.Function:
+    """`void name.task(ptr context, i64 task, i64 worker)`; the context holds buffers and arena."""
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I64, I64])
+    function = ir.Function(module, kind, f"{name}.task")
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    context, number, _ = function.args
+    arena = builder.gep(context, [ir.Constant(I64, 1)], source_etype=PTR)
+    args = [builder.load(context, typ=PTR), builder.load(arena, typ=PTR)]
+    pointers = _Pointers(builder, args, slots)
+    for buffer in buffers_of(kernel.body):
+        pointers(buffer)
+    if kernel.rest is not None:
+        whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
+        with builder.if_else(whole) as (then, otherwise):
+            with then:
+                NestEmitter(builder, target, pointers, {kernel.task: number}).emit(kernel.body)
+            with otherwise:
+                NestEmitter(builder, target, pointers).emit(kernel.rest)
+    else:
+        NestEmitter(builder, target, pointers, {kernel.task: number}).emit(kernel.body)
+    builder.ret_void()
+    return function
+
+
+def _call_pool(
+    builder: ir.IRBuilder, task: ir.Function, args: Sequence[ir.Value], count: int
+) -> None:
+    """Run all tasks on the process's pool."""
+    threads.attach(pool.load())
+    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])
+    parallel_for = declare(builder.module, pool.PARALLEL_FOR, kind)
+    context = builder.alloca(PTR, size=ir.Constant(I64, 2))
+    builder.store(args[0], context)
+    second = builder.gep(context, [ir.Constant(I64, 1)], source_etype=PTR)
+    builder.store(args[1], second)
+    builder.call(parallel_for, [task, context, ir.Constant(I64, count)])
 
 
 class _Pointers:

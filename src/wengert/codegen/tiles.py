@@ -9,6 +9,7 @@ sums are cut into blocks, a later block starts from what the earlier one stored:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,20 @@ class Memory:
 
 def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:
     """A scalar on `width` lanes."""
-    return Scalars(builder, width, False).splat(value)
+    undefined = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    first = builder.insert_element(undefined, value, _i32(0))
+    return builder.shuffle_vector(first, undefined, _first_lane(width))
+
+
+@functools.cache
+def _first_lane(width: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I32, width), None)
+
+
+@functools.cache
+def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
+    """The order of lanes for a shuffle; one object each, because its text is kept with it."""
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
 def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
@@ -156,6 +170,7 @@ def _mask_type(width: int) -> ir.VectorType:
     return ir.VectorType(I1, width)
 
 
+@functools.cache
 def _mask(width: int, count: int) -> ir.Constant:
     return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
 
@@ -467,7 +482,7 @@ class TileEmitter:
             width = part.type.count
             zero = ir.Constant(part.type, None)
             order = [k if k < width else width for k in range(lanes)]
-            part = b.shuffle_vector(part, zero, _order(order))
+            part = b.shuffle_vector(part, zero, lane_order(tuple(order)))
         else:
             part = b.insert_element(ir.Constant(total.type, None), part, _i32(0))
         return b.fadd(total, part)
@@ -557,16 +572,12 @@ class TileEmitter:
         while lanes > 1:
             lanes //= 2
             undefined = ir.Constant(value.type, ir.Undefined)
-            low = b.shuffle_vector(value, undefined, _order(range(lanes)))
-            high = b.shuffle_vector(value, undefined, _order(range(lanes, 2 * lanes)))
+            low = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes))))
+            high = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes, 2 * lanes))))
             if lanes == 1:
                 low, high = (b.extract_element(part, _i32(0)) for part in (low, high))
             value = b.fadd(low, high)
         return value
-
-
-def _order(lanes: Sequence[int]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
 def _merge_in_order(axes: Sequence[Axis]) -> list[Axis]:

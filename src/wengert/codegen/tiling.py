@@ -36,8 +36,8 @@ _GATHERED_LANE = 1.5
 _ADD_LANES = 9.0
 _SUM_CHAINS = 4
 _UNROLLED_STEPS = 4
-# Bytes of packed columns at most; beyond it columns are packed block by block.
-_COLUMN_BLOCK_BYTES = 8 << 20
+# Tiles that must read a packed operand to make packing it worth while.
+_WORTH_PACKING = 4
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class Plan:
     pack_y: bool = False
     block: int = 0  # positions of the outermost sum worked on at a time (0: all)
     row_block: int = 1  # row tiles packed at a time
+    column_block: int = 1  # vector tiles packed at a time
     empty: bool = False  # nothing is summed: the result is zero
 
     @property
@@ -238,8 +239,10 @@ def vector_segments(
                 found.append(VectorSegment(start, tiles, size, pieces))
             if tiles < segment.tiles:
                 shift = (segment.size - 1) * lanes
-                last = tuple(replace(piece, start=shift + piece.start) for piece in tail)
-                found.append(VectorSegment(start + tiles * size, 1, size, pieces[:-1] + last))
+                # beside whole vectors as wide as they are, to share scalars on all lanes
+                width = lanes if pieces[:-1] else tail[0].width
+                last = Piece(shift, width, rest)
+                found.append(VectorSegment(start + tiles * size, 1, size, (*pieces[:-1], last)))
     if rest and not joined:
         found.append(VectorSegment(whole * lanes, 1, rest, tail))
     return tuple(found)
@@ -317,13 +320,13 @@ def _largest(axes: Sequence[Axis]) -> Axis:
 
 
 def _with_best_tile(plan: Plan, target: Target) -> Plan:
-    tiles = _possible_tiles(plan, target.vector_registers)
-    found = [
-        replace(plan, tile=tile, pack_y=pack, cycles=_cycles(plan, tile, pack))
-        for tile in tiles
-        for pack in ((False, True) if _may_pack_y(plan) else (False,))
-    ]
-    return min(found, key=lambda option: option.cycles)
+    options = (False, True) if _may_pack_y(plan) else (False,)
+    cycles, _, tile, pack = min(
+        (_cycles(plan, tile, pack), number, tile, pack)
+        for number, tile in enumerate(_possible_tiles(plan, target.vector_registers))
+        for pack in options
+    )
+    return replace(plan, tile=tile, pack_y=pack, cycles=cycles)
 
 
 def _may_pack_y(plan: Plan) -> bool:
@@ -390,28 +393,29 @@ def _pack_cost(plan: Plan) -> float:
 
 
 def _with_packing(plan: Plan, target: Target) -> Plan:
-    """Pack what is reused often enough and lies badly, and cut long sums into blocks."""
+    """Pack what does not fit the second-level cache, if it is read often enough to be worth it."""
     if plan.vector.kind != "column" or plan.sums == (ONCE,):
-        return plan
-    item = plan.dtype.itemsize
+        return replace(plan, pack_y=False)
+    item, tile = plan.dtype.itemsize, plan.tile
     steps = prod(axis.extent for axis in plan.sums)
-    row_tiles = ceil(plan.row.extent / plan.tile.rows) * prod(a.extent for a in plan.extra_rows)
-    panel = steps * plan.tile.columns * plan.tile.vectors * plan.lanes * item
-    y_bytes = steps * plan.column.extent * plan.vector.extent * item
-    pack_y = plan.pack_y or (row_tiles >= 8 and panel > target.l1d_bytes // 2)
-    x_bytes = steps * plan.row.extent * item
-    column_tiles = ceil(y_bytes / panel)
-    pack_x = pack_y and column_tiles >= 8 and x_bytes + y_bytes > target.l2_bytes
-    plan = replace(plan, pack_y=pack_y, pack_x=pack_x)
-    return _with_blocks(plan, target) if pack_y else plan
+    rows, columns = plan.row.extent, plan.column.extent * plan.vector.extent
+    row_tiles = ceil(rows / tile.rows) * prod(axis.extent for axis in plan.extra_rows)
+    column_tiles = ceil(columns / (tile.columns * tile.vectors * plan.lanes))
+    touched = item * (steps * rows + steps * columns + rows * columns)
+    large = touched > target.l2_bytes // 2
+    often = row_tiles >= _WORTH_PACKING and column_tiles >= _WORTH_PACKING
+    if large and often:
+        plan = replace(plan, pack_x=True, pack_y=True)
+    return _with_blocks(plan, target) if plan.pack_y else plan
 
 
 def _with_blocks(plan: Plan, target: Target) -> Plan:
+    """Cut sums so that packed rows stay in a third of L1, and columns so that the packed ones
+    stay in half of L2."""
     item, tile = plan.dtype.itemsize, plan.tile
     inner = prod(axis.extent for axis in plan.sums[1:])
-    width = tile.columns * tile.vectors * plan.lanes
-    wanted = max(1, int(target.l1d_bytes * 0.75) // (item * (width + tile.rows) * inner))
     outer = plan.sums[0].extent
+    wanted = max(1, target.l1d_bytes // 3 // (item * tile.rows * inner))
     block = ceil(outer / ceil(outer / wanted))
     # whole turns of an unrolled loop in each block, and at least one in the last
     block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
@@ -419,6 +423,7 @@ def _with_blocks(plan: Plan, target: Target) -> Plan:
         block += _UNROLLED_STEPS
     if block >= outer:
         block = 0
-    steps = (block or outer) * inner
-    row_block = max(1, target.l2_bytes // 2 // (steps * tile.rows * item))
-    return replace(plan, block=block, row_block=row_block)
+    panel = (block or outer) * inner * tile.vectors * plan.lanes * plan.column.extent * item
+    most = max(_WORTH_PACKING, target.l2_bytes // 2 // panel)
+    tiles = sum(segment.tiles for segment in plan.vector_segments)
+    return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / most)))

@@ -31,8 +31,12 @@ ABOUT = (
 )
 SIZES = tuple(10**k for k in range(1, 8))
 QUICK_SIZES = tuple(10**k for k in range(1, 7))
-# The largest relative difference between the compiled and the evaluated gradient.
+# The difference allowed between the compiled and the evaluated gradient: relative to its largest
+# element, plus some units in the last place of a cotangent of size 1. The latter is for
+# `logsumexp`: the share of the maximum is 1 minus a sum over all n elements, which cancels, while
+# the gradient itself is of size 1 / n. A sum in plain order is off by 12 eps there at n = 10^7.
 TOLERANCE = 1e-9
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 def rosenbrock(x: Any) -> Any:
@@ -143,9 +147,11 @@ def _check(name: str, n: int, compiled: Any, evaluated: Any, forward: Any) -> No
         ("gradient", compiled[1], gradient, steepest),
         ("slope", forward[1], np.sum(gradient), steepest * n),
     ):
-        error = float(np.max(np.abs(got - expected)) / scale)
-        if not error <= TOLERANCE:
-            raise AssertionError(f"{name}, n = {n}: the compiled {what} is off by {error:.1e}")
+        error, allowed = float(np.max(np.abs(got - expected))), TOLERANCE * scale + ROUNDING
+        if not error <= allowed:
+            raise AssertionError(
+                f"{name}, n = {n}: the compiled {what} is off by {error:.1e}, allowed {allowed:.1e}"
+            )
 
 
 def summary(rows: list[dict[str, Any]]) -> str:

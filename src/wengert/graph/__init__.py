@@ -1,4 +1,4 @@
-"""What a program is: Constant, Variable and Operator nodes; building, verifying, printing, drawing."""
+"""What a program is: Constant, Variable, Operator nodes; building, verifying, printing, drawing."""
 
 from .graph import Graph
 from .nodes import Constant, Node, Operator, Variable, reachable

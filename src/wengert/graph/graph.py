@@ -55,8 +55,8 @@ class Graph:
         if self._nodes is None:
             nodes = reachable(self.outputs)  # type: ignore[arg-type]
             used = {node.serial for node in nodes}
-            unused = [node for node in self.inputs if node.serial not in used]
-            self._nodes = sorted(nodes + unused, key=lambda node: node.serial)
+            nodes += [node for node in self.inputs if node.serial not in used]
+            self._nodes = sorted(nodes, key=lambda node: node.serial)
         return self._nodes
 
     @property
@@ -67,8 +67,8 @@ class Graph:
     def evaluate(self, values: Sequence[Any]) -> list:
         """The outputs for flat input values, as a flat list. Values may be traced."""
         env: dict[int, Any] = {}
-        for node, value in zip(self.inputs, values, strict=True):
-            env[node.serial] = value
+        for variable, value in zip(self.inputs, values, strict=True):
+            env[variable.serial] = value
         for node in self.nodes:
             if isinstance(node, Operator):
                 env[node.serial] = node.apply([env[source.serial] for source in node.inputs])
@@ -83,8 +83,8 @@ class Graph:
     def forward(self, *args: Any) -> Any:
         """Evaluate and keep every node's `output`. Without arguments, the values held now."""
         if args:
-            for node, value in zip(self.inputs, self._leaves(args), strict=True):
-                node.output = value
+            for variable, value in zip(self.inputs, self._leaves(args), strict=True):
+                variable.output = value
         for node in self.nodes:
             if isinstance(node, Operator):
                 node.output = node.apply([source.output for source in node.inputs])

@@ -39,9 +39,12 @@ def _verify_type(node: Node) -> None:
         expected = _type_by_rule(node)
         if not _same_type(expected, node.type):
             raise GraphError(f"{node!r} has type {node.type}, its operation says {expected}")
-    elif isinstance(node, Constant) and node.output is not None:
-        if not _same_type(type_of(node.output), node.type):
-            raise GraphError(f"{node!r} does not have the type of its value")
+    elif (
+        isinstance(node, Constant)
+        and node.output is not None
+        and not _same_type(type_of(node.output), node.type)
+    ):
+        raise GraphError(f"{node!r} does not have the type of its value")
 
 
 def _type_by_rule(node: Operator) -> Any:

@@ -67,6 +67,20 @@ def zero_slope(node: Operator) -> Node | None:
     return None
 
 
+@_rule("scale")
+def plain_product(node: Operator) -> Node | None:
+    """scale(c, d) -> c * d for a number c that is finite and not zero."""
+    for source in node.inputs:
+        value = constant_value(source)
+        if value is not None and np.size(value) == 1 and np.isfinite(value) and np.all(value != 0):
+            return apply(ew.multiply, *node.inputs, params={}, like=node)
+        if value is not None and np.size(value) > 1 and not any(np.asarray(value).strides):
+            number = np.asarray(value).flat[0]
+            if np.isfinite(number) and number != 0:
+                return apply(ew.multiply, *node.inputs, params={}, like=node)
+    return None
+
+
 @_rule("add")
 def plus_zero(node: Operator) -> Node | None:
     """x + (-0.0) -> x; x + 0 -> x for integers."""

@@ -18,12 +18,12 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import (
     Affine,
     Alias,
-    Apply,
     Buffer,
     Contraction,
     Expr,
     Host,
     Index,
+    InRange,
     Kernel,
     Literal,
     Load,
@@ -37,18 +37,13 @@ from ..loops import (
     Var,
     c_strides,
     cast,
-    walk,
 )
 from ..ops.layout import reshape
 from ..types import ArrayType
+from .cost import EXPENSIVE
+from .parallel import parallelise
+from .shaping import shape_nest
 
-# Elementary functions that cost more than a load and a store.
-EXPENSIVE = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh "
-    "arccosh arctanh arctan2 power sigmoid erf erfc logaddexp hypot cbrt gammaln digamma fmod "
-    "remainder".split()
-)
-IDENTITIES = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False}
 
 
 NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
@@ -236,7 +231,7 @@ class Scheduler:
         earliest = self._earliest(node, shape)
         for position in range(earliest, len(self.kernels)):
             kernel = self.kernels[position]
-            if isinstance(kernel, FusedNest) and kernel.shape == shape:
+            if isinstance(kernel, FusedNest) and kernel.accepts(shape):
                 break
         else:
             position = len(self.kernels)
@@ -244,9 +239,11 @@ class Scheduler:
         nest = self.kernels[position]
         assert isinstance(nest, FusedNest)
         self.kernel_of[node.serial] = position
-        nest.members.add(node.serial)
-        nest.stores.append(make_store(nest))
         nest.nodes.append(node)
+        guards = nest.cover(shape)
+        if not guards:
+            nest.members.add(node.serial)
+        nest.stores.append(make_store(nest).changed(guards=guards))
 
     def _earliest(self, node: Operator, shape: tuple[int, ...]) -> int:
         """The first kernel position that sees everything the node reads."""
@@ -264,6 +261,7 @@ class Scheduler:
                 same = (
                     aligned
                     and isinstance(kernel, FusedNest)
+                    and source.serial in kernel.members
                     and kernel.shape == shape == source.type.shape
                     and is_pointwise(source)
                 )
@@ -349,6 +347,36 @@ class FusedNest(Nest):
         self.members: set[int] = set()
         self.memo: dict[tuple[int, Index], Expr] = {}
 
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Whether a store over these loops may join: the same loops, or nearly the same."""
+        if self.shape == shape:
+            return True
+        if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
+            return False
+        return all(
+            a == b or (abs(a - b) <= 2 and min(a, b) >= 8)
+            for a, b in zip(self.shape, shape, strict=True)
+        )
+
+    def cover(self, shape: tuple[int, ...]) -> tuple[InRange, ...]:
+        """Widen the loops to hold `shape`; the guards for a store over that shape alone."""
+        if self.shape == shape:
+            return ()
+        for axis, (var, length) in enumerate(zip(self.vars, shape, strict=True)):
+            if length > var.extent:
+                guard = InRange(self.index[axis], 0, var.extent)
+                self.stores = [s.changed(guards=(*s.guards, guard)) for s in self.stores]
+                self.members.clear()  # their expressions are no longer known everywhere
+                self.memo.clear()
+                var.extent = length
+        guards = tuple(
+            InRange(at, 0, length)
+            for at, var, length in zip(self.index, self.vars, shape, strict=True)
+            if length < var.extent
+        )
+        self.shape = tuple(var.extent for var in self.vars)
+        return guards
+
     def element(self, node: Node, index: Index) -> Expr:
         """The expression of a node's element; what is missing is built iteratively."""
         pending = [(node, index)]
@@ -397,13 +425,6 @@ class FusedNest(Nest):
         buffer = self.scheduler._buffer_of(node)
         return Load(buffer, buffer.flat(index))
 
-    def cost(self) -> int:
-        """Elementary functions in one iteration."""
-        return sum(
-            isinstance(expr, Apply) and expr.name in EXPENSIVE
-            for expr in walk([store.value for store in self.stores])
-        )
-
 
 class _Missing(Exception):  # noqa: N818 - control flow, not an error
     def __init__(self, wanted: tuple[Node, Index]):
@@ -411,5 +432,13 @@ class _Missing(Exception):  # noqa: N818 - control flow, not an error
 
 
 def schedule(graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None) -> LoopProgram:
-    """The loops that compute a graph."""
-    return Scheduler(graph, input_strides).run()
+    """The loops that compute a graph, shaped and cut into tasks."""
+    program = Scheduler(graph, input_strides).run()
+    kernels: list[Kernel] = []
+    for kernel in program.kernels:
+        if isinstance(kernel, Nest):
+            kernels += [parallelise(part) for part in shape_nest(kernel)]
+        else:
+            kernels.append(kernel)
+    program.kernels = kernels
+    return program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..loops import Buffer, Contraction, Host, Kernel, Load, LoopProgram, walk
+from ..loops import Buffer, Contraction, Host, Kernel, Load, LoopProgram, ParallelNest, walk
 
 ALIGNMENT = 64
 
@@ -22,6 +22,9 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
         return [*kernel.inputs, *kernel.outputs]
     if isinstance(kernel, Contraction):
         return [kernel.out, kernel.x, kernel.y]
+    if isinstance(kernel, ParallelNest):
+        parts = [kernel.body, *kernel.joins]
+        return [buffer for part in parts for buffer in buffers_of(part)]
     found = [store.buffer for store in kernel.stores]
     values = walk([store.value for store in kernel.stores])
     return found + [expr.buffer for expr in values if isinstance(expr, Load)]

@@ -31,7 +31,7 @@ def shape_nest(nest: Nest) -> list[Nest]:
     pieces = split_choices(nest)
     if len(pieces) > 1:
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
-    return [order_loops(merge_loops(piece)) for piece in pieces]
+    return [order_loops(merge_loops(piece)) for piece in pieces if piece.stores]
 
 
 def _first_fills(nest: Nest) -> list[Nest]:
@@ -48,10 +48,7 @@ def _first_fills(nest: Nest) -> list[Nest]:
 
 
 def _continued(nest: Nest) -> Nest:
-    stores = [
-        Store(store.buffer, store.at, store.value, store.combine, continues=True)
-        for store in nest.stores
-    ]
+    stores = [s.changed(continues=True) if s.combine else s for s in nest.stores]
     return Nest(nest.vars, stores, nest.label, nest.nodes)
 
 
@@ -60,10 +57,14 @@ def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine],
     memo: dict[int, Expr] = {}
     for expr in walk([store.value for store in nest.stores]):
         memo[id(expr)] = _rewritten(expr, memo, change)
-    stores = [
-        Store(store.buffer, change(store.at), memo[id(store.value)], store.combine, store.continues)
-        for store in nest.stores
-    ]
+    stores = []
+    for store in nest.stores:
+        guards = [InRange(change(guard.at), guard.low, guard.high) for guard in store.guards]
+        known = [decided(guard) for guard in guards]
+        if False in known:
+            continue
+        left = tuple(guard for guard, value in zip(guards, known, strict=True) if value is None)
+        stores.append(store.changed(at=change(store.at), value=memo[id(store.value)], guards=left))
     return Nest(variables, stores, nest.label, nest.nodes)
 
 
@@ -107,7 +108,8 @@ def split_choices(nest: Nest) -> list[Nest]:
     while pieces:
         piece = pieces.pop(0)
         cut = _find_cut(piece)
-        if cut is None or len(pieces) + len(done) >= MAX_PIECES:
+        guarded = any(store.guards for store in piece.stores)
+        if cut is None or (len(pieces) + len(done) >= MAX_PIECES and not guarded):
             done.append(piece)
             continue
         var, place = cut
@@ -116,11 +118,14 @@ def split_choices(nest: Nest) -> list[Nest]:
 
 
 def _find_cut(nest: Nest) -> tuple[Var, int] | None:
-    for expr in walk([store.value for store in nest.stores]):
-        if not isinstance(expr, Choose) or len(expr.test.at.terms) != 1:
+    tests = [guard for store in nest.stores for guard in store.guards]
+    values = walk([store.value for store in nest.stores])
+    tests += [expr.test for expr in values if isinstance(expr, Choose)]
+    for test in tests:
+        if len(test.at.terms) != 1:
             continue
-        (var, coefficient), constant = expr.test.at.terms[0], expr.test.at.constant
-        for bound in (expr.test.low, expr.test.high):
+        (var, coefficient), constant = test.at.terms[0], test.at.constant
+        for bound in (test.low, test.high):
             # the least value of the variable with coefficient * var + constant >= bound
             place = -((constant - bound) // coefficient) if coefficient > 0 else None
             if place is None:
@@ -143,6 +148,7 @@ def _segment(nest: Nest, var: Var, start: int, stop: int) -> Nest:
 def indices_of(nest: Nest) -> list[Affine]:
     """Every index in the nest."""
     found = [store.at for store in nest.stores]
+    found += [guard.at for store in nest.stores for guard in store.guards]
     for expr in walk([store.value for store in nest.stores]):
         if isinstance(expr, (Load, IndexValue)):
             found.append(expr.at)

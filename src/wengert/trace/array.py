@@ -198,8 +198,8 @@ class Array(Views):
     __le__ = _operator(logic.less_equal)
     __gt__ = _operator(logic.greater)
     __ge__ = _operator(logic.greater_equal)
-    __eq__ = _operator(logic.equal)  # type: ignore[assignment]
-    __ne__ = _operator(logic.not_equal)  # type: ignore[assignment]
+    __eq__ = _operator(logic.equal)
+    __ne__ = _operator(logic.not_equal)
     __hash__ = None  # type: ignore[assignment]
 
     __iadd__ = _in_place(ew.add)

@@ -13,12 +13,17 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
 from ..ops.op import Op, Traced, leaked
 from ..types import ArrayType, Typed, type_of
 from .array import Array
 from .views import snapshot
+
+# Constants of at most this many elements are computed while tracing, whatever the trace.
+SMALL = 64
 
 
 class _State(threading.local):
@@ -37,10 +42,12 @@ def current_trace() -> Trace | None:
 class Trace:
     """Records operations while a function runs; use as a context manager.
 
-    `keep_source` stores the user's line with every node (for printing).
+    `keep_source` stores the user's line with every node (for printing). A `lazy` trace records
+    operations on large constants too, instead of computing them: the compiler knows better.
     """
 
-    def __init__(self, keep_source: bool = False):
+    def __init__(self, keep_source: bool = False, lazy: bool = False):
+        self.lazy = lazy
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
@@ -97,6 +104,8 @@ class Trace:
                 nested = True
             inputs.append(node)
             values.append(value)
+        if self.lazy and not abstract and not op.multiple:
+            abstract = any(np.size(value) > SMALL for value in values)
         if abstract:
             array_type = op.type_rule(*[node.type for node in inputs], **params)
             made = Operator(op, tuple(inputs), params, None, array_type)
@@ -210,6 +219,15 @@ def lift(value: Any) -> Any:
     tracer = trace.constant(value)
     tracer._writable = True
     return tracer
+
+
+def lazily(value: Any, constant: Any) -> Any:
+    """A constant that meets `value`: recorded, not computed with, where `value` is."""
+    while isinstance(value, Traced):
+        if value._trace.lazy:
+            return value._trace.constant(constant)
+        value = value.value  # type: ignore[attr-defined]
+    return constant
 
 
 def is_traced(value: Any) -> bool:

@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..errors import AxisError, ShapeError, StructureError
 from ..graph import Constant, Graph, Operator
@@ -44,7 +46,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         size = _batch_size(leaves, axes, name)
         with Trace() as trace:
             tracers = [
-                leaf if axis is None else _sample(trace, leaf, axis)
+                _shared(trace, leaf) if axis is None else _sample(trace, leaf, axis)
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
             variables = [t.node for t, axis in zip(tracers, axes, strict=True) if axis is not None]
@@ -56,7 +58,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
             for leaf, axis in zip(leaves, axes, strict=True)
             if axis is not None
         ]
-        graph = Graph(variables, nodes)  # type: ignore[arg-type]
+        graph = Graph(variables, nodes)
         results = evaluate_batched(graph, size, values, [True] * len(values))
         targets = tree.broadcast_prefix(out_axes, out_structure, "vmap out_axes")
         moved = [
@@ -76,8 +78,8 @@ def evaluate_batched(
     Flagged values carry the batch as their first axis, and so do flagged results.
     """
     env: dict[int, tuple[Any, bool]] = {}
-    for node, value, flag in zip(graph.inputs, values, flags, strict=True):
-        env[node.serial] = (value, flag)
+    for variable, value, flag in zip(graph.inputs, values, flags, strict=True):
+        env[variable.serial] = (value, flag)
     for node in graph.nodes:
         if isinstance(node, Constant):
             env[node.serial] = (node.output, False)
@@ -145,6 +147,15 @@ def _batch_size(leaves: Sequence[Any], axes: Sequence[Any], name: str) -> int:
             "length. Check in_axes."
         )
     return next(iter(sizes))
+
+
+def _shared(trace: Trace, leaf: Any) -> Any:
+    """An argument without a batch; arrays are traced so that a sample can index them."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    tracer = trace.constant(leaf)
+    tracer._writable = "argument"
+    return tracer
 
 
 def _sample(trace: Trace, leaf: Any, axis: int) -> Any:

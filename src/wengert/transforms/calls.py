@@ -8,8 +8,11 @@ the function by one that the user gives.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import tree
 from ..errors import AbstractValueError, DerivativeError, ShapeError, StructureError
@@ -37,12 +40,21 @@ def checkpoint(f: Callable) -> Callable:
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:
             return f(*args, **kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
-        leaves = [check_leaf(leaf, "checkpoint", function_name(f)) for leaf in leaves]
+        every, structure = tree.flatten((args, kwargs))
+        places = [place for place, leaf in enumerate(every) if _is_array(leaf)]
+        leaves = [every[place] for place in places]
+
+        def of_arrays(*arrays: Any) -> Any:
+            filled = list(every)
+            for place, array in zip(places, arrays, strict=True):
+                filled[place] = array
+            args, kwargs = tree.unflatten(structure, filled)
+            return f(*args, **kwargs)
+
         try:
-            graph = _inner_graph(f, leaves, structure, abstract=True)
+            graph = _inner_graph(of_arrays, leaves, abstract=True)
         except AbstractValueError:  # the function looks at values: run it on them
-            graph = _inner_graph(f, leaves, structure, abstract=False)
+            graph = _inner_graph(of_arrays, leaves, abstract=False)
         captured = [node for node in graph.nodes if _is_captured(node)]
         outputs = call(*leaves, *[node.output for node in captured], graph=_closed(graph, captured))
         return tree.unflatten(graph.out_structure, outputs)  # type: ignore[arg-type]
@@ -50,18 +62,20 @@ def checkpoint(f: Callable) -> Callable:
     return checkpointed
 
 
-def _inner_graph(
-    f: Callable, leaves: Sequence[Any], structure: tree.Structure, abstract: bool
-) -> Graph:
+def _is_array(leaf: Any) -> bool:
+    """Whether a derivative may flow; integers, flags and names are passed on as they are."""
+    return isinstance(leaf, (np.ndarray, np.inexact, float, complex, Traced))
+
+
+def _inner_graph(f: Callable, leaves: Sequence[Any], abstract: bool) -> Graph:
     with Trace() as trace:
         inputs = [argument(trace, leaf) for leaf in leaves]
         variables = [tracer.node for tracer in inputs]
         if abstract:
             _forget_values(variables)
-        args, kwargs = tree.unflatten(structure, inputs)
-        out_leaves, out_structure = tree.flatten(f(*args, **kwargs))
+        out_leaves, out_structure = tree.flatten(f(*inputs))
         nodes = [trace.node_of(check_leaf(leaf, "checkpoint", "result")) for leaf in out_leaves]
-    graph = Graph(variables, nodes, structure, out_structure)  # type: ignore[arg-type]
+    graph = Graph(variables, nodes, out_structure=out_structure)  # type: ignore[arg-type]
     _forget_values(node for node in graph.nodes if not isinstance(node, Constant))
     return graph
 
@@ -85,10 +99,11 @@ class ClosedGraph:
         self.captured = [node.serial for node in captured]
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs for the inputs, followed by the captured values."""
         count = len(self.graph.inputs)
         env = dict(zip(self.captured, values[count:], strict=True))
-        for node, value in zip(self.graph.inputs, values[:count], strict=True):
-            env[node.serial] = value
+        for variable, value in zip(self.graph.inputs, values[:count], strict=True):
+            env[variable.serial] = value
         for node in self.graph.nodes:
             if node.serial in env:
                 continue
@@ -136,12 +151,13 @@ class BatchedCall:
         self.flags = tuple(flags)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs for a batch."""
         axes = tuple(0 if flag else None for flag in self.flags)
         return tuple(vmap(self.inner, in_axes=axes)(*values))
 
 
 # A program as one operation; its derivative runs it again.
-call = Op(
+call: Op = Op(
     "call",
     lambda *values, graph: graph(*values),
     lambda *types, graph: _result_types(graph, types),
@@ -160,7 +176,7 @@ def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Cal
 
     The rules have the form of `wengert.jvp` and `wengert.vjp`: ``jvp(primals, tangents)`` returns
     ``(out, tangent_out)``, and ``vjp(*primals)`` returns ``(out, pullback)``, where the pullback
-    takes a cotangent of the result to a tuple of cotangents. The other mode is derived by
+    takes a cotangent of the result to a tuple of cotangents (None: zero). The other mode is derived by
     transposing the rule that is given.
 
     >>> import numpy as np
@@ -180,7 +196,11 @@ def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Cal
 
     def decorate(f: Callable) -> Callable:
         @functools.wraps(f)
-        def with_rule(*args: Any) -> Any:
+        def with_rule(*args: Any, **kwargs: Any) -> Any:
+            if kwargs:  # the rules take all arguments by position
+                bound = inspect.signature(f).bind(*args, **kwargs)
+                bound.apply_defaults()
+                args = bound.args
             leaves, structure = tree.flatten(args)
             leaves = [check_leaf(leaf, function_name(f), "argument") for leaf in leaves]
             if not any(isinstance(leaf, Traced) for leaf in leaves):
@@ -207,6 +227,7 @@ class Rule:
         self.out_structure: Any = None
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        """The results as flat leaves."""
         out, self.out_structure = tree.flatten(self.f(*tree.unflatten(self.structure, leaves)))
         self._check_captures(leaves, out)
         return tuple(out)
@@ -233,9 +254,13 @@ class Rule:
         """Argument cotangents by the user's vjp, or by transposing the user's jvp."""
         if self.vjp is None:
             return self._transposed_jvp(values, g)
-        _, pullback = self.vjp(*tree.unflatten(self.structure, values))
+        args = tree.unflatten(self.structure, values)
+        _, pullback = self.vjp(*args)
         found = pullback(tree.unflatten(self.out_structure, g))
         found = found if isinstance(found, tuple) else (found,)
+        if len(found) == len(args):  # None stands for the zeros of a whole argument
+            pairs = zip(found, args, strict=True)
+            found = tuple(tree.map(zero_like, arg) if c is None else c for c, arg in pairs)
         return self._checked(found, values, "vjp", "cotangent")
 
     def _checked(self, found: Any, values: Sequence[Any], rule: str, what: str) -> list[Any]:

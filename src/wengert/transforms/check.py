@@ -40,13 +40,13 @@ def check_grads(
             "check_grads: args must be a tuple with one entry for each argument, got "
             f"{type(args).__name__}. Write check_grads(f, (x,))."
         )
-    args = tree.map(_widened, tuple(args))
+    widened = tree.map(_widened, tuple(args))
     unknown = set(modes) - {"forward", "reverse"}
     if unknown:
         raise ValueError(f"check_grads: modes are 'forward' and 'reverse', got {sorted(unknown)}.")
     rng = np.random.default_rng(seed)
     for mode in modes:
-        _check(f, args, order, mode, tolerance, step, rng, function_name(f), 1)
+        _check(f, widened, order, mode, tolerance, step, rng, function_name(f), 1)
 
 
 def _check(
@@ -172,8 +172,8 @@ def _compare(
         if _close(mine, theirs, tolerance):
             continue
         culprit = _locate_forward(f, args, number, tolerance, step)
-        worst = np.unravel_index(np.argmax(np.abs(mine - theirs)), np.shape(theirs))
-        worst = tuple(int(i) for i in worst)
+        place = np.unravel_index(np.argmax(np.abs(mine - theirs)), np.shape(theirs))
+        worst = tuple(int(i) for i in place)
         raise CheckGradsError(
             f"check_grads: {name}, {mode} mode, order {level}: the derivative of result "
             f"{number}{list(worst) if worst else ''} is {np.asarray(mine)[worst]!r}, finite "

@@ -85,7 +85,7 @@ def _derived_pull(node: Operator, g: Any) -> Sequence[Any]:
 
 def _linear_pull(op: Op, node: Operator, g: Any, active: tuple[bool, ...]) -> Sequence[Any]:
     """A linear operation needs no derivation: its transpose is its pullback."""
-    results = []
+    results: list[Any] = []
     for position, live in enumerate(active):
         if not live:
             results.append(None)
@@ -119,7 +119,7 @@ def push(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[Any
 
 
 def _push_node(node: Operator, known: dict[int, Any]) -> Any:
-    tangents = [known.get(source.serial) for source in node.inputs]
+    tangents: list[Any] = [known.get(source.serial) for source in node.inputs]
     if all(tangent is None for tangent in tangents):
         return None
     if node.op is ITEM:

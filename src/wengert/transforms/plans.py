@@ -36,9 +36,9 @@ class Program:
         inputs = set(slots)
         self.constants: list[Any] = []
         constants = [node for node in graph.nodes if isinstance(node, Constant)]
-        for node in constants:
-            slots[node.serial] = len(slots)
-            self.constants.append(node.output)
+        for constant in constants:
+            slots[constant.serial] = len(slots)
+            self.constants.append(constant.output)
         # what to call on traced values, what on plain ones, where its arguments are
         self.steps: list[tuple[Callable, Callable, tuple[int, ...], dict[str, Any]]] = []
         for node in graph.nodes:

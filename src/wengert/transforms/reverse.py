@@ -14,6 +14,7 @@ from ..graph import Node
 from ..ops import logic
 from ..ops.layout import fit
 from ..trace import Trace
+from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, type_of
 from .modes import owned, pull, zero_like
@@ -41,7 +42,7 @@ def value_and_grad(
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
             aux = lower(trace, aux)
-        seed = np.ones((), node.type.dtype)[()]
+        seed = lazily(node.output, np.ones((), node.type.dtype)[()])
         cotangents = pull([node], [seed], inputs)
         filled = [
             zero_like(v.output) if g is None else g for v, g in zip(inputs, cotangents, strict=True)
@@ -209,7 +210,7 @@ def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 
 
 def _check_scalar(output: Any, name: str) -> Any:
-    leaves, structure = tree.flatten(output)
+    _, structure = tree.flatten(output)
     if structure != tree.LEAF:
         raise StructureError(
             f"grad: {name} returned {structure}, expected one scalar. Use has_aux=True for extra "

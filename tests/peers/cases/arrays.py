@@ -116,7 +116,6 @@ CASES = {
         lambda xp, x: xp.take_along_axis(table(x), np.array([[2, 0], [1, 1]]), axis=1) ** 2,
         S,
     ),
-    "compress": (lambda xp, x: xp.compress(MASK, x) ** 2, V),
     "set_item": (lambda xp, x: xp.at_set(x**2, 1, x[0] ** 3), V),
     "set_slice": (lambda xp, x: xp.at_set(x**2, slice(1, 3), xp.sin(x[2:])), V),
     "set_mask": (lambda xp, x: xp.at_set(x**2, MASK, 0.5), V),

@@ -347,7 +347,7 @@ def sinkhorn(xp, x):
     for _ in range(4):
         left = 0.25 / (kernel @ right)
         right = (1 / 3) / (kernel.T @ left)
-    return xp.sum(left[:, None] * kernel * right)
+    return xp.sum(left[:, None] * kernel * right * (x[:, None] - V[None, :3]) ** 2)
 
 
 def quaternion_rotation(xp, x):

@@ -1,0 +1,169 @@
+"""The folders are the pipeline: imports point one way, heavy ones are lazy, names are exported."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wengert as wg
+
+ROOT = Path(wg.__file__).parent
+# Later parts may import earlier ones, never the other way; a line is one rank.
+ORDER = [
+    {"errors", "types", "tree"},
+    {"graph"},
+    {"loops"},
+    {"ops"},
+    {"trace"},
+    {"transforms"},
+    {"passes"},
+    {"schedule"},
+    {"codegen"},
+    {"runtime"},
+    {"numpy"},
+    {"jit"},
+    {"tensor", "nn", "optim", "data", "train"},
+    {"bench", "experiments"},
+    {"cli"},
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+PEERS = {"torch", "jax", "autograd", "tensorflow", "keras", "tinygrad", "mlx", "casadi"}
+HEAVY = {"llvmlite", "scipy", "matplotlib", "rich", "pooch", "safetensors"}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def imported_modules(path):
+    """Absolute names of everything a file imports, function-local imports included."""
+    package = ["wengert", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            yield stem
+            yield from (f"{stem}.{alias.name}" for alias in node.names)
+
+
+def part_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_point_one_way(path):
+    part = part_of(path)
+    assert part in RANK or part == "__main__", f"{part} has no place in the order of parts"
+    for module in imported_modules(path):
+        pieces = module.split(".")
+        if pieces[0] != "wengert" or len(pieces) < 2 or pieces[1] not in RANK:
+            continue
+        target = pieces[1]
+        assert target == part or RANK[target] <= RANK[part], f"{part} imports {module}"
+
+
+def test_parts_of_one_rank_do_not_import_each_other_in_a_circle():
+    edges = {}
+    for path in FILES:
+        for module in imported_modules(path):
+            pieces = module.split(".")
+            if pieces[0] == "wengert" and len(pieces) > 1 and pieces[1] in RANK:
+                edges.setdefault(part_of(path), set()).add(pieces[1])
+    for one, targets in edges.items():
+        for other in targets - {one}:
+            assert one not in edges.get(other, set()), f"{one} and {other} import each other"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_outside_packages(path):
+    outside = {module.split(".")[0] for module in imported_modules(path)}
+    assert not outside & PEERS, "the library must not import its peers"
+    if part_of(path) != "codegen":
+        assert "llvmlite" not in outside, "only codegen imports llvmlite"
+
+
+def test_the_checks_can_fail():
+    """A file that imports later parts, inside a function too, is found."""
+    path = ROOT / "graph" / "nodes.py"
+    source = "def f():\n    from ..numpy import sum\n    import torch\nfrom . import graph\n"
+    found = set(imported_in(source, path))
+    assert {"wengert.numpy", "wengert.numpy.sum", "torch", "wengert.graph.graph"} <= found
+
+
+def imported_in(source, path):
+    class Fake(type(path)):
+        def read_text(self, *args, **kwargs):
+            return source
+
+    return imported_modules(Fake(path))
+
+
+def run(code, **environment):
+    kept = {k: value for k, value in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**kept, **environment},
+    ).stdout
+
+
+def test_heavy_modules_are_not_imported():
+    loaded = set(run("import wengert, sys; print(*sys.modules)").split())
+    assert not loaded & (HEAVY | PEERS)
+
+
+def test_import_time(tmp_path):
+    code = (
+        "import numpy, time\n"
+        "start = time.process_time()\n"  # what other programs do meanwhile does not count
+        "import wengert\n"
+        "print(time.process_time() - start)"
+    )
+    cache = {"PYTHONPYCACHEPREFIX": str(tmp_path)}
+    run(code, **cache)  # compiles the bytecode, as installing does
+    best = min(float(run(code, **cache)) for _ in range(7))
+    assert best <= 0.060, f"import wengert adds {best * 1000:.0f} ms to import numpy"
+
+
+API = """
+    grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp vmap checkpoint
+    stop_gradient custom_rule check_grads trace tensor no_grad
+"""
+
+
+@pytest.mark.parametrize("public", API.split())
+def test_public_names_are_exported_and_explained(public):
+    assert public in wg.__all__
+    assert len(getattr(wg, public).__doc__) > 20
+
+
+def test_everything_exported_exists():
+    assert len(set(wg.__all__)) == len(wg.__all__)
+    for public in wg.__all__:
+        assert hasattr(wg, public)
+    wnp = importlib.import_module("wengert.numpy")
+    for public in wnp.__all__:
+        assert hasattr(wnp, public)
+    assert len(set(wnp.__all__)) == len(wnp.__all__)
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="module 'wengert' has no attribute 'nothing'"):
+        wg.nothing
+    with pytest.raises(AttributeError, match=r"wengert\.numpy has no 'nothing'"):
+        wg.numpy.nothing
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_modules_explain_themselves(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring and len(docstring) > 10

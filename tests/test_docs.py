@@ -1,0 +1,52 @@
+"""The documents match the project."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "wengert"
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def parts():
+    """The folders and top-level modules of the package, as the map names them."""
+    folders = [f"{p.name}/" for p in PACKAGE.iterdir() if (p / "__init__.py").exists()]
+    modules = [p.name for p in PACKAGE.glob("*.py") if not p.name.startswith("_")]
+    return sorted(folders + modules)
+
+
+@pytest.mark.parametrize("part", parts())
+def test_the_map_names_every_part(part):
+    assert part in (ROOT / "docs" / "layout.md").read_text()
+
+
+def test_the_map_names_no_file_that_is_not_there():
+    text = (ROOT / "docs" / "layout.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", text)) - {"bench.py"}
+    there = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")}
+    there |= {str(p.relative_to(ROOT)) for p in (ROOT / "tests").rglob("*.py")}
+    names = there | {Path(name).name for name in there}
+    assert named - names == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", ["test", "reproduce"])
+def test_ci_runs_the_commands_of_the_readme(name):
+    readme = (ROOT / "README.md").read_text()
+    assert re.search(rf"^<!-- {name} -->\n```sh\npython3 -m venv .*\n```$", readme, re.MULTILINE)
+    assert f"readme_command {name}" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_ci_is_a_valid_script():
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert "set -euo pipefail" in script.read_text()
+    subprocess.run(["bash", "-n", str(script)], check=True)
