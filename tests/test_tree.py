@@ -95,6 +95,7 @@ def test_register():
         def __init__(self, items, label):
             self.items, self.label = items, label
 
+    assert len(tree.leaves(Bag([1, 2], "mine"))) == 1
     tree.register(Bag, lambda bag: (bag.items, bag.label), lambda label, items: Bag(items, label))
     doubled = tree.map(lambda x: 2 * x, Bag([1, 2], "mine"))
     assert (doubled.items, doubled.label) == ([2, 4], "mine")

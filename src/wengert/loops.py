@@ -176,6 +176,23 @@ class Load(Expr):
 
 
 @dataclass(eq=False)
+class LoadAt(Expr):
+    """An element whose place depends on values: `at` plus the sum of value * stride.
+
+    The values are known to be in range: whoever makes one clamps them.
+    """
+
+    buffer: Buffer
+    at: Affine
+    picks: tuple[tuple[Expr, int], ...]
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's element type."""
+        return self.buffer.dtype
+
+
+@dataclass(eq=False)
 class Literal(Expr):
     """A number."""
 
@@ -261,6 +278,12 @@ class Store:
     continues: bool = False
     # Where the store happens; nests are split until this is known.
     guards: tuple[InRange, ...] = ()
+    # Further places that depend on values, as in `LoadAt`; such stores run one after the other.
+    picks: tuple[tuple[Expr, int], ...] = ()
+
+    def roots(self) -> list[Expr]:
+        """The expressions the store needs."""
+        return [self.value, *[place for place, _ in self.picks]]
 
     def changed(self, **fields: Any) -> Store:
         """The same store with some fields replaced."""
@@ -270,7 +293,8 @@ class Store:
         sign = {"add": "+=", "multiply": "*=", "maximum": "max=", "minimum": "min="}
         operator = "=" if self.combine is None else sign.get(self.combine, f"{self.combine}=")
         where = "".join(f"if {_format(guard, 1)} " for guard in self.guards)
-        return f"{where}{self.buffer.name}[{self.at}] {operator} {format_expr(self.value)}"
+        picks = "".join(f" + {n}*{format_expr(place)}" for place, n in self.picks)
+        return f"{where}{self.buffer.name}[{self.at}{picks}] {operator} {format_expr(self.value)}"
 
 
 def identity_of(combine: str, dtype: np.dtype) -> Any:
@@ -359,7 +383,20 @@ class Host:
         return f"{outs} = numpy {self.op.name}({ins})"
 
 
-Kernel = Nest | ParallelNest | Contraction | Host
+@dataclass(eq=False)
+class Check:
+    """Ends the program with an error code unless the flag is set."""
+
+    flag: Buffer
+    code: int
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"unless {self.flag.name}: stop  # {self.label}"
+
+
+Kernel = Nest | ParallelNest | Contraction | Host | Check
 
 
 @dataclass(eq=False)
@@ -400,7 +437,14 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
         return expr.args
     if isinstance(expr, Choose):
         return (expr.yes, expr.no)
+    if isinstance(expr, LoadAt):
+        return tuple(place for place, _ in expr.picks)
     return ()
+
+
+def roots_of(stores: Iterable[Store]) -> list[Expr]:
+    """Everything that stores compute."""
+    return [root for store in stores for root in store.roots()]
 
 
 def format_expr(expr: Expr, limit: int = 400) -> str:
@@ -414,6 +458,9 @@ def _format(expr: Expr, depth: int) -> str:
         return "..."
     if isinstance(expr, Load):
         return f"{expr.buffer.name}[{expr.at}]"
+    if isinstance(expr, LoadAt):
+        picks = "".join(f" + {n}*{_format(place, depth - 1)}" for place, n in expr.picks)
+        return f"{expr.buffer.name}[{expr.at}{picks}]"
     if isinstance(expr, Literal):
         return str(expr.value)
     if isinstance(expr, IndexValue):
@@ -437,6 +484,7 @@ class Operand:
 
     type: ArrayType
     element: Callable[[Index], Expr]
+    memory: Callable[[], Buffer]
 
     def __call__(self, index: Iterable[Affine]) -> Expr:
         """The element at an index."""
@@ -458,6 +506,11 @@ class Pointwise:
     rule: Callable[..., Expr]
     # Whether the rule only moves elements: then it costs nothing to do it twice.
     free: bool = False
+    # Arguments that must be in memory as a whole, because any element may be asked for.
+    whole: tuple[int, ...] = ()
+    # A condition on elements of an argument, checked for all of them before the result is used:
+    # check(index, *operands, **params) gives a boolean expression over the result's loops.
+    check: Callable[..., Expr] | None = None
 
 
 @dataclass(frozen=True)
@@ -475,3 +528,17 @@ class Product:
 @dataclass(frozen=True)
 class Alias:
     """The same elements in the same order."""
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A copy of the first argument in which elements of the second are put, or combined.
+
+    ``rule(index, y, *rest, **params)`` gives, for each element of `y`, where it goes: an affine
+    place and picks; `check` as in `Pointwise`.
+    """
+
+    combine: str | None
+    place: Callable[..., tuple[Affine, tuple[tuple[Expr, int], ...]]]
+    shape: Callable[..., tuple[int, ...]]
+    check: Callable[..., Expr]

@@ -63,6 +63,10 @@ _registry: dict[type, _Registered] = {
 }
 
 
+# classes that were met and are leaves: most values are, so this is asked first
+_leaf_kinds: set[type] = set()
+
+
 def _sorted_keys(mapping: dict) -> tuple:
     try:
         return tuple(sorted(mapping))
@@ -73,18 +77,23 @@ def _sorted_keys(mapping: dict) -> tuple:
 def register(kind: type, take_apart: Callable, rebuild: Callable) -> None:
     """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it."""
     _registry[kind] = (take_apart, rebuild)
+    _leaf_kinds.discard(kind)
 
 
 def _handlers(value: Any) -> _Registered | None:
     kind = type(value)
+    if kind in _leaf_kinds:
+        return None
     found = _registry.get(kind)
-    if found is None and isinstance(value, tuple) and hasattr(kind, "_fields"):
-        found = (lambda v: (v, None), lambda data, children: kind(*children))
-    elif found is None and dataclasses.is_dataclass(value) and kind is not type:
-        found = _dataclass_handlers(kind)
-    else:
-        return found
-    _registry[kind] = found
+    if found is None:
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            found = (lambda v: (v, None), lambda data, children: kind(*children))
+        elif dataclasses.is_dataclass(kind):
+            found = _dataclass_handlers(kind)
+        else:
+            _leaf_kinds.add(kind)
+            return None
+        _registry[kind] = found
     return found
 
 

@@ -21,7 +21,7 @@ depends on the plan alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -43,7 +43,7 @@ from .tiles import (
     counted_loop,
     private_function,
 )
-from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
+from .tiling import Axis, Plan, Segment, VectorSegment, make_plan, pieces_of
 
 _ALIGNMENT = 64
 # From so many turns on an outer loop is shared out rather than the tiles inside.
@@ -158,7 +158,9 @@ class _Layout:
             tiles = sum(segment.tiles for segment in plan.column_segments)
             self.columns = tiles * plan.column_block * self.column_pitch
         if plan.pack_x:
-            self.row_pitch = self._aligned(plan.row_segments[0].size * self.row_length)
+            rows = plan.row_segments[0].size
+            last = pieces_of(rows, plan.lanes, plan.masked)[-1]
+            self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
             self.rows = min(plan.row_block, plan.row_segments[0].tiles) * self.row_pitch
         self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
 
@@ -200,14 +202,37 @@ class _Layout:
         strides = packed_strides(self.extents, across * columns)
         return Operand(across, 1, strides, padded=True)
 
-    def row_strip(self) -> Strip:
-        """One packed row: the elements along the sums."""
-        strides = tuple(axis.x for axis in self.plan.sums)
-        return Strip(1, 1, 0, 1, self.extents, strides, self.plan.lanes)
+    def row_strips(self, rows: int) -> Iterator[tuple[int, int, Strip]]:
+        """(offset in x, offset in the panel, strip) for all of a panel of rows.
 
-    def rows_of(self) -> Operand:
+        Rows that are contiguous along the sums stay rows, the others lie side by side.
+        """
+        plan = self.plan
+        strides = tuple(axis.x for axis in plan.sums)
+        if self.whole_rows:
+            strip = Strip(1, 1, 0, 1, self.extents, strides, plan.lanes)
+            for r in range(rows):
+                yield r * plan.row.x, r * self.row_length, strip
+            return
+        pieces = pieces_of(rows, plan.lanes, plan.masked)
+        pitch = pieces[-1].start + pieces[-1].width
+        for piece in pieces:
+            strip = Strip(
+                piece.width, piece.count, plan.row.x, pitch, self.extents, strides, plan.lanes
+            )
+            yield piece.start * plan.row.x, piece.start, strip
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a packed row lies in one piece."""
+        return self.plan.sums[-1].x == 1
+
+    def rows_of(self, rows: int) -> Operand:
         """How a tile reads its packed rows."""
-        return Operand(self.row_length, 0, packed_strides(self.extents, 1))
+        if self.whole_rows:
+            return Operand(self.row_length, 0, packed_strides(self.extents, 1))
+        last = pieces_of(rows, self.plan.lanes, self.plan.masked)[-1]
+        return Operand(1, 0, packed_strides(self.extents, last.start + last.width))
 
 
 # ---------------------------------------------------------------- the loops
@@ -414,8 +439,14 @@ class _Driver:
     def _pack_columns(
         self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
     ) -> None:
-        for source, place, strip in self.layout.column_strips(columns.size, vectors):
-            here = [self.memory.at(panel, place), self.memory.at(at.y, source), self.steps]
+        assert panel is not None
+        self._pack(self.layout.column_strips(columns.size, vectors), panel, at.y)
+
+    def _pack(
+        self, strips: Iterable[tuple[int, int, Strip]], panel: ir.Value, source: ir.Value
+    ) -> None:
+        for offset, place, strip in strips:
+            here = [self.memory.at(panel, place), self.memory.at(source, offset), self.steps]
             self.builder.call(self._packer(strip), here)
 
     def _packer(self, strip: Strip) -> ir.Function:
@@ -447,21 +478,13 @@ class _Driver:
     def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: _Pointers) -> None:
         """Pack some row tiles, and compute them with every column tile."""
         plan, b = self.plan, self.builder
-        packer = self._packer(self.layout.row_strip())
-
         def panel_of(tile: ir.Value) -> ir.Value:
             base = self.memory.at(self.scratch, self.layout.columns)
             return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
 
         def pack(tile: ir.Value) -> None:
-            source = self._at_tile(plan.row, rows.start, rows.size, tile, at).x
-            panel = panel_of(tile)
-
-            def pack_row(row: ir.Value) -> None:
-                to = self._moved(panel, row, self.layout.row_length)
-                b.call(packer, [to, self._moved(source, row, plan.row.x), self.steps])
-
-            counted_loop(b, 0, rows.size, 1, pack_row)
+            x = self._at_tile(plan.row, rows.start, rows.size, tile, at).x
+            self._pack(self.layout.row_strips(rows.size), panel_of(tile), x)
 
         def columns_of(
             columns: Segment, vectors: VectorSegment, here: _Pointers, panel: ir.Value | None
@@ -502,7 +525,7 @@ class _Driver:
         x = Operand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
         y = Operand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
         if plan.pack_x:
-            x = self.layout.rows_of()
+            x = self.layout.rows_of(rows.size)
         if panel is not None:
             y = self.layout.columns_of(columns.size, vectors)
         shape = Shape(rows.size, columns.size, vectors.pieces, x, y)

@@ -21,11 +21,13 @@ from ..loops import (
     IndexValue,
     Literal,
     Load,
+    LoadAt,
     Nest,
     Store,
     Var,
     identity_of,
     parts_of,
+    roots_of,
     walk,
 )
 from .scalars import Scalars, declare, memory_type, type_suffix
@@ -61,7 +63,7 @@ class NestEmitter:
             self._emit_empty()
             return
         self.last = len(nest.vars) - 1
-        self.exprs = walk([store.value for store in nest.stores])
+        self.exprs = walk(roots_of(nest.stores))
         self.depths = self._expression_depths()
         self.lanes = self._choose_lanes()
         self.vector = Scalars(self.builder, self.lanes, self.target.has_fma)
@@ -86,7 +88,7 @@ class NestEmitter:
         depths: dict[int, int] = {}
         for expr in self.exprs:
             depth = max((depths[id(part)] for part in parts_of(expr)), default=-1)
-            if isinstance(expr, (Load, IndexValue)):
+            if isinstance(expr, (Load, LoadAt, IndexValue)):
                 depth = max(depth, self._index_depth(expr.at))
             elif isinstance(expr, Choose):
                 # stays a branch, made in the innermost loop
@@ -101,6 +103,8 @@ class NestEmitter:
     def _choose_lanes(self) -> int:
         if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
             return 1
+        if any(store.picks for store in self.nest.stores):
+            return 1  # two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.nest.stores]
         dtypes += [expr.dtype for expr in self.exprs]
         widest = max((d.itemsize for d in dtypes if d.kind != "b"), default=1)
@@ -108,6 +112,8 @@ class NestEmitter:
 
     def _register_level(self, store: Store) -> int:
         """The outermost loop from which on all loops are combined over by this store."""
+        if store.picks:
+            return len(self.vars)
         used = {var for var, _ in store.at.terms}
         level = len(self.vars)
         while level > 0 and self.vars[level - 1] not in used:
@@ -196,7 +202,11 @@ class NestEmitter:
         """A nest without loops."""
         for store in self.nest.stores:
             value = self._value(store.value)
-            if store.combine:
+            if store.picks:
+                picks = [(self._value(place), stride) for place, stride in store.picks]
+                place = self._picked(self._index(store.at), picks)
+                self._write(store, self._address(store.buffer, place), value)
+            elif store.combine:
                 self._finish(store, value)
             else:
                 self._store_scalar(store.buffer, store.at, value)
@@ -288,12 +298,29 @@ class NestEmitter:
                 if mask is not None:
                     value = self.builder.select(mask, value, self._identity(store, self.vector))
                 results[place] = self._combine(self.vector, store, held[place], value)
+            elif store.picks:
+                self._store_picked(store, value)
             elif store.combine:
                 old = self._vector_load(store.buffer, store.at)
                 self._vector_store(store, self._combine(self.vector, store, old, value))
             else:
                 self._vector_store(store, value)
         return results
+
+    def _store_picked(self, store: Store, value: ir.Value) -> None:
+        """Put one value where other values say."""
+        picks = [(self._vector_value(place), stride) for place, stride in store.picks]
+        place = self._picked(self._inner_index(store.at), picks)
+        self._write(store, self._address(store.buffer, place), value)
+
+    def _write(self, store: Store, address: ir.Value, value: ir.Value) -> None:
+        dtype = store.buffer.dtype
+        if store.combine:
+            old = self.builder.load(address, typ=memory_type(dtype))
+            value = self._combine(self.scalar, store, self._from_memory(old, dtype), value)
+        if dtype.kind == "b":
+            value = self.builder.zext(value, ir.IntType(8))
+        self.builder.store(value, address)
 
     # ------------------------------------------------------------ values
 
@@ -322,6 +349,9 @@ class NestEmitter:
             return self._load_scalar(expr.buffer, expr.at)
         if isinstance(expr, IndexValue):
             return self._index(expr.at)
+        if isinstance(expr, LoadAt):
+            picks = [(self._known(place), stride) for place, stride in expr.picks]
+            return self._load_picked(expr.buffer, self._index(expr.at), picks)
         assert isinstance(expr, Apply)
         args = [self._known(arg) for arg in expr.args]
         return self.scalar.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
@@ -344,6 +374,8 @@ class NestEmitter:
             return self._vector_load(expr.buffer, expr.at)
         if isinstance(expr, IndexValue):
             return self._vector_index(expr.at)
+        if isinstance(expr, LoadAt):
+            return self._gather_picked(expr)
         assert isinstance(expr, Apply)
         args = [self.inner[id(arg)] for arg in expr.args]
         return self.vector.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
@@ -419,7 +451,7 @@ class NestEmitter:
             for expr in self.exprs
             if self.depths[id(expr)] == self.last
             for part in parts_of(expr)
-        } | {id(store.value) for store in self.nest.stores}
+        } | {id(root) for root in roots_of(self.nest.stores)}
         return {
             id(expr): self.vector.splat(self.values[id(expr)])
             for expr in self.exprs
@@ -450,6 +482,47 @@ class NestEmitter:
             return value
         zero = ir.Constant(value.type, None if isinstance(value.type, ir.VectorType) else 0)
         return self.builder.icmp_unsigned("!=", value, zero)
+
+    def _load_picked(
+        self, buffer: Buffer, element: ir.Value, picks: Sequence[tuple[ir.Value, int]]
+    ) -> ir.Value:
+        place = self._picked(element, picks)
+        value = self.builder.load(self._address(buffer, place), typ=memory_type(buffer.dtype))
+        return self._from_memory(value, buffer.dtype)
+
+    def _picked(self, element: ir.Value, picks: Sequence[tuple[ir.Value, int]]) -> ir.Value:
+        for value, stride in picks:
+            term = value if stride == 1 else self.builder.mul(value, _i64(stride))
+            element = term if _is_zero(element) else self.builder.add(element, term)
+        return element
+
+    def _gather_picked(self, expr: LoadAt) -> ir.Value:
+        """Elements from places that depend on values, lane by lane; places are always valid."""
+        base = self._inner_index(expr.at)
+        if self.lanes == 1:
+            picks = [(self.inner[id(place)], stride) for place, stride in expr.picks]
+            return self._load_picked(expr.buffer, base, picks)
+        coefficient = self._split_index(expr.at)[1]
+        kind = self.vector.type(expr.dtype)
+        result = ir.Constant(kind, ir.Undefined)
+        for lane in range(self.lanes):
+            number = ir.Constant(I32, lane)
+            picks = [
+                (self.builder.extract_element(self.inner[id(place)], number), stride)
+                for place, stride in expr.picks
+            ]
+            element = self.builder.add(base, self._lane_offset(lane, coefficient))
+            value = self._load_picked(expr.buffer, element, picks)
+            result = self.builder.insert_element(result, value, number)
+        return result
+
+    def _lane_offset(self, lane: int, coefficient: int) -> ir.Value:
+        """How far a lane is from the first; masked lanes stay with the first, which exists."""
+        step = _i64(lane * coefficient)
+        if self.mask is None or not lane or not coefficient:
+            return step
+        live = self.builder.extract_element(self.mask, ir.Constant(I32, lane))
+        return self.builder.select(live, step, _i64(0))
 
     def _inner_index(self, at: Affine) -> ir.Value:
         rest, coefficient = self._split_index(at)

@@ -17,6 +17,7 @@ from ..loops import (
     Affine,
     Apply,
     Buffer,
+    Check,
     Contraction,
     Host,
     Kernel,
@@ -92,20 +93,28 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
 def _emit_segment(
     module: ir.Module, target: Target, name: str, kernels: Sequence[Kernel], slots: dict[int, int]
 ) -> None:
-    names = []
-    for number, kernel in enumerate(kernels):
-        names.append(f"{name}.{number}")
-        _emit_kernel(module, target, names[-1], kernel, slots)
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), name)
     builder = ir.IRBuilder(function.append_basic_block())
-    for inner in names:
-        builder.call(module.globals[inner], function.args)
+    pointers = _Pointers(builder, function.args, slots)
+    for number, kernel in enumerate(kernels):
+        if isinstance(kernel, Check):
+            _emit_check(builder, kernel, pointers)
+            continue
+        inner = _emit_kernel(module, target, f"{name}.{number}", kernel, slots)
+        builder.call(inner, function.args)
     builder.ret(ir.Constant(I32, 0))
+
+
+def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> None:
+    flag = builder.load(pointers(kernel.flag), typ=ir.IntType(8))
+    wrong = builder.icmp_unsigned("==", flag, ir.Constant(ir.IntType(8), 0))
+    with builder.if_then(wrong, likely=False):
+        builder.ret(ir.Constant(I32, kernel.code))
 
 
 def _emit_kernel(
     module: ir.Module, target: Target, name: str, kernel: Kernel, slots: dict[int, int]
-) -> None:
+) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
@@ -117,6 +126,7 @@ def _emit_kernel(
         nests = shape_nest(as_nest(kernel)) if isinstance(kernel, Contraction) else [kernel]
     _emit_nests(builder, target, nests, _Pointers(builder, function.args, slots))
     builder.ret_void()
+    return function
 
 
 def _emit_nests(

@@ -248,6 +248,13 @@ def vector_segments(
     return tuple(found)
 
 
+def pieces_of(count: int, lanes: int, masked: bool) -> tuple[Piece, ...]:
+    """Vectors for `count` elements side by side."""
+    whole, rest = divmod(count, lanes)
+    pieces = [Piece(k * lanes, lanes, lanes) for k in range(whole)]
+    return (*pieces, *tail_pieces(whole * lanes, rest, lanes, masked))
+
+
 def tail_pieces(start: int, count: int, lanes: int, masked: bool) -> tuple[Piece, ...]:
     """The last `count` elements: one vector under a mask, or vectors of halving widths.
 

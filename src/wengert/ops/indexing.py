@@ -18,7 +18,24 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, OutOfRangeError, explain
-from ..loops import Affine, Choose, Expr, Index, InRange, Literal, Operand, Pointwise, cast
+from ..loops import (
+    BOOL,
+    INDEX,
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    Expr,
+    Index,
+    InRange,
+    Literal,
+    LoadAt,
+    Operand,
+    Pointwise,
+    Scatter,
+    c_strides,
+    cast,
+)
 from ..types import ArrayType, type_of
 from .elementwise import over, scale, select
 from .families import broadcast_shapes
@@ -296,6 +313,69 @@ def _batch_gather(
     return gather(x, *aligned, axes=axes)
 
 
+def _clamped(value: Expr, length: int) -> Expr:
+    """A negative index counted from the front; an impossible one moved to a place that exists."""
+    zero = Literal(INDEX.type(0), INDEX)
+    last = Literal(INDEX.type(max(length - 1, 0)), INDEX)
+    shifted = Apply("add", (value, Literal(INDEX.type(length), INDEX)), INDEX)
+    wrapped = Apply("where", (Apply("less", (value, zero), BOOL), shifted, value), INDEX)
+    return Apply("minimum", (Apply("maximum", (wrapped, zero), INDEX), last), INDEX)
+
+
+def _picks(
+    at: Index, x: Buffer, indices: Sequence[Operand], axes: Sequence[int]
+) -> tuple[Affine, tuple[tuple[Expr, int], ...]]:
+    """Where the element `at` of gather(x, *indices) is in x."""
+    rank = max(len(i.type.shape) for i in indices)
+    picks = []
+    for values, axis in zip(indices, axes, strict=True):
+        value = cast(values.broadcast(at[:rank]), INDEX)
+        picks.append((_clamped(value, x.shape[axis]), x.strides[axis]))
+    rest = [axis for axis in range(len(x.shape)) if axis not in axes]
+    place = Affine(0)
+    for position, axis in zip(at[rank:], rest, strict=True):
+        place = place + position * x.strides[axis]
+    return place, tuple(picks)
+
+
+def _gather_loops(at: Index, x: Operand, indices: Sequence[Operand], axes: Sequence[int]) -> Expr:
+    buffer = x.memory()
+    place, picks = _picks(at, buffer, indices, axes)
+    return LoadAt(buffer, place, picks)
+
+
+def _indices_in_range(
+    at: Index, shape: Sequence[int], indices: Sequence[Operand], axes: Sequence[int]
+) -> Expr:
+    rank = max(len(i.type.shape) for i in indices)
+    result: Expr = Literal(BOOL.type(True), BOOL)
+    for values, axis in zip(indices, axes, strict=True):
+        value = cast(values.broadcast(at[:rank]), INDEX)
+        low = Literal(INDEX.type(-shape[axis]), INDEX)
+        high = Literal(INDEX.type(shape[axis]), INDEX)
+        above = Apply("greater_equal", (value, low), BOOL)
+        below = Apply("less", (value, high), BOOL)
+        inside = Apply("logical_and", (above, below), BOOL)
+        result = Apply("logical_and", (result, inside), BOOL)
+    return result
+
+
+def scatter_loops(combine: str | None) -> Scatter:
+    """The loops of a scatter: for each element of `y`, its place in `x`."""
+
+    def shape(x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> Any:
+        return np.broadcast_shapes(*[i.shape for i in indices]) + _rest(x.shape, axes)
+
+    def place(at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]) -> Any:
+        contiguous = Buffer("", x.type.dtype, x.type.shape, c_strides(x.type.shape), "arena")
+        return _picks(at, contiguous, indices, axes)
+
+    def check(at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]) -> Expr:
+        return _indices_in_range(at, x.type.shape, indices, axes)
+
+    return Scatter(combine, place, shape, check)
+
+
 gather: Op = Op(
     "gather",
     _gather,
@@ -305,6 +385,12 @@ gather: Op = Op(
         np.zeros(x.shape, x.dtype), g, *indices, axes=axes
     ),
     batch=_batch_gather,
+    loops=Pointwise(
+        lambda at, x, *indices, axes: _gather_loops(at, x, indices, axes),
+        free=True,
+        whole=(0,),
+        check=lambda at, x, *indices, axes: _indices_in_range(at, x.type.shape, indices, axes),
+    ),
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), np.array([0, 2, 2, -1])), {"axes": (0,)}),
         ((rng.normal(size=(4, 3)), np.array([[0], [2]]), np.array([1, 1])), {"axes": (0, 1)}),
@@ -385,6 +471,7 @@ scatter_add: Op = Op(
     jvp=_scatter_jvp(lambda: scatter_add),
     transpose=_scatter_add_transpose,
     batch=batch_scatter(lambda: scatter_add),
+    loops=scatter_loops("add"),
     samples=scatter_samples,
 )
 
@@ -413,6 +500,7 @@ scatter_set: Op = Op(
     jvp=_scatter_jvp(lambda: scatter_set),
     transpose=_scatter_set_transpose,
     batch=batch_scatter(lambda: scatter_set),
+    loops=scatter_loops(None),
     samples=scatter_samples,
 )
 

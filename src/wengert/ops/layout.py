@@ -203,10 +203,11 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
 def fit(x: Any, target: ArrayType) -> Any:
     """Bring a (co)tangent to the type of the value it belongs to."""
     own = type_of(x)
-    if len(own.shape) < len(target.shape) or _must_repeat(own.shape, target.shape):
-        x = broadcast_to(x, shape=target.shape)
-    elif own.shape != target.shape:
-        x = sum_to(x, target.shape)
+    if own.shape != target.shape:
+        if len(own.shape) < len(target.shape) or _must_repeat(own.shape, target.shape):
+            x = broadcast_to(x, shape=target.shape)
+        else:
+            x = sum_to(x, target.shape)
     return x if own.dtype == target.dtype else convert(x, dtype=target.dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..loops import Apply, Nest, walk
+from ..loops import Apply, Nest, roots_of, walk
 
 # Elementary functions that cost more than a load and a store.
 EXPENSIVE = frozenset(
@@ -15,7 +15,7 @@ FUNCTION_COST = 8
 
 def iteration_cost(nest: Nest) -> int:
     """The cost of one iteration."""
-    values = walk([store.value for store in nest.stores])
+    values = walk(roots_of(nest.stores))
     calls = sum(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in values)
     return len(nest.stores) + len(values) // 4 + calls * FUNCTION_COST
 

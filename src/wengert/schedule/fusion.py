@@ -9,16 +9,19 @@ merged, so that a function and its gradient, or several sums over the same data,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import (
+    BOOL,
     Affine,
     Alias,
     Buffer,
+    Check,
     Contraction,
     Expr,
     Host,
@@ -33,6 +36,7 @@ from ..loops import (
     Pointwise,
     Product,
     Reduction,
+    Scatter,
     Store,
     Var,
     c_strides,
@@ -75,6 +79,8 @@ class Scheduler:
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
+        self.items: dict[int, list[Buffer]] = {}
+        self.checks: list[Check] = []
         self.input_strides = input_strides
         self.numbers = 0
 
@@ -83,10 +89,12 @@ class Scheduler:
         inputs = self._input_buffers()
         self._choose_stored()
         outputs = self._output_buffers()
-        for node in self.graph.nodes:
-            if isinstance(node, Operator) and node.serial in self.stored:
+        for node in self.graph.operators:
+            self._schedule_check(node)
+            if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
+        self.kernels += self.checks
         return LoopProgram(inputs, [buffer for _, buffer in outputs], self.kernels)
 
     # ------------------------------------------------------------ what gets a buffer
@@ -107,7 +115,13 @@ class Scheduler:
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
-            if not is_pointwise(user) and not isinstance(lowering(user), Reduction):
+            loops = lowering(user)
+            if isinstance(loops, Pointwise):
+                if any(user.inputs[place] is node for place in loops.whole):
+                    return True
+            elif not isinstance(loops, (Reduction, Scatter)) or (
+                isinstance(loops, Scatter) and user.inputs[0] is node
+            ):
                 return True
         if node.op.name not in EXPENSIVE:
             return False
@@ -169,6 +183,8 @@ class Scheduler:
             self._schedule_pointwise(node)
         elif isinstance(loops, Reduction):
             self._schedule_reduction(node, loops)
+        elif isinstance(loops, Scatter):
+            self._schedule_scatter(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
         elif node.op.name == "item":
@@ -271,6 +287,40 @@ class Scheduler:
                 pending.extend((inner, keeps) for inner in source.inputs)
         return earliest
 
+    def _schedule_check(self, node: Operator) -> None:
+        """The condition under which the node may be computed, as a flag that is read at the end."""
+        loops = lowering(node)
+        if not isinstance(loops, (Pointwise, Scatter)) or loops.check is None:
+            return
+        flag = self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")
+        shape = node.inputs[1].type.shape if isinstance(loops, Scatter) else node.type.shape
+        if isinstance(loops, Scatter):
+            shape = loops.shape(*[source.type for source in node.inputs], **node.params)
+
+        def make_store(nest: FusedNest) -> Store:
+            condition = nest.complete(
+                lambda: loops.check(nest.index, *nest.operands(node), **node.params)
+            )
+            return Store(flag, Affine(0), condition, "logical_and")
+
+        self._join(node, shape, make_store)
+        self.checks.append(Check(flag, len(self.checks) + 1, node.op.name, [node]))
+
+    def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
+        """Copy the first argument, then put the elements of the second in, one after the other."""
+        out = self._buffer_of(node)
+        self._copy(node, self._buffer_of(node.inputs[0]), out)
+        shape = loops.shape(*[source.type for source in node.inputs], **node.params)
+        nest = FusedNest(self, shape)
+        operands = nest.operands(node)
+        at, picks = nest.complete(lambda: loops.place(nest.index, *operands, **node.params))
+        value = nest.complete(lambda: cast(operands[1].broadcast(nest.index), out.dtype))
+        store = Store(out, at, value, loops.combine, continues=True, picks=picks)
+        nest.stores.append(store)
+        nest.nodes.append(node)
+        self.kernel_of[node.serial] = len(self.kernels)
+        self.kernels.append(Nest(nest.vars, nest.stores, node.op.name, [node]))
+
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]
         x, y = (self._buffer_of(source) for source in node.inputs)
@@ -300,7 +350,6 @@ class Scheduler:
         inputs = [self._contiguous(source) for source in node.inputs]
         if node.op.multiple:
             outputs = [self._new_buffer(t, "arena", "t") for t in node.type]
-            self.items = getattr(self, "items", {})
             self.items[node.serial] = outputs
         else:
             outputs = [self._buffer_of(node)]
@@ -405,12 +454,27 @@ class FusedNest(Nest):
         if node.serial in scheduler.stored and not (is_member and is_pointwise(node)):
             buffer = scheduler._buffer_of(node)
             return Load(buffer, buffer.flat(index))
-        operands = [
-            Operand(source.type, lambda at, source=source: self._operand(source, at))
+        value = lowering(node).rule(index, *self.operands(node), **node.params)
+        return cast(value, node.type.dtype)
+
+    def operands(self, node: Operator) -> list[Operand]:
+        """The arguments of a node, as its lowering rule sees them."""
+        return [
+            Operand(
+                source.type,
+                functools.partial(self._operand, source),
+                functools.partial(self.scheduler._buffer_of, source),
+            )
             for source in node.inputs
         ]
-        value = lowering(node).rule(index, *operands, **node.params)
-        return cast(value, node.type.dtype)
+
+    def complete(self, build: Callable[[], Any]) -> Any:
+        """Run a rule, supplying the elements it asks for."""
+        while True:
+            try:
+                return build()
+            except _Missing as missing:
+                self.element(*missing.wanted)
 
     def _operand(self, node: Node, index: Index) -> Expr:
         found = self.memo.get((node.serial, index))

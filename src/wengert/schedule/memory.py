@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..loops import Buffer, Contraction, Host, Kernel, Load, LoopProgram, ParallelNest, walk
+from ..loops import (
+    Buffer,
+    Check,
+    Contraction,
+    Host,
+    Kernel,
+    Load,
+    LoadAt,
+    LoopProgram,
+    ParallelNest,
+    roots_of,
+    walk,
+)
 
 ALIGNMENT = 64
 
@@ -22,12 +34,14 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
         return [*kernel.inputs, *kernel.outputs]
     if isinstance(kernel, Contraction):
         return [kernel.out, kernel.x, kernel.y]
+    if isinstance(kernel, Check):
+        return [kernel.flag]
     if isinstance(kernel, ParallelNest):
         parts = [kernel.body, *kernel.joins]
         return [buffer for part in parts for buffer in buffers_of(part)]
     found = [store.buffer for store in kernel.stores]
-    values = walk([store.value for store in kernel.stores])
-    return found + [expr.buffer for expr in values if isinstance(expr, Load)]
+    values = walk(roots_of(kernel.stores))
+    return found + [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
 
 
 def plan(program: LoopProgram) -> LoopProgram:

@@ -22,7 +22,7 @@ GRAIN = 256
 def parallelise(nest: Nest) -> Nest | ParallelNest:
     """The nest in tasks, if it is worth it."""
     cost = iterations(nest) * iteration_cost(nest)
-    if cost < PARALLEL_COST or not nest.vars:
+    if cost < PARALLEL_COST or not nest.vars or any(store.picks for store in nest.stores):
         return nest
     var = _choose_loop(nest)
     chunk = _chunk_length(nest, var, cost)

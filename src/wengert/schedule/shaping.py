@@ -13,10 +13,12 @@ from ..loops import (
     InRange,
     Literal,
     Load,
+    LoadAt,
     Nest,
     Store,
     Var,
     identity_of,
+    roots_of,
     walk,
 )
 
@@ -55,7 +57,7 @@ def _continued(nest: Nest) -> Nest:
 def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine], Affine]) -> Nest:
     """The nest over other variables, every index changed, choices that became known made."""
     memo: dict[int, Expr] = {}
-    for expr in walk([store.value for store in nest.stores]):
+    for expr in walk(roots_of(nest.stores)):
         memo[id(expr)] = _rewritten(expr, memo, change)
     stores = []
     for store in nest.stores:
@@ -64,13 +66,18 @@ def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine],
         if False in known:
             continue
         left = tuple(guard for guard, value in zip(guards, known, strict=True) if value is None)
-        stores.append(store.changed(at=change(store.at), value=memo[id(store.value)], guards=left))
+        picks = tuple((memo[id(place)], stride) for place, stride in store.picks)
+        value = memo[id(store.value)]
+        stores.append(store.changed(at=change(store.at), value=value, guards=left, picks=picks))
     return Nest(variables, stores, nest.label, nest.nodes)
 
 
 def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Affine]) -> Expr:
     if isinstance(expr, Load):
         return Load(expr.buffer, change(expr.at))
+    if isinstance(expr, LoadAt):
+        picks = tuple((memo[id(place)], stride) for place, stride in expr.picks)
+        return LoadAt(expr.buffer, change(expr.at), picks)
     if isinstance(expr, IndexValue):
         return IndexValue(change(expr.at))
     if isinstance(expr, Apply):
@@ -119,7 +126,7 @@ def split_choices(nest: Nest) -> list[Nest]:
 
 def _find_cut(nest: Nest) -> tuple[Var, int] | None:
     tests = [guard for store in nest.stores for guard in store.guards]
-    values = walk([store.value for store in nest.stores])
+    values = walk(roots_of(nest.stores))
     tests += [expr.test for expr in values if isinstance(expr, Choose)]
     for test in tests:
         if len(test.at.terms) != 1:
@@ -149,8 +156,8 @@ def indices_of(nest: Nest) -> list[Affine]:
     """Every index in the nest."""
     found = [store.at for store in nest.stores]
     found += [guard.at for store in nest.stores for guard in store.guards]
-    for expr in walk([store.value for store in nest.stores]):
-        if isinstance(expr, (Load, IndexValue)):
+    for expr in walk(roots_of(nest.stores)):
+        if isinstance(expr, (Load, LoadAt, IndexValue)):
             found.append(expr.at)
         elif isinstance(expr, Choose):
             found.append(expr.test.at)
@@ -187,10 +194,10 @@ def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
 
 def order_loops(nest: Nest) -> Nest:
     """Put the loop along which most memory is contiguous innermost."""
-    if len(nest.vars) < 2:
-        return nest
+    if len(nest.vars) < 2 or any(store.picks for store in nest.stores):
+        return nest  # scattered stores keep the order of their elements
     indices = [store.at for store in nest.stores]
-    for expr in walk([store.value for store in nest.stores]):
+    for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):
             indices.append(expr.at)
     best = max(nest.vars, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))

@@ -176,8 +176,8 @@ def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Cal
 
     The rules have the form of `wengert.jvp` and `wengert.vjp`: ``jvp(primals, tangents)`` returns
     ``(out, tangent_out)``, and ``vjp(*primals)`` returns ``(out, pullback)``, where the pullback
-    takes a cotangent of the result to a tuple of cotangents (None: zero). The other mode is derived by
-    transposing the rule that is given.
+    takes a cotangent of the result to a tuple of cotangents (None: zero). The other mode is
+    derived by transposing the rule that is given.
 
     >>> import numpy as np
     >>> import wengert as wg

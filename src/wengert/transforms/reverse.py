@@ -13,6 +13,7 @@ from ..errors import DTypeError, ShapeError, StructureError
 from ..graph import Node
 from ..ops import logic
 from ..ops.layout import fit
+from ..ops.op import Traced
 from ..trace import Trace
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
@@ -41,7 +42,7 @@ def value_and_grad(
             result = f(*traced, **kwargs)
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
-            aux = lower(trace, aux)
+            aux = lower(trace, aux) if has_aux else None
         seed = lazily(node.output, np.ones((), node.type.dtype)[()])
         cotangents = pull([node], [seed], inputs)
         filled = [
@@ -210,8 +211,8 @@ def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 
 
 def _check_scalar(output: Any, name: str) -> Any:
-    _, structure = tree.flatten(output)
-    if structure != tree.LEAF:
+    structure = tree.LEAF if isinstance(output, Traced) else tree.flatten(output)[1]
+    if structure is not tree.LEAF:
         raise StructureError(
             f"grad: {name} returned {structure}, expected one scalar. Use has_aux=True for extra "
             "results, or wg.jacobian or wg.vjp for several outputs."

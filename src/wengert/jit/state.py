@@ -1,0 +1,259 @@
+"""Tensors as state: memory that a tensor shares with compiled programs.
+
+While `jit` traces, a tensor from outside is *lifted*: what it holds becomes an input of the trace,
+and writes to it replace that by other traced values. When tracing ends the tensor is put back as it
+was, and its last content is one more output of the program. The program reads and writes the
+tensor's own memory, a `Cell`: it computes the new content aside and copies it into place only when
+all else has succeeded, so that a call that fails changes nothing.
+
+A gradient may be absent. Whether it is can decide what a program does, so a program is bound to
+cells that are present, or absent, as they were when it was traced. The table of addresses that its
+native entry reads has a zero for a cell that is not as it must be; then the call comes to Python.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..graph import Node, Variable
+from ..ops.op import Traced
+from ..trace.tracer import Trace
+from ..types import ArrayType
+
+_ALIGNMENT = 64
+_SATISFIED = 1  # in a table, for a cell that is absent as it must be
+
+
+class Cell:
+    """Memory for one array that may be absent, and the tables that hold its address.
+
+    >>> cell = Cell(ArrayType(np.dtype(float), (2,)), None)
+    >>> cell.present
+    False
+    >>> cell.store([1.0, 2.0])
+    >>> cell.memory
+    array([1., 2.])
+    """
+
+    __slots__ = ("__weakref__", "_places", "_present", "memory")
+
+    def __init__(self, array_type: ArrayType, content: Any):
+        self.memory = aligned_empty(array_type.shape, array_type.dtype)
+        self._present = content is not None
+        self._places: list[tuple[weakref.ref, int, bool]] = []
+        if content is not None:
+            np.copyto(self.memory, content)
+        _cells.add(self)
+
+    @property
+    def present(self) -> bool:
+        """Whether there is anything in the memory."""
+        return self._present
+
+    @present.setter
+    def present(self, present: bool) -> None:
+        if present != self._present:
+            self._present = present
+            self.update()
+
+    def store(self, content: Any) -> None:
+        """Put a new content, or None, into place."""
+        if content is not None:
+            np.copyto(self.memory, content)
+        self.present = content is not None
+
+    def read(self) -> np.ndarray | None:
+        """A copy of the content: a compiled call may change the memory at any time."""
+        return self.memory.copy() if self._present else None
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Whether an array can be stored without changing its type."""
+        return array.dtype == self.memory.dtype and array.shape == self.memory.shape
+
+    def watch(self, table: np.ndarray, slot: int, present: bool) -> None:
+        """Keep `table[slot]` at the address while `present` holds, and at zero otherwise."""
+        self._places.append((weakref.ref(table), slot, present))
+        self.update()
+
+    def retire(self) -> None:
+        """The tensor has left this memory: no program may use it natively again."""
+        self._set_places(lambda wanted: 0)
+        self._places = []
+
+    def suspend(self) -> None:
+        """Let no native entry through for now."""
+        self._set_places(lambda wanted: 0)
+
+    def update(self) -> None:
+        """Bring the tables up to date."""
+        if _traces_running:
+            return  # all are suspended; the end of the trace brings them back
+        here = self.memory.ctypes.data
+        self._set_places(
+            lambda wanted: (here if wanted else _SATISFIED) if wanted == self._present else 0
+        )
+
+    def _set_places(self, word: Any) -> None:
+        live = []
+        for place in self._places:
+            table = place[0]()
+            if table is not None:
+                table[place[1]] = word(place[2])
+                live.append(place)
+        self._places = live
+
+
+_cells: weakref.WeakSet[Cell] = weakref.WeakSet()
+_traces_running = 0
+
+
+def any_cells() -> bool:
+    """Whether any tensor shares its memory with a program."""
+    return bool(_cells)
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array that starts at a cache line."""
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + nbytes].view(dtype).reshape(shape)
+
+
+class _Local(threading.local):
+    running: Running | None = None
+
+
+local = _Local()
+
+# One trace with state at a time: while it runs the tensors it has lifted hold traced values.
+trace_lock = threading.RLock()
+
+
+class Change:
+    """What a program does with one piece of state: a tensor's data or its gradient.
+
+    `before` is the input that stands for it, or None. `present` says whether it must be there when
+    the program starts (None: no matter). `after` is the new content: a node, None for "absent from
+    now on", or `UNCHANGED`.
+    """
+
+    def __init__(self, owner: Any, kind: str, before: Variable | None, present: bool | None):
+        self.owner, self.kind = owner, kind
+        self.before = before
+        self.present = present
+        self.after: Any = UNCHANGED
+
+    def cell(self) -> Cell:
+        """The memory, made on first use."""
+        return self.owner._data_cell() if self.kind == "data" else self.owner.gradient_cell()
+
+
+UNCHANGED = object()
+
+
+class _Gradient:
+    def __init__(self, home: Any, change: Change | None, now: Any):
+        self.home, self.change, self.now = home, change, now
+        self.written = False
+
+
+class Running:
+    """A jit trace in progress: the tensors it has lifted, and what they hold now."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self._data: dict[int, tuple[Any, Node, Any, Change]] = {}
+        self._gradients: dict[int, _Gradient] = {}
+        self._number = 0
+
+    def __enter__(self) -> Running:
+        global _traces_running
+        trace_lock.acquire()
+        self._outer = local.running
+        local.running = self
+        _traces_running += 1
+        for cell in list(_cells):
+            cell.suspend()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        global _traces_running
+        local.running = self._outer
+        for storage, node, _, _ in self._data.values():
+            storage._put_back(node)
+        _traces_running -= 1
+        if not _traces_running:
+            for cell in list(_cells):
+                cell.update()
+        trace_lock.release()
+
+    def lift(self, storage: Any) -> Any:
+        """The traced value that stands for what a tensor from outside holds; None: not outside."""
+        node = storage._node
+        if id(storage) in self._data or isinstance(node.output, Traced):
+            return None
+        dtype, shape = node.type.dtype, node.type.shape
+        tracer = self._variable(ArrayType(dtype, shape))
+        change = Change(storage, "data", tracer.node, True)  # type: ignore[arg-type]
+        self._data[id(storage)] = (storage, node, tracer, change)
+        return tracer
+
+    def gradient(self, home: Any) -> Any:
+        """The gradient that a leaf holds now."""
+        return self._gradient(home, observe=True).now
+
+    def set_gradient(self, home: Any, value: Any) -> None:
+        """Replace the gradient of a leaf."""
+        held = self._gradient(home, observe=False)
+        held.now = value
+        held.written = True
+
+    def _gradient(self, home: Any, observe: bool) -> _Gradient:
+        held = self._gradients.get(id(home))
+        if held is not None:
+            return held
+        if isinstance(home.output, Traced):  # a tensor made inside the function
+            held = _Gradient(home, None, None)
+        elif not observe:
+            held = _Gradient(home, Change(home, "grad", None, None), None)
+        else:
+            there = home.held_gradient()
+            tracer = None
+            if there is not None:
+                tracer = self._variable(ArrayType(there.dtype, there.shape))
+            before = None if tracer is None else tracer.node
+            held = _Gradient(home, Change(home, "grad", before, there is not None), tracer)  # type: ignore[arg-type]
+        self._gradients[id(home)] = held
+        return held
+
+    def _variable(self, array_type: ArrayType) -> Any:
+        self._number += 1
+        return self.trace.variable(array_type=array_type, name=f"s{self._number - 1}", active=False)
+
+    def changes(self) -> list[Change]:
+        """What the function has done to the state; to be asked before the trace is left."""
+        found = []
+        for storage, _, tracer, change in self._data.values():
+            content = strip(storage._node.output, self.trace)
+            if content is not tracer:
+                change.after = self.trace.node_of(content)
+            found.append(change)
+        for held in self._gradients.values():
+            if held.change is not None:
+                if held.written:
+                    now = strip(held.now, self.trace)
+                    held.change.after = None if now is None else self.trace.node_of(now)
+                found.append(held.change)
+        return found
+
+
+def strip(value: Any, trace: Trace) -> Any:
+    """The value as `trace` sees it: without the levels of tracing inside it."""
+    while isinstance(value, Traced) and value._trace.level > trace.level:
+        value = value.value  # type: ignore[attr-defined]
+    return value
