@@ -22,8 +22,8 @@ ORDER = [
     {"transforms"},
     {"passes"},
     {"schedule"},
-    {"codegen"},
     {"runtime"},
+    {"codegen"},
     {"numpy"},
     {"jit"},
     {"tensor", "nn", "optim", "data", "train"},
@@ -84,7 +84,8 @@ def test_parts_of_one_rank_do_not_import_each_other_in_a_circle():
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_outside_packages(path):
     outside = {module.split(".")[0] for module in imported_modules(path)}
-    assert not outside & PEERS, "the library must not import its peers"
+    if part_of(path) != "bench":  # measures wengert beside whichever of them is installed
+        assert not outside & PEERS, "the library must not import its peers"
     if part_of(path) != "codegen":
         assert "llvmlite" not in outside, "only codegen imports llvmlite"
 

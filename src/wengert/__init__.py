@@ -13,6 +13,8 @@ from typing import Any
 
 from . import numpy
 from .graph import Graph
+from .jit import clear_cache, debug_nans, jit
+from .runtime.threads import set_threads
 from .tensor import Tensor, no_grad, tensor
 from .trace import trace
 from .transforms import (
@@ -40,17 +42,21 @@ __all__ = [
     "Tensor",
     "check_grads",
     "checkpoint",
+    "clear_cache",
     "custom_rule",
+    "debug_nans",
     "grad",
     "hessian",
     "hvp",
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jit",
     "jvp",
     "linearize",
     "no_grad",
     "numpy",
+    "set_threads",
     "stop_gradient",
     "tensor",
     "trace",

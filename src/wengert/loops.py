@@ -11,6 +11,7 @@ An operation's entry in the registry has, as `loops`, one of
   `index`, where ``operand(index)`` is an element of an argument. Such operations are fused.
 - `Reduction(kind)`: the operand is combined over the param ``axes``.
 - `Product()`: a sum over products of two operands, with the param ``spec``.
+- `Scatter(...)` and `Accumulate(place)`: elements are put, or added, where an index says.
 - `Alias()`: the same elements in the same order under another shape.
 
 and None where it is evaluated by NumPy from inside the compiled program.
@@ -358,6 +359,8 @@ class Contraction:
     out_strides: dict[int, int]
     x_strides: dict[int, int]
     y_strides: dict[int, int]
+    x_offset: int = 0  # the element where x begins in its buffer
+    y_offset: int = 0
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
 
@@ -528,6 +531,16 @@ class Product:
 @dataclass(frozen=True)
 class Alias:
     """The same elements in the same order."""
+
+
+@dataclass(frozen=True)
+class Accumulate:
+    """Zeros to which every element of the argument is added at an affine place.
+
+    ``place(index, **params)`` gives the index in the result of the element at `index`.
+    """
+
+    place: Callable[..., Iterable[Affine]]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,11 @@ these nodes in reverse and adds to the `grad` of the leaves. Elementary operator
 operations of the registry, whose pullbacks are derived; everything else is forward code written
 with them.
 
+Inside `jit` the same code compiles: tensors from outside are lifted into the trace (see
+`jit/state.py`), the nodes here hold its traced values, and what is left in the tensors at the end
+the compiled program writes to their memory. That memory, once shared with a program, may change
+with every call; so whatever is computed from it outside starts from a copy.
+
 >>> x = tensor(-2.0, requires_grad=True)
 >>> y = tensor(5.0, requires_grad=True)
 >>> z = tensor(-4.0, requires_grad=True)
@@ -24,11 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DTypeError, MutationError, ShapeError, explain
+from .errors import DerivativeError, DTypeError, MutationError, ShapeError, explain
 from .graph import Constant, Node, Operator, Variable, reachable
+from .jit.state import Cell, any_cells, local
+from .ops.elementwise import add
 from .ops.layout import fit
 from .ops.op import Op, Traced
 from .trace.tracer import Trace, Tracer
+from .trace.views import snapshot
 from .transforms.modes import pull
 from .types import ArrayType, type_of
 
@@ -62,11 +70,19 @@ class _EagerTrace(Trace):
     """The trace that tensors live in: always open, below all others, linked by nodes alone."""
 
     def __init__(self) -> None:
-        self.level = 0
         self.lazy = False
-        self.thread = None
         self.closed = False
         self.keep_source = False
+
+    @property
+    def thread(self) -> int | None:  # type: ignore[override]
+        """Tensors belong to no thread, until `jit` lets them hold values of its trace."""
+        return None if local.running is None else local.running.trace.thread
+
+    @property
+    def level(self) -> float:  # type: ignore[override]
+        """Below all traces; inside `jit` between its trace and those that run in it."""
+        return 0 if local.running is None else local.running.trace.level + 0.5
 
     def wrap(self, node: Node) -> Tensor:
         if not (node.active and _mode.enabled) and isinstance(node, Operator):
@@ -74,6 +90,10 @@ class _EagerTrace(Trace):
         return Tensor._from_node(node)
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if local.running is not None or any_cells():
+            for arg in args:
+                if isinstance(arg, Tensor):
+                    arg.node  # noqa: B018  # lifted, or read anew from shared memory
         return super().record(op, args, params)
 
 
@@ -87,26 +107,64 @@ class _Leaf(Variable):
     The gradients of all of them add up in the first, their `home`.
     """
 
-    __slots__ = ("_home",)
+    __slots__ = ("_cell", "_home")
 
-    def __init__(self, array: np.ndarray, home: _Leaf | None = None):
+    def __init__(self, array: Any, home: _Leaf | None = None):
         super().__init__("", array)
         self._home = home
+        self._cell: Cell | None = None  # of the gradient, where programs share it
 
     @property
     def home(self) -> _Leaf:
         """The node that holds the gradient."""
         return self if self._home is None else self._home
 
+    def held_gradient(self) -> np.ndarray | None:
+        """The gradient outside of any trace."""
+        return self.gradient if self._cell is None else self._cell.read()
+
+    def get_gradient(self) -> Any:
+        """The gradient now: an array, inside `jit` a traced value, or None."""
+        return self.held_gradient() if local.running is None else local.running.gradient(self)
+
+    def set_gradient(self, value: Any) -> None:
+        """Replace the gradient."""
+        if local.running is not None:
+            local.running.set_gradient(self, value)
+            return
+        if self._cell is not None and (value is None or self._cell.fits(value)):
+            self._cell.store(value)
+            return
+        if self._cell is not None:
+            self._cell.retire()
+            self._cell = None
+        self.gradient = value
+
+    def gradient_cell(self) -> Cell:
+        """The gradient's memory, shared with programs from now on."""
+        if self._cell is None:
+            held = self.gradient
+            self._cell = Cell(self.type if held is None else type_of(held), held)
+            self.gradient = None
+        return self._cell
+
+
+class _Outside(Variable):
+    """A tensor computed outside the function that `jit` traces: no derivative can leave there."""
+
+    __slots__ = ()
+
 
 class Tensor(Tracer):
     """An array that remembers how it was made; see `tensor`."""
 
     # the node that holds the gradient, where the tensor is a leaf that requires one
-    __slots__ = ("_leaf",)
+    __slots__ = ("_cell", "_leaf")
 
     def __init__(self, data: Any, requires_grad: bool = False):
-        array = np.array(data) if not isinstance(data, np.ndarray) else data
+        array = _content(data) if isinstance(data, (np.ndarray, Traced)) else np.array(data)
+        if local.running is not None and not isinstance(array, Traced):
+            array = local.running.trace.constant(array)
         if array.dtype.kind not in "biufc":
             raise DTypeError(
                 f"tensor: got {data!r}, expected numbers. Give an array, a list or a number."
@@ -118,13 +176,54 @@ class Tensor(Tracer):
         self._leaf = _Leaf(array) if requires_grad else None
         super().__init__(_EAGER, self._leaf or Constant(array))
         self._writable = True
+        self._cell: Cell | None = None  # of the data, where programs share it
 
     @classmethod
     def _from_node(cls, node: Node) -> Tensor:
         tensor = cls.__new__(cls)
         Tracer.__init__(tensor, _EAGER, node)
         tensor._leaf = None
+        tensor._cell = None
         return tensor
+
+    @property
+    def node(self) -> Node:
+        """The node of the current content."""
+        storage: Any = self if self._base is None else self._storage()
+        if local.running is not None:
+            self._lift(storage)
+        elif storage._cell is not None:
+            storage._put_back(storage._same_kind(storage._cell.read()))
+        if self._base is not None:
+            self._refresh()
+        return self._node
+
+    @staticmethod
+    def _lift(storage: Tensor) -> None:
+        """Inside `jit`: let a tensor from outside hold a traced value."""
+        running: Any = local.running
+        if storage._cell is not None and not isinstance(storage._node.output, Traced):
+            storage._node = storage._same_kind(storage._cell.memory)
+        active = storage._node.active
+        tracer = running.lift(storage)
+        if tracer is not None:
+            computed = active and storage._leaf is None
+            storage._put_back(_Outside("", tracer) if computed else storage._same_kind(tracer))
+
+    def _same_kind(self, content: Any) -> Node:
+        """A node for a new content of this storage; a leaf stays one."""
+        return Constant(content) if self._leaf is None else _Leaf(content, self._leaf)
+
+    def _put_back(self, node: Node) -> None:
+        """Replace the node; views look again."""
+        self._node = node
+        self._version += 1
+
+    def _data_cell(self) -> Cell:
+        """The memory of the data, shared with programs from now on."""
+        if self._cell is None:
+            self._cell = Cell(self._node.type, np.asarray(self._node.output))
+        return self._cell
 
     @property
     def requires_grad(self) -> bool:
@@ -139,13 +238,13 @@ class Tensor(Tracer):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has added up, or None."""
-        gradient = None if self._leaf is None else self._leaf.gradient
-        return None if gradient is None else Tensor(np.asarray(gradient))
+        gradient = None if self._leaf is None else self._leaf.get_gradient()
+        return None if gradient is None else Tensor(_content(gradient))
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if self._leaf is not None:
-            self._leaf.gradient = None if value is None else _plain(value)
+            self._leaf.set_gradient(None if value is None else _content(value))
         elif value is not None:
             raise DTypeError("grad: the tensor holds no gradient. Make it with requires_grad=True.")
 
@@ -163,6 +262,8 @@ class Tensor(Tracer):
     @property
     def data(self) -> np.ndarray:
         """The array itself."""
+        if self._cell is not None and local.running is None:
+            return self._cell.memory
         return np.asarray(self.node.output)
 
     def numpy(self) -> np.ndarray:
@@ -200,13 +301,25 @@ class Tensor(Tracer):
                 )
             )
         seed = self._seed(gradient)
-        leaves = [n for n in reachable([node], active_only=True) if isinstance(n, _Leaf)]
+        behind = reachable([node], active_only=True)
+        if any(isinstance(n, _Outside) for n in behind):
+            raise DerivativeError(
+                explain(
+                    "backward",
+                    "inside jit, a tensor that was computed outside requires a gradient",
+                    "Compute it inside the function, or use t.detach().",
+                )
+            )
+        leaves = [n for n in behind if isinstance(n, _Leaf)]
         for leaf, found in zip(leaves, pull([node], [seed], leaves), strict=True):
             if found is None:
                 continue
             home = leaf.home
-            held = home.gradient
-            home.gradient = np.array(found) if held is None else np.add(held, found)
+            held = home.get_gradient()
+            if local.running is None:
+                home.set_gradient(np.array(found) if held is None else np.add(held, found))
+            else:
+                home.set_gradient(found if held is None else add(held, found))
 
     def _seed(self, gradient: Any) -> Any:
         own = self.type
@@ -220,7 +333,7 @@ class Tensor(Tracer):
                     )
                 )
             return np.ones((), own.dtype)[()]
-        seed = _plain(gradient)
+        seed = _content(gradient)
         if type_of(seed).shape != own.shape:
             raise ShapeError(
                 explain(
@@ -246,7 +359,9 @@ class Tensor(Tracer):
         super()._write(new)
         storage: Any = self._storage()
         if storage._leaf is not None:  # it stays a leaf: only its data change
-            storage._node = _Leaf(_plain(storage._node.output), storage._leaf)
+            storage._node = _Leaf(_content(storage._node.output), storage._leaf)
+        if storage._cell is not None and local.running is None:
+            storage._cell.store(storage._node.output)
 
     def _refuse_if_active(self, purpose: str) -> None:
         """Reading numbers out of a tensor is what define-by-run is for."""
@@ -257,10 +372,11 @@ class Tensor(Tracer):
         return f"tensor({shown}, dtype={self.dtype}{tail})"
 
 
-def _plain(value: Any) -> Any:
-    while isinstance(value, Traced):
+def _content(value: Any) -> Any:
+    """What a tensor can hold: a plain array, inside `jit` also a value of its trace."""
+    while isinstance(value, Traced) and value._trace.level >= _EAGER.level:
         value = value.value  # type: ignore[attr-defined]
-    return np.asarray(value)
+    return value if isinstance(value, Traced) else np.asarray(value)
 
 
 def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
@@ -269,6 +385,9 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
     >>> tensor([1.0, 2.0]) * 3
     tensor([3., 6.], dtype=float64)
     """
-    return Tensor(
-        np.array(_plain(data) if isinstance(data, Traced) else data, dtype), requires_grad
-    )
+    content = _content(data) if isinstance(data, Traced) else data
+    if isinstance(content, Traced):
+        content = snapshot(content if dtype is None else content.astype(dtype))  # type: ignore[attr-defined]
+    else:
+        content = np.array(content, dtype)
+    return Tensor(content, requires_grad)

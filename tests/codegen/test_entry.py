@@ -958,3 +958,48 @@ def test_overhead(squares):
 
     assert microseconds("f(x)") <= 0.3
     assert microseconds("f(x, out=out)") <= 0.1
+
+
+def large_copy():
+    """A program that copies a large array, and so makes a large result."""
+    from wengert.jit import jit
+
+    copy = jit(lambda x: x + 1.0)
+    copy(np.zeros(1 << 18))  # the first call compiles, and runs outside the entry
+    return copy
+
+
+def test_a_large_result_that_nobody_holds_is_used_again():
+    copy, x = large_copy(), np.zeros(1 << 18)
+    first = copy(x)
+    address = first.ctypes.data
+    second = copy(x)
+    assert second.ctypes.data != address  # the first is still held
+    del first
+    assert copy(x).ctypes.data == address
+
+
+def test_a_large_result_that_a_view_or_weakref_sees_is_left_alone():
+    import weakref
+
+    copy, x = large_copy(), np.zeros(1 << 18)
+    kept = copy(x)[5:]
+    watched = copy(x)
+    reference = weakref.ref(watched)
+    address = watched.ctypes.data
+    del watched
+    new = copy(x + 1)
+    assert kept[0] == 1.0
+    assert new.ctypes.data != address or reference() is None
+
+
+def test_a_result_that_was_reshaped_or_locked_is_not_used_again():
+    copy, x = large_copy(), np.zeros(1 << 18)
+    for spoil in (lambda a: a.__setattr__("shape", (1 << 9, 1 << 9)), lambda a: a.setflags(write=False)):
+        result = copy(x)
+        spoil(result)
+        del result
+        again = copy(x)
+        assert again.shape == x.shape
+        assert again.flags.writeable
+        np.testing.assert_array_equal(again, 1.0)

@@ -38,6 +38,9 @@ class Chance:
     def choice(self, sequence):
         return sequence[self.integer(0, len(sequence) - 1)]
 
+    def word(self, text):
+        return self.choice(text.split())
+
     def often(self, percent):
         return self.integer(0, 99) < percent
 
@@ -185,15 +188,17 @@ class Builder:
         getattr(self, "add_" + self.chance.choice(STEP_KINDS))()
 
     def add_smooth(self):
-        name = self.chance.choice(
+        name = self.chance.word(
             "sin cos tanh exp expit arctan arcsinh expm1 erf log1p sqrt softplus reciprocal sinh "
-            "log cbrt relu silu".split()
+            "log cbrt relu silu"
         )
         function = getattr(xp, name)
         if name in ("log1p", "sqrt", "log", "reciprocal", "cbrt"):  # away from the edge
             inner = function
             function = lambda x: inner(x * x + 0.5)
-        self.add(name, function, [self.pick("f" if name in ("relu", "silu") else "fiub", name == "relu")])
+        self.add(
+            name, function, [self.pick("f" if name in ("relu", "silu") else "fiub", name == "relu")]
+        )
 
     def add_power(self):
         n = self.chance.choice([2, 3, 4, -1, 0.5, 1.5])
@@ -216,24 +221,23 @@ class Builder:
         self.add(name, shifted, self.pair("fi"))
 
     def add_exact_unary(self):
-        name = self.chance.choice(
+        name = self.chance.word(
             "negative absolute square positive floor ceil trunc rint sign logical_not isfinite "
-            "isnan signbit invert".split()
+            "isnan signbit invert"
         )
         kinds = "iub" if name == "invert" else ("f" if name == "signbit" else "fiu")
         self.add(name, getattr(xp, name), [self.pick(kinds, exact=True)], exact=True)
 
     def add_exact_pair(self):
-        name = self.chance.choice(
+        name = self.chance.word(
             "maximum minimum equal not_equal less less_equal greater greater_equal logical_and "
-            "logical_or logical_xor fmax fmin copysign".split()
+            "logical_or logical_xor fmax fmin copysign"
         )
         self.add(name, getattr(xp, name), self.pair(exact=True), exact=True)
 
     def add_integer_pair(self):
-        name = self.chance.choice(
-            "floor_divide remainder fmod bitwise_and bitwise_or bitwise_xor left_shift "
-            "right_shift".split()
+        name = self.chance.word(
+            "floor_divide remainder fmod bitwise_and bitwise_or bitwise_xor left_shift right_shift"
         )
         self.add(name, getattr(xp, name), self.pair("iu"), exact=True)
 
@@ -280,8 +284,8 @@ class Builder:
         return tuple(axis - rank if self.chance.often(30) else axis for axis in axes)
 
     def add_reduction(self):
-        name = self.chance.choice(
-            "sum sum mean max min prod any all var logsumexp argmax count_nonzero".split()
+        name = self.chance.word(
+            "sum sum mean max min prod any all var logsumexp argmax count_nonzero"
         )
         jumps = name in ("max", "min", "any", "all", "argmax", "count_nonzero")
         k = self.pick("f" if name == "logsumexp" else "fiub", exact=jumps)

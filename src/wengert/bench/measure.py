@@ -21,7 +21,7 @@ class Effort:
     @classmethod
     def choose(cls, quick: bool) -> Effort:
         """Quick for a look, thorough for a statement."""
-        return cls(3, 0.002, 1) if quick else cls(9, 0.02)
+        return cls(5, 0.002, 2) if quick else cls(9, 0.02)
 
 
 def alternate(

@@ -56,16 +56,18 @@ class Outcome:
 
 def main(
     peers: list[str] | None = None,
-    only: list[str] | None = None,
+    only: str | Sequence[str] | None = None,
     json_path: str | None = None,
     quick: bool = False,
 ) -> int:
     """Run the workloads whose title contains one of `only`; the exit status.
 
-    `peers` None means all that are installed. The status is 1 when wengert fails on a workload
+    `only` may be one text with commas. `peers` None means all that are installed. The status is 1 when wengert fails on a workload
     or gives another result than the others, 2 when nothing was asked for that exists.
     """
     chosen, notes = _choose_peers(peers)
+    if isinstance(only, str):
+        only = [part.strip() for part in only.split(",") if part.strip()]
     workloads = list(_matching(TOPICS, only, quick))
     if not workloads:
         print(f"bench: no workload matches {only}. There are: {', '.join(TOPICS)}.")

@@ -161,7 +161,8 @@ class _Layout:
             rows = plan.row_segments[0].size
             last = pieces_of(rows, plan.lanes, plan.masked)[-1]
             self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
-            self.rows = min(plan.row_block, plan.row_segments[0].tiles) * self.row_pitch
+            tiles = max(segment.tiles for segment in plan.row_segments)
+            self.rows = min(plan.row_block, tiles) * self.row_pitch
         self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
 
     def _aligned(self, elements: int) -> int:

@@ -23,6 +23,7 @@ Python's C functions are resolved by name.
 import ctypes
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,10 @@ from wengert.runtime.builtin import (
     CONTEXT_OBJECTS,
     CONTEXT_ON_ERROR,
     CONTEXT_POINTERS,
+    CONTEXT_SPARES,
     NO_FALLBACK,
+    SPARE_BYTES,
+    SPARES,
     STACK_ARENA_LIMIT,
     WORD,
     ArraySpec,
@@ -63,7 +67,8 @@ ZERO = ir.Constant(I64, 0)
 
 POLL = "wengert.poll"
 
-C_CONTIGUOUS, ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x1, 0x100, 0x400, -1 << 31  # NumPy's flags
+# NumPy's flags
+C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x1, 0x4, 0x100, 0x400, -1 << 31
 
 Value = Any  # of llvmlite
 
@@ -356,6 +361,50 @@ def _emit_provide(module: ir.Module, layout: Layout, name: str) -> ir.Function:
     return code.finish()
 
 
+def _emit_recycle(
+    module: ir.Module, layout: Layout, name: str, check: ir.Function, provide: ir.Function
+) -> ir.Function:
+    """`ptr recycle(spares, first, given, made, new, type, dtype, ndim, shape)`: as `provide`, but
+    an array made before is given again if the list of spares is all that holds it.
+
+    Nothing is ever removed from the list here, so no array dies and no Python code runs.
+    """
+    kind = ir.FunctionType(PTR, [PTR, I64, PTR, PTR, PTR, PTR, PTR, I32, PTR])
+    code = _Code(module, layout, name, kind)
+    spares, first, given, made, new, exact, dtype, ndim, shape = code.function.args
+    b = code.b
+    with b.if_then(b.not_(code.is_null(given))):
+        b.ret(code.load(given, layout.array_data))
+    items = code.load(spares, layout.list_items)
+    wanted = _constant(C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, I32)
+    for number in range(SPARES):
+        place = b.gep(items, [b.add(first, _constant(number))], source_etype=PTR)
+        spare = b.load(place, typ=PTR)
+        alone = code.same(code.load(spare, 0, I64), _constant(1))
+        with b.if_then(alone):
+            arguments = [spare, exact, dtype, _constant(0, I32), wanted, wanted, ndim, shape, NULL]
+            fits = b.call(check, arguments)
+            unwatched = code.is_null(code.load(spare, layout.array_weakrefs))
+            with b.if_then(b.and_(fits, unwatched)):
+                code.call("Py_IncRef", spare)
+                b.store(spare, made)
+                b.ret(code.load(spare, layout.array_data))
+    pointer = b.call(provide, [given, made, new, exact, dtype, ndim, shape])
+    code.require(b.not_(code.is_null(pointer)))
+    array = b.load(made, typ=PTR)
+    for number in range(SPARES):
+        place = b.gep(items, [b.add(first, _constant(number))], source_etype=PTR)
+        held = b.load(place, typ=PTR)
+        empty = b.not_(code.same(code.load(held, layout.type), exact))
+        with b.if_then(empty):
+            code.call("Py_IncRef", array)
+            b.store(array, place)
+            code.call("Py_DecRef", held)  # None, which does not die
+            b.ret(pointer)
+    code.ret(pointer, NULL)
+    return code.finish()
+
+
 class _Entry(_Code):
     """Emits one entry."""
 
@@ -382,6 +431,7 @@ class _Entry(_Code):
         self.tables: dict[tuple[int, ...], ir.GlobalVariable] = {}
         self.check = _emit_check(module, layout, f"{name}.check")
         self.provide = _emit_provide(module, layout, f"{name}.provide")
+        self.recycle: ir.Function | None = None
 
     def item(self, index: int) -> Value:
         return self.load(self.context, self.layout.tuple_items + WORD * index)
@@ -719,13 +769,14 @@ class _Entry(_Code):
         b, pointers, made = self.b, [], []
         no_memory = self.function.append_basic_block("no_memory")
         new, exact = self.pointer(Pointer.NEW_FROM_DESCR), self.object(np.ndarray)
-        for spec, slot in zip(self.signature.outputs(), given, strict=True):
+        for number, (spec, slot) in enumerate(zip(self.signature.outputs(), given, strict=True)):
             made.append(self.own(None))
             array = b.load(slot, typ=PTR)
             if spec.shape:
                 ndim = _constant(len(spec.shape), I32)
                 arguments = [array, made[-1], new, exact, self.object(spec.dtype), ndim]
-                pointer = b.call(self.provide, [*arguments, self.shape_of(spec)])
+                arguments.append(self.shape_of(spec))
+                pointer = self.place_for(spec, number, arguments)
                 self.require(b.not_(self.is_null(pointer)), no_memory)
                 pointers.append(pointer)
                 continue
@@ -738,6 +789,18 @@ class _Entry(_Code):
         unlock(failing)
         failing.branch(self.leave)
         return pointers, made
+
+    def place_for(self, spec: ArraySpec, number: int, arguments: list[Value]) -> Value:
+        """Memory for a result; large ones are used again."""
+        lengths = [dim for dim in spec.shape if isinstance(dim, int)]
+        large = math.prod(lengths) * spec.dtype.itemsize >= SPARE_BYTES
+        if len(lengths) != len(spec.shape) or not large:
+            return self.b.call(self.provide, arguments)
+        if self.recycle is None:
+            name = f"{self.function.name}.recycle"
+            self.recycle = _emit_recycle(self.module, self.layout, name, self.check, self.provide)
+        first = _constant(SPARES * number)
+        return self.b.call(self.recycle, [self.item(CONTEXT_SPARES), first, *arguments])
 
     def shape_of(self, spec: ArraySpec) -> Value:
         """A result's shape as an array of i64, constant where it can be."""

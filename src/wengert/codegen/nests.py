@@ -86,9 +86,12 @@ class NestEmitter:
     def _expression_depths(self) -> dict[int, int]:
         """For every expression the deepest loop it depends on; -1: none."""
         depths: dict[int, int] = {}
+        branches = any(isinstance(expr, Choose) for expr in self.exprs)
         for expr in self.exprs:
             depth = max((depths[id(part)] for part in parts_of(expr)), default=-1)
-            if isinstance(expr, (Load, LoadAt, IndexValue)):
+            if branches and isinstance(expr, (Load, LoadAt)):
+                depth = self.last  # it may exist in one branch only: never read it beforehand
+            elif isinstance(expr, (Load, LoadAt, IndexValue)):
                 depth = max(depth, self._index_depth(expr.at))
             elif isinstance(expr, Choose):
                 # stays a branch, made in the innermost loop
@@ -289,7 +292,8 @@ class NestEmitter:
         stores: Sequence[Store],
         mask: ir.Value | None,
     ) -> list[ir.Value]:
-        self.at, self.mask, self.inner = at, mask, {}
+        self.at, self.mask = at, mask
+        self.inner: dict[int, ir.Value] = {}
         results = list(held)
         for store in self.nest.stores:
             value = self._vector_value(store.value)
@@ -384,6 +388,8 @@ class NestEmitter:
         """A value with choices in it, which become branches: only what is chosen is computed."""
         if id(expr) in known:
             return known[id(expr)]
+        if id(expr) in self.splats:
+            return self.splats[id(expr)]
         if isinstance(expr, Choose):
             result = self._branch(expr, known)
         elif isinstance(expr, Apply):
@@ -668,7 +674,7 @@ class _Loop:
             self.carried.append(phi)
         return self.counter
 
-    def __exit__(self, *exc_info: object) -> list[ir.Value]:  # type: ignore[override]
+    def __exit__(self, *exc_info: object) -> list[ir.Value]:
         b = self.builder
         if self.once:
             return self.next

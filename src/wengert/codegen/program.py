@@ -122,8 +122,11 @@ def _emit_kernel(
         task = _emit_task(module, target, name, kernel, slots)
         _call_pool(builder, task, function.args, kernel.task.extent + (kernel.rest is not None))
         nests = kernel.joins
+    elif isinstance(kernel, Contraction):
+        nests = shape_nest(as_nest(kernel))
     else:
-        nests = shape_nest(as_nest(kernel)) if isinstance(kernel, Contraction) else [kernel]
+        assert isinstance(kernel, Nest)
+        nests = [kernel]
     _emit_nests(builder, target, nests, _Pointers(builder, function.args, slots))
     builder.ret_void()
     return function
@@ -209,14 +212,14 @@ def as_nest(kernel: Contraction) -> Nest:
     """A product as plain loops."""
     variables = {label: Var(f"l{label}", extent) for label, extent in kernel.extents.items()}
 
-    def flat(strides: dict[int, int]) -> Affine:
-        total = Affine(0)
+    def flat(strides: dict[int, int], offset: int = 0) -> Affine:
+        total = Affine(offset)
         for label, stride in strides.items():
             total = total + Affine.of(variables[label]) * stride
         return total
 
     dtype = kernel.out.dtype
-    x = Load(kernel.x, flat(kernel.x_strides))
-    y = Load(kernel.y, flat(kernel.y_strides))
+    x = Load(kernel.x, flat(kernel.x_strides, kernel.x_offset))
+    y = Load(kernel.y, flat(kernel.y_strides, kernel.y_offset))
     store = Store(kernel.out, flat(kernel.out_strides), Apply("multiply", (x, y), dtype), "add")
     return Nest(list(variables.values()), [store], kernel.label, kernel.nodes)

@@ -171,6 +171,20 @@ def _same(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return args[0]
 
 
+def _rounding(name: str) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        """Integers are round already."""
+        if dtype.kind != "f":
+            return args[0]
+        return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
+
+    _EMITTERS[name] = emit
+
+
+for _name in ("floor", "ceil", "trunc", "rint"):
+    _rounding(_name)
+
+
 @_emitter("negative")
 def _negative(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return k.builder.fneg(args[0]) if dtype.kind == "f" else k.builder.neg(args[0])
@@ -183,7 +197,19 @@ def _square(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
 
 @_emitter("reciprocal")
 def _reciprocal(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind != "f":
+        return _integer_reciprocal(k, args[0], dtype)
     return k.builder.fdiv(k.literal(1, dtype), args[0])
+
+
+def _integer_reciprocal(k: Scalars, x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """1 and -1 for themselves, else 0; 1 / 0 is what NumPy's conversion of infinity gives."""
+    b, zero = k.builder, k.literal(0, dtype)
+    with np.errstate(all="ignore"):
+        of_zero = np.reciprocal(np.zeros((), dtype))
+    size = _absolute(k, [x], dtype)
+    whole = b.select(b.icmp_unsigned("==", size, k.literal(1, dtype)), x, zero)
+    return b.select(b.icmp_unsigned("==", x, zero), k.literal(of_zero, dtype), whole)
 
 
 @_emitter("deg2rad")
@@ -259,6 +285,8 @@ def _extreme(name: str, symbol: str) -> None:
 
 _extreme("maximum", ">")
 _extreme("minimum", "<")
+_extreme("fmax", ">")
+_extreme("fmin", "<")
 
 
 def _logic(name: str, method: str) -> None:
@@ -355,7 +383,7 @@ def _fmod(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
 
 @_emitter("floor_divide")
 def _floor_divide(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    b, (x, y) = k.builder, args
+    x, y = args
     if dtype.kind == "f":
         return _float_divmod(k, x, y, dtype)[0]
     return _integer_divmod(k, x, y, dtype)[0]

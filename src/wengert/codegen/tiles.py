@@ -363,8 +363,9 @@ class TileEmitter:
         most = max(1, min(_UNROLLED_STEPS, _UNROLLED_PRODUCTS // products))
         if not self.plan.block and axis.extent <= 2 * most:
             return axis.extent
-        # a block must consist of whole turns; otherwise that is only better
+        # a block must consist of whole turns, one at least; without blocks that is only better
         whole = self.plan.block * self._positions_a_step() or axis.extent
+        most = min(most, axis.extent % whole or most)
         divisor = next((n for n in range(most, 1, -1) if whole % n == 0), 1)
         return divisor if self.plan.block or divisor > 1 else most
 
@@ -469,10 +470,6 @@ class TileEmitter:
         for piece in tail_pieces(0, rest, lanes, plan.masked):
             partial = self._products(x, y, [None] * count, (piece,))
             sums = [*map(self._add_part, partial, sums[:count]), *sums[count:]]
-            x, y = (
-                self.memory.at(x, piece.width * vector.x),
-                self.memory.at(y, piece.width * vector.y),
-            )
         return sums
 
     def _add_part(self, part: ir.Value, total: ir.Value) -> ir.Value:

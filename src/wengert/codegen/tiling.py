@@ -426,7 +426,7 @@ def _with_blocks(plan: Plan, target: Target) -> Plan:
     block = ceil(outer / ceil(outer / wanted))
     # whole turns of an unrolled loop in each block, and at least one in the last
     block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
-    while 0 < outer % block < _UNROLLED_STEPS:
+    while block < outer and 0 < outer % block < _UNROLLED_STEPS:
         block += _UNROLLED_STEPS
     if block >= outer:
         block = 0

@@ -1,13 +1,13 @@
 """`jit`: a function traced once for each kind of arguments, compiled, and then called natively.
 
-    function.py    what `jit` returns: which program takes a call, and the way back from misses
-    arguments.py   arguments -> leaves, keys, and what the native entry checks
-    state.py       tensors as state: memory that programs and tensors share
-    tracing.py     a function on abstract values -> graph and state
-    program.py     graph -> passes -> loops -> machine code, and calling it from Python
-    lookup.py      the cache that is asked before tracing
-    explain.py     looking inside
-    debugging.py   WENGERT_DEBUG, debug_nans
+function.py    what `jit` returns: which program takes a call, and the way back from misses
+arguments.py   arguments -> leaves, keys, and what the native entry checks
+state.py       tensors as state: memory that programs and tensors share
+tracing.py     a function on abstract values -> graph and state
+program.py     graph -> passes -> loops -> machine code, and calling it from Python
+lookup.py      the cache that is asked before tracing
+explain.py     looking inside
+debugging.py   WENGERT_DEBUG, debug_nans
 """
 
 from .debugging import debug_nans

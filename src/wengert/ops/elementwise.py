@@ -60,7 +60,7 @@ def _scale(t: Any, d: Any) -> Any:
 
 # The product of the chain rule. In a derivative zero times anything is zero: no slope times an
 # infinite factor is no slope, so branches that `where` did not take cannot spoil the others.
-scale = binary(
+scale: Op = binary(
     "scale",
     _scale,
     like=np.multiply,
@@ -88,7 +88,7 @@ def _where(c: Any, x: Any, y: Any) -> Any:
 
 
 # NumPy's where(c, x, y).
-select = Op(
+select: Op = Op(
     "where",
     _where,
     _where_type,
@@ -130,36 +130,36 @@ def _share(x: Any, y: Any) -> Any:
     return select(equal(x, y), 0.5, one)
 
 
-maximum = binary(
+maximum: Op = binary(
     "maximum", np.maximum, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x)
 )
-minimum = binary(
+minimum: Op = binary(
     "minimum", np.minimum, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y)
 )
-fmax = binary("fmax", np.fmax, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x))
-fmin = binary("fmin", np.fmin, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y))
+fmax: Op = binary("fmax", np.fmax, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x))
+fmin: Op = binary("fmin", np.fmin, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y))
 
 # ---------------------------------------------------------------- arithmetic
 
-add = binary(
+add: Op = binary(
     "add",
     np.add,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
     transpose=(lambda g, x, y: g, lambda g, x, y: g),
     dtypes=(*NUMBERS, "bool"),
 )
-subtract = binary(
+subtract: Op = binary(
     "subtract",
     np.subtract,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: negative(t)),
     transpose=(lambda g, x, y: g, lambda g, x, y: negative(g)),
     dtypes=NUMBERS,
 )
-negative = unary(
+negative: Op = unary(
     "negative", np.negative, linear=(0,), transpose=(lambda g, x: negative(g),), dtypes=NUMBERS
 )
-positive = unary("positive", np.positive, linear=(0,), transpose=(lambda g, x: g,), dtypes=NUMBERS)
-multiply = binary(
+positive: Op = unary("positive", np.positive, linear=(0,), transpose=(lambda g, x: g,), dtypes=NUMBERS)
+multiply: Op = binary(
     "multiply",
     np.multiply,
     lambda ans, x, y: y,
@@ -167,7 +167,7 @@ multiply = binary(
     transpose=(lambda g, x, y: scale(g, y), lambda g, x, y: scale(g, x)),
     dtypes=(*NUMBERS, "bool"),
 )
-divide = binary(
+divide: Op = binary(
     "divide",
     np.divide,
     lambda ans, x, y: 1 / y,
@@ -176,7 +176,7 @@ divide = binary(
     transpose=(lambda g, x, y: scale(g, 1 / y), None),
     dtypes=FIELDS,
 )
-remainder = binary(
+remainder: Op = binary(
     "remainder",
     np.remainder,
     lambda ans, x, y: 1.0,
@@ -184,7 +184,7 @@ remainder = binary(
     domains=((0.1, 0.9), (1.1, 2.0)),
     dtypes=(*REALS, "int64"),
 )
-fmod = binary(
+fmod: Op = binary(
     "fmod",
     np.fmod,
     lambda ans, x, y: 1.0,
@@ -192,11 +192,11 @@ fmod = binary(
     domains=((0.1, 0.9), (1.1, 2.0)),
     dtypes=(*REALS, "int64"),
 )
-reciprocal = unary("reciprocal", np.reciprocal, lambda ans, x: -ans * ans, POSITIVE, dtypes=FIELDS)
-square = unary("square", np.square, lambda ans, x: 2 * x, dtypes=NUMBERS)
-sqrt = unary("sqrt", np.sqrt, lambda ans, x: over(0.5, ans), POSITIVE, dtypes=FIELDS)
-cbrt = unary("cbrt", np.cbrt, lambda ans, x: over(ans, 3 * x), POSITIVE, dtypes=REALS)
-hypot = binary(
+reciprocal: Op = unary("reciprocal", np.reciprocal, lambda ans, x: -ans * ans, POSITIVE, dtypes=FIELDS)
+square: Op = unary("square", np.square, lambda ans, x: 2 * x, dtypes=NUMBERS)
+sqrt: Op = unary("sqrt", np.sqrt, lambda ans, x: over(0.5, ans), POSITIVE, dtypes=FIELDS)
+cbrt: Op = unary("cbrt", np.cbrt, lambda ans, x: over(ans, 3 * x), POSITIVE, dtypes=REALS)
+hypot: Op = binary(
     "hypot",
     np.hypot,
     lambda ans, x, y: over(x, ans),
@@ -211,10 +211,10 @@ def _absolute_jvp(t: Any, ans: Any, x: Any) -> Any:
     return real(scale(t, conjugate(over(x, convert(ans, dtype=type_of(x).dtype)))))
 
 
-absolute = unary("absolute", np.absolute, jvp=(_absolute_jvp,), dtypes=NUMBERS)
-fabs = unary("fabs", np.fabs, lambda ans, x: sign(x), dtypes=REALS)
+absolute: Op = unary("absolute", np.absolute, jvp=(_absolute_jvp,), dtypes=NUMBERS)
+fabs: Op = unary("fabs", np.fabs, lambda ans, x: sign(x), dtypes=REALS)
 
-conjugate = unary(
+conjugate: Op = unary(
     "conjugate",
     np.conjugate,
     linear=(0,),
@@ -236,7 +236,7 @@ def _part_samples(rng: np.random.Generator) -> Any:
     yield (rng.normal(size=(3,)),), {}
 
 
-real = Op(
+real: Op = Op(
     "real",
     lambda x: np.asarray(x).real[()],
     _part_type,
@@ -245,7 +245,7 @@ real = Op(
     batch=batch_elementwise(lambda: real),
     samples=_part_samples,
 )
-imag = Op(
+imag: Op = Op(
     "imag",
     lambda x: np.asarray(x).imag[()],
     _part_type,
@@ -274,7 +274,7 @@ def _power_dx(ans: Any, x: Any, y: Any) -> Any:
     return select(steep, 0, y * power(select(steep, 1, x), select(equal(y, 0), 1, y - 1)))
 
 
-power = binary(
+power: Op = binary(
     "power",
     _power,
     _power_dx,
@@ -300,7 +300,7 @@ def _integer_power_loops(x: Expr, n: int) -> Expr:
 
 
 # x**n for an integer n known when the function is traced.
-integer_power = Op(
+integer_power: Op = Op(
     "integer_power",
     _integer_power,
     lambda x, n: power.type_rule(x, type_of(n)),
@@ -312,13 +312,13 @@ integer_power = Op(
     ],
 )
 
-exp = unary("exp", np.exp, lambda ans, x: ans, dtypes=FIELDS)
-exp2 = unary("exp2", np.exp2, lambda ans, x: ans * float(np.log(2)), dtypes=REALS)
-expm1 = unary("expm1", np.expm1, lambda ans, x: ans + 1, dtypes=REALS)
-log = unary("log", np.log, lambda ans, x: 1 / x, POSITIVE, dtypes=FIELDS)
-log2 = unary("log2", np.log2, lambda ans, x: float(1 / np.log(2)) / x, POSITIVE, dtypes=REALS)
-log10 = unary("log10", np.log10, lambda ans, x: float(1 / np.log(10)) / x, POSITIVE, dtypes=REALS)
-log1p = unary("log1p", np.log1p, lambda ans, x: 1 / (1 + x), POSITIVE, dtypes=REALS)
+exp: Op = unary("exp", np.exp, lambda ans, x: ans, dtypes=FIELDS)
+exp2: Op = unary("exp2", np.exp2, lambda ans, x: ans * float(np.log(2)), dtypes=REALS)
+expm1: Op = unary("expm1", np.expm1, lambda ans, x: ans + 1, dtypes=REALS)
+log: Op = unary("log", np.log, lambda ans, x: 1 / x, POSITIVE, dtypes=FIELDS)
+log2: Op = unary("log2", np.log2, lambda ans, x: float(1 / np.log(2)) / x, POSITIVE, dtypes=REALS)
+log10: Op = unary("log10", np.log10, lambda ans, x: float(1 / np.log(10)) / x, POSITIVE, dtypes=REALS)
+log1p: Op = unary("log1p", np.log1p, lambda ans, x: 1 / (1 + x), POSITIVE, dtypes=REALS)
 
 
 def _weight(x: Any, ans: Any, exponential: Op) -> Any:
@@ -327,14 +327,14 @@ def _weight(x: Any, ans: Any, exponential: Op) -> Any:
     return select(empty, 0, exponential(select(empty, 0, x) - select(empty, 0, ans)))
 
 
-logaddexp = binary(
+logaddexp: Op = binary(
     "logaddexp",
     np.logaddexp,
     lambda ans, x, y: _weight(x, ans, exp),
     lambda ans, x, y: _weight(y, ans, exp),
     dtypes=REALS,
 )
-logaddexp2 = binary(
+logaddexp2: Op = binary(
     "logaddexp2",
     np.logaddexp2,
     lambda ans, x, y: _weight(x, ans, exp2),
@@ -344,35 +344,35 @@ logaddexp2 = binary(
 
 # ---------------------------------------------------------------- trigonometry
 
-sin = unary("sin", np.sin, lambda ans, x: cos(x), dtypes=FIELDS)
-cos = unary("cos", np.cos, lambda ans, x: -sin(x), dtypes=FIELDS)
-tan = unary("tan", np.tan, lambda ans, x: 1 + ans * ans, (-1.0, 1.0), dtypes=FIELDS)
-arcsin = unary("arcsin", np.arcsin, lambda ans, x: 1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
-arccos = unary("arccos", np.arccos, lambda ans, x: -1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
-arctan = unary("arctan", np.arctan, lambda ans, x: 1 / (1 + x * x), dtypes=FIELDS)
-sinh = unary("sinh", np.sinh, lambda ans, x: cosh(x), dtypes=FIELDS)
-cosh = unary("cosh", np.cosh, lambda ans, x: sinh(x), dtypes=FIELDS)
-tanh = unary("tanh", np.tanh, lambda ans, x: 1 - ans * ans, dtypes=FIELDS)
-arcsinh = unary("arcsinh", np.arcsinh, lambda ans, x: 1 / sqrt(1 + x * x), dtypes=FIELDS)
-arccosh = unary(
+sin: Op = unary("sin", np.sin, lambda ans, x: cos(x), dtypes=FIELDS)
+cos: Op = unary("cos", np.cos, lambda ans, x: -sin(x), dtypes=FIELDS)
+tan: Op = unary("tan", np.tan, lambda ans, x: 1 + ans * ans, (-1.0, 1.0), dtypes=FIELDS)
+arcsin: Op = unary("arcsin", np.arcsin, lambda ans, x: 1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
+arccos: Op = unary("arccos", np.arccos, lambda ans, x: -1 / sqrt(1 - x * x), UNIT, dtypes=FIELDS)
+arctan: Op = unary("arctan", np.arctan, lambda ans, x: 1 / (1 + x * x), dtypes=FIELDS)
+sinh: Op = unary("sinh", np.sinh, lambda ans, x: cosh(x), dtypes=FIELDS)
+cosh: Op = unary("cosh", np.cosh, lambda ans, x: sinh(x), dtypes=FIELDS)
+tanh: Op = unary("tanh", np.tanh, lambda ans, x: 1 - ans * ans, dtypes=FIELDS)
+arcsinh: Op = unary("arcsinh", np.arcsinh, lambda ans, x: 1 / sqrt(1 + x * x), dtypes=FIELDS)
+arccosh: Op = unary(
     "arccosh",
     np.arccosh,
     lambda ans, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),
     (1.2, 3.0),
     dtypes=FIELDS,
 )
-arctanh = unary("arctanh", np.arctanh, lambda ans, x: 1 / (1 - x * x), UNIT, dtypes=FIELDS)
-arctan2 = binary(
+arctanh: Op = unary("arctanh", np.arctanh, lambda ans, x: 1 / (1 - x * x), UNIT, dtypes=FIELDS)
+arctan2: Op = binary(
     "arctan2",
     np.arctan2,
     lambda ans, x, y: over(y, x * x + y * y),
     lambda ans, x, y: over(-x, x * x + y * y),
     dtypes=REALS,
 )
-deg2rad = unary(
+deg2rad: Op = unary(
     "deg2rad", np.deg2rad, linear=(0,), transpose=(lambda g, x: deg2rad(g),), dtypes=REALS
 )
-rad2deg = unary(
+rad2deg: Op = unary(
     "rad2deg", np.rad2deg, linear=(0,), transpose=(lambda g, x: rad2deg(g),), dtypes=REALS
 )
 
@@ -383,12 +383,12 @@ def _same_sign(x: Any, y: Any) -> Any:
     return select(equal(greater_equal(x, 0), greater_equal(y, 0)), 1.0, -1.0)
 
 
-copysign = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y), dtypes=REALS)
+copysign: Op = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y), dtypes=REALS)
 
-nextafter = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
+nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
 # The part of x behind the point, and its mantissa in [1/2, 1).
-fraction = unary("fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS)
-mantissa = unary(
+fraction: Op = unary("fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS)
+mantissa: Op = unary(
     "mantissa",
     lambda x: np.frexp(x)[0],
     domain=POSITIVE,
@@ -413,7 +413,7 @@ ldexp: Op = Op(
     batch=batch_elementwise(lambda: ldexp),
     samples=_ldexp_samples,
 )
-heaviside = binary(
+heaviside: Op = binary(
     "heaviside", np.heaviside, None, lambda ans, x, y: select(equal(x, 0), 1.0, 0.0), dtypes=REALS
 )
 
@@ -423,14 +423,14 @@ def _follows(chosen: Any, x: Any, y: Any) -> Any:
 
 
 # The bounds of clip: like maximum and minimum, but at a tie x is followed, not the bound.
-at_least = binary(
+at_least: Op = binary(
     "at_least",
     np.maximum,
     lambda ans, x, y: _follows(greater_equal(x, y), x, y),
     lambda ans, x, y: _follows(less(x, y), x, y),
     dtypes=(*REALS, "int64"),
 )
-at_most = binary(
+at_most: Op = binary(
     "at_most",
     np.minimum,
     lambda ans, x, y: _follows(less_equal(x, y), x, y),

@@ -64,6 +64,10 @@ def pointwise(name: str, ufunc: np.ufunc) -> Pointwise | None:
     def rule(index: Index, *operands: Operand) -> Expr:
         types = [promotable(operand.type) for operand in operands]
         dtypes = ufunc.resolve_dtypes((*types, None))
+        if any(dtype.kind == "O" for dtype in dtypes):
+            # Python numbers alone: NumPy would compare them as objects
+            strong = [operand.type.dtype for operand in operands]
+            dtypes = ufunc.resolve_dtypes((*strong, None))
         args = [
             cast(operand.broadcast(index), dtype)
             for operand, dtype in zip(operands, dtypes, strict=False)

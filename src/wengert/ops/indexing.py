@@ -48,7 +48,7 @@ Key = tuple[Any, ...]
 
 def python_key(key: Key) -> tuple[Any, ...]:
     """The key as Python would write it."""
-    return tuple(_python_item(item) for item in key)
+    return tuple([_python_item(item) for item in key])
 
 
 def _python_item(item: Any) -> Any:

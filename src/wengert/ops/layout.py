@@ -25,7 +25,7 @@ def _convert(x: Any, dtype: np.dtype) -> Any:
     return result if result.ndim else result[()]
 
 
-convert = Op(
+convert: Op = Op(
     "convert",
     _convert,
     lambda x, dtype: ArrayType(dtype, x.shape),
@@ -55,7 +55,7 @@ def _reshape_type(x: ArrayType, shape: tuple[int, ...]) -> ArrayType:
     return ArrayType(x.dtype, shape)
 
 
-reshape = Op(
+reshape: Op = Op(
     "reshape",
     lambda x, shape: np.reshape(x, shape),
     _reshape_type,
@@ -81,7 +81,7 @@ def inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(inverse)
 
 
-permute = Op(
+permute: Op = Op(
     "permute",
     lambda x, axes: np.transpose(x, axes),
     lambda x, axes: ArrayType(x.dtype, tuple(x.shape[axis] for axis in axes)),
@@ -122,9 +122,25 @@ def _batch_broadcast(size: int, flags: Sequence[bool], x: Any, shape: tuple[int,
     return broadcast_to(aligned, shape=(size, *shape))
 
 
-broadcast_to = Op(
+def _broadcast_to(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    x = np.asarray(x)
+    if not x.flags.c_contiguous or len(shape) < x.ndim:
+        return np.broadcast_to(x, shape)
+    # The same view, made several times as fast; every reduction's pullback makes one.
+    missing = len(shape) - x.ndim
+    strides = [0] * missing
+    for have, want, stride in zip(x.shape, shape[missing:], x.strides, strict=True):
+        if have != want and have != 1:
+            return np.broadcast_to(x, shape)
+        strides.append(stride if have == want else 0)
+    view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, strides)
+    view.flags.writeable = False
+    return view
+
+
+broadcast_to: Op = Op(
     "broadcast_to",
-    lambda x, shape: np.broadcast_to(x, shape),
+    _broadcast_to,
     _broadcast_type,
     linear=(0,),
     transpose=(lambda g, x, shape: sum_to(g, x.shape),),
@@ -146,8 +162,10 @@ def without_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 def expand_over(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
     """Undo the shape change of a reduction: `x` repeated along the reduced axes."""
-    kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-    return broadcast_to(reshape(x, shape=kept), shape=tuple(shape))
+    if len(axes) < len(shape):
+        kept = [1 if axis in axes else length for axis, length in enumerate(shape)]
+        x = reshape(x, shape=tuple(kept))
+    return broadcast_to(x, shape=tuple(shape))
 
 
 def batch_axes(op_of: Any) -> Any:
@@ -168,7 +186,7 @@ def _sum_type(x: ArrayType, axes: tuple[int, ...]) -> ArrayType:
     return ArrayType(dtype, without_axes(x.shape, axes))
 
 
-reduce_sum = Op(
+reduce_sum: Op = Op(
     "sum",
     lambda x, axes: np.add.reduce(x, axis=axes),
     _sum_type,

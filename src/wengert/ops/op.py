@@ -56,6 +56,7 @@ class Op:
         transpose: Sequence[Callable | None] | Callable | None = None,
         batch: Callable | None = None,
         loops: Any = None,
+        compose: Callable | None = None,
         samples: Callable | None = None,
         multiple: bool = False,
         write_back: Callable | None = None,
@@ -73,6 +74,8 @@ class Op:
         self.transpose = transpose
         self.batch = batch
         self.loops = loops
+        # The same operation made of others: what the compiler compiles when there are no loops.
+        self.compose = compose
         self.samples = samples
         # Whether the result is a tuple of arrays.
         self.multiple = multiple

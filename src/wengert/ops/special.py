@@ -32,6 +32,7 @@ from .families import (
 from .layout import batch_axes, convert, expand_over, reduce_sum, without_axes
 from .logic import equal, greater, isinf, isposinf, logical_and, sign
 from .op import Op
+from .reductions import reduce_max
 
 REALS = ("float64", "float32")
 # Elements evaluated at a time, so that the steps between stay in cache.
@@ -279,8 +280,35 @@ def _logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
 def _weights(ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """exp(x - logsumexp(x)); where the sum is infinite only its infinite elements count."""
     total = expand_over(ans, type_of(x).shape, axes)
+    number = type_of(ans).dtype.type
     finite = x - select(isinf(total), 0.0, total)
-    return exp(select(isposinf(total), select(isposinf(x), 0.0, -np.inf), finite))
+    return exp(select(isposinf(total), select(isposinf(x), number(0), number(-np.inf)), finite))
+
+
+def _composed_exp(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The largest element (0 where it is infinite), and the exponentials relative to it."""
+    top = reduce_max(x, axes=axes, ties="equal")
+    top = select(isinf(top), 0.0, top)
+    return top, exp(x - expand_over(top, type_of(x).shape, axes))
+
+
+def _composed_logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
+    top, weights = _composed_exp(x, axes)
+    return log(reduce_sum(weights, axes=axes)) + top
+
+
+def _composed_softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    _, weights = _composed_exp(x, axes)
+    total = reduce_sum(weights, axes=axes)
+    total = select(equal(total, 0), 1.0, total)
+    return weights / expand_over(total, type_of(x).shape, axes)
+
+
+def _composed_log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    top, weights = _composed_exp(x, axes)
+    shape = type_of(x).shape
+    shifted = x - expand_over(top, shape, axes)
+    return shifted - expand_over(log(reduce_sum(weights, axes=axes)), shape, axes)
 
 
 def _reduced_type(name: str) -> Callable:
@@ -293,6 +321,7 @@ logsumexp: Op = Op(
     _reduced_type("logsumexp"),
     jvp=(lambda t, ans, x, axes: reduce_sum(scale(t, _weights(ans, x, axes)), axes=axes),),
     batch=batch_axes(lambda: logsumexp),
+    compose=_composed_logsumexp,
     samples=_line_samples,
 )
 
@@ -323,6 +352,7 @@ softmax: Op = Op(
     _same_type("softmax"),
     jvp=(_softmax_jvp,),
     batch=batch_axes(lambda: softmax),
+    compose=_composed_softmax,
     samples=_line_samples,
 )
 
@@ -343,5 +373,6 @@ log_softmax: Op = Op(
     _same_type("log_softmax"),
     jvp=(_log_softmax_jvp,),
     batch=batch_axes(lambda: log_softmax),
+    compose=_composed_log_softmax,
     samples=_line_samples,
 )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
-from ..loops import Affine, Index, Pointwise
+from ..loops import Accumulate, Affine, Index, Pointwise
 from ..types import ArrayType
 from .op import Op
 
@@ -80,9 +80,9 @@ def _window_samples(rng: np.random.Generator) -> Any:
     yield (rng.normal(size=(3,)),), {"sizes": (), "strides": (), "dilations": ()}
 
 
-def _window_source(at: Index, sizes: Numbers, strides: Numbers, dilations: Numbers) -> list[Affine]:
-    """Where an element of a window comes from."""
-    count = len(sizes)
+def _place_of(at: Index, strides: Numbers, dilations: Numbers) -> list[Affine]:
+    """Where an element of a window comes from, or goes back to."""
+    count = len(strides)
     leading = len(at) - 2 * count
     positions, places = at[leading : leading + count], at[leading + count :]
     moved = [
@@ -105,7 +105,11 @@ windows: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: windows(x, **params),
-    loops=Pointwise(lambda at, x, **params: x(_window_source(at, **params)), free=True),
+    loops=Pointwise(
+        lambda at, x, sizes, strides, dilations: x(_place_of(at, strides, dilations)),
+        free=True,
+        whole=(0,),  # every element is read several times
+    ),
     samples=_window_samples,
 )
 
@@ -178,6 +182,7 @@ fold: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: fold(x, **params),
+    loops=Accumulate(lambda at, shape, strides, dilations: _place_of(at, strides, dilations)),
     samples=_fold_samples,
 )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
+from .expand import expand
 from .simplify import fold_constants, share_common, simplify
 
 PASSES: list[Callable[[Graph], Graph]] = [
+    expand,
     fold_constants,
     simplify,
     share_common,

@@ -18,7 +18,8 @@ in the tuple that Python passes as the built-in's `self`, the *entry context*:
     0      cell with the next callable (can be repointed)    called on a mismatch
     1      on_error                                          on_error(code, *args, **kwargs)
     2      bytes: the pointer table, see `Pointer`           addresses of this process
-    3...   `context_objects(signature)`: types, dtypes,      compared by identity, looked up
+    3      list of large results made before                 given again when nobody holds them
+    4...   `context_objects(signature)`: types, dtypes,      compared by identity, looked up
            keyword names, dictionary keys, static values     by in dictionaries, returned
     last   whatever must outlive the machine code            never read natively
 
@@ -44,7 +45,10 @@ import numpy as np
 WORD = 8  # bytes of a pointer and of a slot of `buffers`
 ARENA_ALIGNMENT = 64
 STACK_ARENA_LIMIT = 16 * 1024  # a smaller arena lives on the entry's stack: no lock, safe by itself
-CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, CONTEXT_OBJECTS = range(4)
+CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, CONTEXT_SPARES, CONTEXT_OBJECTS = range(5)
+# Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
+# more than most programs. Two of each, because a caller usually holds the last while it calls.
+SPARE_BYTES, SPARES = 1 << 20, 2
 NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
 
 SCALAR_KINDS = ("float", "int", "bool", "complex", "numpy")
@@ -273,6 +277,7 @@ class Layout:
     array_strides: int = 40
     array_dtype: int = 56
     array_flags: int = 64
+    array_weakrefs: int = 72
     dtype_byteorder: int = 26
     dtype_number: int = 28
 
@@ -324,7 +329,16 @@ def _arrays_agree(layout: Layout) -> bool:
     frozen.flags.writeable = False
     misaligned = np.zeros(17, np.uint8)[1:].view(np.float64)
     swapped = np.zeros((4, 1), ">i4")
-    return all(_array_agrees(layout, x) for x in (frozen, misaligned, swapped, np.zeros((), bool)))
+    arrays = (frozen, misaligned, swapped, np.zeros((), bool))
+    return _weakrefs_agree(layout) and all(_array_agrees(layout, array) for array in arrays)
+
+
+def _weakrefs_agree(layout: Layout) -> bool:
+    array = np.empty(1)
+    before = _word(id(array) + layout.array_weakrefs)
+    reference = weakref.ref(array)
+    after = _word(id(array) + layout.array_weakrefs)
+    return before == 0 and after == id(reference)
 
 
 def _array_agrees(layout: Layout, array: np.ndarray) -> bool:
@@ -511,6 +525,7 @@ def bind(
         cell,
         on_error,
         _pointer_table(arena, captured),
+        [None] * (SPARES * len(signature.outputs())),
         *context_objects(signature),
         (method, arena, keep),
     )

@@ -18,6 +18,7 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import (
     BOOL,
+    Accumulate,
     Affine,
     Alias,
     Buffer,
@@ -57,6 +58,8 @@ def lowering(node: Operator) -> Any:
     """How the node lowers to loops, or None: NumPy evaluates it."""
     if node.op.multiple or not all(map(_is_native, (node, *node.inputs))):
         return None
+    if node.op.name == "power" and node.type.dtype.kind != "f":
+        return None  # NumPy refuses negative exponents of integers, which takes a look at them
     loops = node.op.loops
     return loops(**node.params) if callable(loops) else loops
 
@@ -116,10 +119,12 @@ class Scheduler:
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
             loops = lowering(user)
+            if isinstance(loops, Product) and lowering(node).free:
+                continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
                     return True
-            elif not isinstance(loops, (Reduction, Scatter)) or (
+            elif not isinstance(loops, (Reduction, Scatter, Accumulate)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
                 return True
@@ -155,11 +160,14 @@ class Scheduler:
         for node in self.graph.outputs:
             assert node is not None
             buffer = self._new_buffer(node.type, "output", "out")
-            plain = isinstance(node, Operator) and not isinstance(lowering(node), Alias)
-            if plain and node.op.name != "item" and node.serial not in self.buffers:
-                self.buffers[node.serial] = buffer
+            if isinstance(node, Operator) and self._owns_memory(node):
+                self.buffers.setdefault(node.serial, buffer)
             pairs.append((node, buffer))
         return pairs
+
+    def _owns_memory(self, node: Operator) -> bool:
+        """Whether the node's result can be computed straight into a buffer given to it."""
+        return node.op.name != "item" and not isinstance(lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
         found = self.buffers.get(node.serial)
@@ -185,6 +193,8 @@ class Scheduler:
             self._schedule_reduction(node, loops)
         elif isinstance(loops, Scatter):
             self._schedule_scatter(node, loops)
+        elif isinstance(loops, Accumulate):
+            self._schedule_accumulate(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
         elif node.op.name == "item":
@@ -243,23 +253,26 @@ class Scheduler:
         return Store(buffer, buffer.flat(kept), value, loops.kind)
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
-        """Put a store into the first nest over these loops that comes after all it depends on."""
-        earliest = self._earliest(node, shape)
-        for position in range(earliest, len(self.kernels)):
-            kernel = self.kernels[position]
-            if isinstance(kernel, FusedNest) and kernel.accepts(shape):
-                break
-        else:
-            position = len(self.kernels)
-            self.kernels.append(FusedNest(self, shape))
-        nest = self.kernels[position]
-        assert isinstance(nest, FusedNest)
+        """Put the store of a node into a nest over these loops."""
+        position, nest = self._nest_for(node, shape)
         self.kernel_of[node.serial] = position
         nest.nodes.append(node)
         guards = nest.cover(shape)
-        if not guards:
-            nest.members.add(node.serial)
+        nest.members.add(node.serial)
         nest.stores.append(make_store(nest).changed(guards=guards))
+        if guards:  # known in a part of the loops only: others read it from memory, later
+            nest.members.discard(node.serial)
+            nest.memo.pop((node.serial, nest.index), None)
+
+    def _nest_for(self, node: Operator, shape: tuple[int, ...]) -> tuple[int, FusedNest]:
+        """The first nest over these loops that comes after all the node depends on."""
+        for position in range(self._earliest(node, shape), len(self.kernels)):
+            kernel = self.kernels[position]
+            if isinstance(kernel, FusedNest) and kernel.accepts(shape):
+                return position, kernel
+        nest = FusedNest(self, shape)
+        self.kernels.append(nest)
+        return len(self.kernels) - 1, nest
 
     def _earliest(self, node: Operator, shape: tuple[int, ...]) -> int:
         """The first kernel position that sees everything the node reads."""
@@ -290,20 +303,18 @@ class Scheduler:
     def _schedule_check(self, node: Operator) -> None:
         """The condition under which the node may be computed, as a flag that is read at the end."""
         loops = lowering(node)
-        if not isinstance(loops, (Pointwise, Scatter)) or loops.check is None:
+        check = getattr(loops, "check", None)
+        if check is None:
             return
         flag = self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")
-        shape = node.inputs[1].type.shape if isinstance(loops, Scatter) else node.type.shape
+        shape = node.type.shape
         if isinstance(loops, Scatter):
             shape = loops.shape(*[source.type for source in node.inputs], **node.params)
 
-        def make_store(nest: FusedNest) -> Store:
-            condition = nest.complete(
-                lambda: loops.check(nest.index, *nest.operands(node), **node.params)
-            )
-            return Store(flag, Affine(0), condition, "logical_and")
-
-        self._join(node, shape, make_store)
+        _, nest = self._nest_for(node, shape)
+        guards = nest.cover(shape)
+        condition = nest.complete(lambda: check(nest.index, *nest.operands(node), **node.params))
+        nest.stores.append(Store(flag, Affine(0), condition, "logical_and", guards=guards))
         self.checks.append(Check(flag, len(self.checks) + 1, node.op.name, [node]))
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
@@ -321,16 +332,30 @@ class Scheduler:
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(Nest(nest.vars, nest.stores, node.op.name, [node]))
 
+    def _schedule_accumulate(self, node: Operator, loops: Accumulate) -> None:
+        """Zeros first, then every element of the argument added at its place."""
+        out = self._buffer_of(node)
+        variables = _variables(node.type.shape)
+        zero = Literal(out.dtype.type(0), out.dtype)
+        place = out.flat(tuple(Affine.of(v) for v in variables))
+        self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
+        nest = FusedNest(self, node.inputs[0].type.shape)
+        target = out.flat(tuple(loops.place(nest.index, **node.params)))
+        value = nest.element(node.inputs[0], nest.index)
+        store = Store(out, target, value, "add", continues=True)
+        self.kernel_of[node.serial] = len(self.kernels)
+        self.kernels.append(Nest(nest.vars, [store], node.op.name, [node]))
+
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]
-        x, y = (self._buffer_of(source) for source in node.inputs)
-        if x.dtype != node.type.dtype or y.dtype != node.type.dtype:
+        if any(source.type.dtype != node.type.dtype for source in node.inputs):
             self._schedule_host(node)
             return
+        (x, x_strides, x_offset), (y, y_strides, y_offset) = map(self._strided, node.inputs)
         out = self._buffer_of(node)
         extents: dict[int, int] = {}
-        for labels, buffer in ((x_labels, x), (y_labels, y)):
-            extents.update(zip(labels, buffer.shape, strict=True))
+        for labels, source in zip((x_labels, y_labels), node.inputs, strict=True):
+            extents.update(zip(labels, source.type.shape, strict=True))
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(
             Contraction(
@@ -339,14 +364,36 @@ class Scheduler:
                 x,
                 y,
                 dict(zip(out_labels, out.strides, strict=True)),
-                dict(zip(x_labels, x.strides, strict=True)),
-                dict(zip(y_labels, y.strides, strict=True)),
+                dict(zip(x_labels, x_strides, strict=True)),
+                dict(zip(y_labels, y_strides, strict=True)),
+                x_offset,
+                y_offset,
                 node.op.name,
                 [node],
             )
         )
 
+    def _strided(self, node: Node) -> tuple[Buffer, Sequence[int], int]:
+        """A value as a buffer with strides: slices, transposes, windows need no copy."""
+        if isinstance(node, Operator) and node.serial not in self.stored:
+            nest = FusedNest(self, node.type.shape)
+            element = nest.element(node, nest.index)
+            if isinstance(element, Load) and element.dtype == node.type.dtype:
+                strides = [element.at.coefficient(var) for var in nest.vars]
+                return element.buffer, strides, element.at.constant
+            self._materialise(node)
+        buffer = self._buffer_of(node)
+        return buffer, buffer.strides, 0
+
+    def _materialise(self, node: Operator) -> None:
+        """Give memory to a value that was to be computed where it is needed."""
+        self.stored.add(node.serial)
+        self._schedule_pointwise(node)
+
     def _schedule_host(self, node: Operator) -> None:
+        for source in node.inputs:
+            if isinstance(source, Operator) and source.serial not in self.stored:
+                self._materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
         if node.op.multiple:
             outputs = [self._new_buffer(t, "arena", "t") for t in node.type]

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import AbstractValueError, ConversionError, DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops import logic
-from ..ops.layout import convert, permute
+from ..ops.layout import convert, permute, reshape
 from ..ops.op import Op
 from ..types import ArrayType, type_of, weaken
 from .indexing import getitem, setitem
@@ -23,7 +23,7 @@ from .views import Views, copy_of
 # NumPy's names -> wengert's functions: "sum", "linalg.norm", "fft.rfft", ...
 FUNCTIONS: dict[str, Callable] = {}
 
-_METHODS = (
+_METHODS = (  # noqa: SIM905
     "all any argmax argmin argpartition argsort clip conj cumprod cumsum diagonal dot max mean min "
     "nonzero prod ptp put repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split()
@@ -344,6 +344,10 @@ class Array(Views):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        if method == "outer":
+            x, y = (type_of(value) for value in inputs)
+            first = reshape(inputs[0], shape=x.shape + (1,) * len(y.shape))
+            inputs, name = (first, inputs[1]), ufunc.__name__
         if method in ("reduce", "accumulate") and len(inputs) == 1:
             kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
         result = _numpy_function(_UFUNC_NAMES.get(name, name))(*inputs, **kwargs)
@@ -464,7 +468,6 @@ _UFUNC_NAMES = {
     "multiply.accumulate": "cumprod",
     "maximum.accumulate": "cummax",
     "minimum.accumulate": "cummin",
-    "multiply.outer": "outer",
     "logaddexp.reduce": "logsumexp",
 }
 

@@ -107,6 +107,9 @@ def _parse(x: Any, key: Any) -> tuple[ops.Key, list[Any], list[int]]:
     """Split a key: its basic normal form (a full slice where an array stands), the index arrays,
     and the positions in the key of those arrays."""
     shape = type_of(x).shape
+    plain = _plain_key(key if isinstance(key, tuple) else (key,), shape)
+    if plain is not None:
+        return plain, [], []
     items = _expand(list(key) if isinstance(key, tuple) else [key], shape)
     basic: list[Any] = []
     arrays: list[Any] = []
@@ -130,6 +133,36 @@ def _parse(x: Any, key: Any) -> tuple[ops.Key, list[Any], list[int]]:
             axis += 1
     _check_broadcast(arrays)
     return tuple(basic), arrays, advanced
+
+
+def _plain_key(items: tuple[Any, ...], shape: tuple[int, ...]) -> ops.Key | None:
+    """The normal form of most keys, slices and integers alone; None for all that is not so easy.
+
+    Errors are left to the general way, which knows how to tell them.
+    """
+    if len(items) > len(shape):
+        return None
+    basic: list[Any] = []
+    for item, length in zip(items, shape, strict=False):
+        kind = type(item)
+        if kind is slice:
+            if not {type(item.start), type(item.stop), type(item.step)} <= _PLAIN_BOUNDS:
+                return None
+            if item.step == 0:
+                return None
+            start, stop, step = item.indices(length)
+            empty = start >= stop if step > 0 else start <= stop
+            basic.append((0, 0, 1) if empty else (start, stop, step))
+        elif kind is int and -length <= item < length:
+            basic.append(item % length)
+        else:
+            return None
+    for length in shape[len(items) :]:
+        basic.append((0, length, 1))
+    return tuple(basic)
+
+
+_PLAIN_BOUNDS = {int, type(None)}
 
 
 def _check_broadcast(arrays: list[Any]) -> None:

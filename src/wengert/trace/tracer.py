@@ -116,7 +116,11 @@ class Trace:
             made.source = user_line()
         if active and op.zero is None:
             made.active = op.multiple or _carries_derivative(made)
-        return self._items(made) if op.multiple else self.result(op, args, params, made)
+        if op.multiple:
+            return self._items(made)
+        if op.write_back is None:
+            return self.wrap(made)
+        return self.result(op, args, params, made)
 
     def result(self, op: Op, args: Sequence[Any], params: dict[str, Any], node: Node) -> Tracer:
         """The traced value of a new node; views remember what they are a view of."""

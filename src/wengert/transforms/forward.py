@@ -10,7 +10,7 @@ from ..errors import StructureError
 from ..graph import Graph, Node
 from ..trace import Trace
 from ..trace.tracing import LeafName, argument, check_leaf
-from .modes import owned, push, zero_like
+from .modes import owned, push, released, zero_like
 from .plans import strong
 from .reverse import match_tangents, strong_value
 
@@ -34,7 +34,8 @@ class Recording:
 
     def value(self) -> Any:
         """The result at the point."""
-        return tree.unflatten(self.out_structure, [strong_value(node) for node in self.outputs])
+        values = [released(strong_value(node)) for node in self.outputs]
+        return tree.unflatten(self.out_structure, values)
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Output tangents for flat input tangents; zeros are filled in."""

@@ -17,6 +17,7 @@ from ..ops.elementwise import add
 from ..ops.layout import fit
 from ..ops.op import Op
 from ..trace.tracer import ITEM
+from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
@@ -28,6 +29,33 @@ def pull(
 
     With `keep`, every node on the way keeps its cotangent as its `gradient`.
     """
+    # A zero times an infinite factor is zero in a derivative, and a NaN in floating point. A
+    # NaN stays one down to the inputs or is dropped on the way, so one look at the end is
+    # enough: without a NaN there the quick way was right.
+    if not keep:
+        results = _walk_back(outputs, seeds, inputs, quick=True)
+        if not any(map(_may_hold_nan, results)):
+            return results
+    return _walk_back(outputs, seeds, inputs, keep)
+
+
+def _may_hold_nan(result: Any) -> bool:
+    if type(result) is np.ndarray:
+        if result.flags.c_contiguous:
+            probe = np.vdot(result, result)
+        else:
+            probe = np.add.reduce(result, axis=None)
+        return bool(probe != probe)
+    return isinstance(result, np.generic) and bool(result != result)
+
+
+def _walk_back(
+    outputs: Sequence[Node],
+    seeds: Sequence[Any],
+    inputs: Sequence[Node],
+    keep: bool = False,
+    quick: bool = False,
+) -> list[Any]:
     cotangents: dict[int, Any] = {}
     roots = []
     for node, seed in zip(outputs, seeds, strict=True):
@@ -39,18 +67,18 @@ def pull(
     # The derivative of a branch that was not taken may divide by zero; its zero wins.
     with np.errstate(all="ignore"):
         for node in reversed(reachable(roots, active_only=True)):
-            g = cotangents.get(node.serial) if node.serial in wanted or keep else None
-            if g is None:
-                g = cotangents.pop(node.serial, None)
+            serial = node.serial
+            stays = keep or serial in wanted
+            g = cotangents.get(serial) if stays else cotangents.pop(serial, None)
             if keep:
                 node.gradient = g
             if g is not None and isinstance(node, Operator):
-                _pull_node(node, g, cotangents)
+                _pull_node(node, g, cotangents, quick)
     return [cotangents.get(node.serial) for node in inputs]
 
 
-def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any]) -> None:
-    inputs = node.inputs
+def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) -> None:
+    inputs = node._inputs
     if node.op is ITEM:
         source = inputs[0]
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
@@ -59,43 +87,52 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any]) -> None:
     if node.op.pull_rule is not None:
         results = node.op.pull_rule(node, g)
     else:
-        results = _derived_pull(node, g)
+        results = _derived_pull(node, g, quick)
     for source, result in zip(inputs, results, strict=True):
         if result is not None and source.active:
             held = cotangents.get(source.serial)
-            cotangents[source.serial] = result if held is None else add(held, result)
+            if held is None:
+                cotangents[source.serial] = result
+            elif type(held) is type(result) is np.ndarray:
+                cotangents[source.serial] = np.add(held, result)
+            else:
+                cotangents[source.serial] = add(held, result)
 
 
-def _derived_pull(node: Operator, g: Any) -> Sequence[Any]:
-    op, inputs = node.op, node.inputs
-    active = tuple([source.active for source in inputs])
-    if (
-        op.jvp is None
-        and op.derivative is None
-        and all(position in op.linear for position, live in enumerate(active) if live)
-    ):
-        return _linear_pull(op, node, g, active)
-    values = [source.output for source in inputs]
-    plan = cached_plan(vjp_plan, op, values, node.output, node.params, active)
+def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
+    op = node.op
+    active = []
+    values = []
+    linear = op.jvp is None and op.derivative is None
+    for position, source in enumerate(node._inputs):
+        active.append(source.active)
+        values.append(source.output)
+        if linear and source.active and position not in op.linear:
+            linear = False
+    if linear:
+        return _linear_pull(op, node, g, active, values)
+    plan = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
     if op.multiple:
         seeds = [_zeros(t) if part is None else part for part, t in zip(g, node.type, strict=True)]
-        return plan([*values, *node.output, *seeds])
-    return plan([*values, node.output, g])
+        return plan([*values, *node.output, *seeds], quick)
+    values.append(node.output)
+    values.append(g)
+    return plan(values, quick)
 
 
-def _linear_pull(op: Op, node: Operator, g: Any, active: tuple[bool, ...]) -> Sequence[Any]:
+def _linear_pull(
+    op: Op, node: Operator, g: Any, active: Sequence[bool], values: Sequence[Any]
+) -> Sequence[Any]:
     """A linear operation needs no derivation: its transpose is its pullback."""
     results: list[Any] = []
     for position, live in enumerate(active):
         if not live:
             results.append(None)
             continue
-        args = [
-            source.type if place == position else source.output
-            for place, source in enumerate(node.inputs)
-        ]
-        result = apply_transpose(op, position, g, args, node.params)
-        results.append(fit(result, args[position]))
+        own = node._inputs[position].type
+        args = [*values]
+        args[position] = own
+        results.append(fit(apply_transpose(op, position, g, args, node.params), own))
     return results
 
 
@@ -159,6 +196,11 @@ def zero_like(value: Any) -> Any:
     """Zeros of the type of a value, as a plain array or scalar."""
     array_type = type_of(value)
     return np.zeros(array_type.shape, array_type.dtype)[()]
+
+
+def released(value: Any) -> Any:
+    """A result for the caller to change at will: what the derivative needs of it stays as it is."""
+    return value.copy() if isinstance(value, np.ndarray) else snapshot(value)
 
 
 def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:

@@ -24,12 +24,21 @@ from ..trace.tracer import ITEM
 from ..types import ArrayType, is_weak, type_of, weaken
 
 PLANS_PER_OPERATION = 4096
+# Elements from which on an array that is not needed any more is used again.
+LARGE = 2048
+# Values whose class says all about their type.
+_SCALARS = frozenset({bool, int, float, complex, np.float64, np.float32, np.int64, np.bool_})
 
 
 class Program:
-    """A graph flattened to steps over numbered slots: quick to replay."""
+    """A graph flattened to steps over numbered slots: quick to replay.
 
-    __slots__ = ("constants", "outputs", "steps")
+    On plain values the steps are replayed as Python code of one line each. It comes in two
+    kinds: careful, and quick, which takes the chain rule's product `scale` for a plain one. The
+    two differ only where the quick one gives a NaN; see `pull`.
+    """
+
+    __slots__ = ("_careful", "_quick", "_types", "constants", "outputs", "steps")
 
     def __init__(self, graph: Graph):
         slots = {node.serial: slot for slot, node in enumerate(graph.inputs)}
@@ -41,6 +50,7 @@ class Program:
             self.constants.append(constant.output)
         # what to call on traced values, what on plain ones, where its arguments are
         self.steps: list[tuple[Callable, Callable, tuple[int, ...], dict[str, Any]]] = []
+        self._types: list[Any] = []
         for node in graph.nodes:
             if isinstance(node, Operator) and node.serial not in inputs:
                 sources = tuple(slots[source.serial] for source in node.inputs)
@@ -49,23 +59,68 @@ class Program:
                 if is_weak(node.type):
                     functions = tuple(map(_then_weaken, functions))  # type: ignore[assignment]
                 self.steps.append((*functions, sources, node.params))
+                self._types.append(node.type)
         self.outputs = [None if node is None else slots[node.serial] for node in graph.outputs]
+        self._quick: Callable | None = None
+        self._careful: Callable | None = None
 
-    def __call__(self, values: Sequence[Any]) -> list[Any]:
+    def __call__(self, values: Sequence[Any], quick: bool = False) -> list[Any]:
         """The outputs for flat inputs; None stays None."""
-        env = [*values, *self.constants]
-        traced = False
         for value in values:
             if isinstance(value, Traced):
-                traced = True
-                break
-        if traced:
-            for apply, _, sources, params in self.steps:
-                env.append(apply(*[env[slot] for slot in sources], **params))
-        else:
-            for _, evaluate, sources, params in self.steps:
-                env.append(evaluate(*[env[slot] for slot in sources], **params))
+                return self._apply(values)
+        if quick:
+            if self._quick is None:
+                self._quick = self._as_function(len(values), {scale.evaluate: np.multiply})
+            return self._quick(*values)
+        if self._careful is None:
+            self._careful = self._as_function(len(values), {})
+        return self._careful(*values)
+
+    def _free_to_overwrite(self, place: int, first: int, known: dict[str, Any]) -> list[int]:
+        """The slot, if any, of a large array that this step may put its result into: one that a
+        ufunc has just made, of the same type, and that nothing needs any more."""
+        own = self._types[place]
+        if own.size < LARGE:
+            return []
+        needed = {slot for _, _, sources, _ in self.steps[place + 1 :] for slot in sources}
+        needed.update(slot for slot in self.outputs if slot is not None)
+        for slot in self.steps[place][2]:
+            maker = slot - first
+            if maker >= 0 and slot not in needed and self._types[maker] == own:
+                if isinstance(known[f"f{maker}"], np.ufunc):
+                    return [slot]
+        return []
+
+    def _apply(self, values: Sequence[Any]) -> list[Any]:
+        """Replay on values some of which are traced."""
+        env = [*values, *self.constants]
+        for apply, _, sources, params in self.steps:
+            env.append(apply(*[env[slot] for slot in sources], **params))
         return [None if slot is None else env[slot] for slot in self.outputs]
+
+    def _as_function(self, inputs: int, instead: dict[Callable, Callable]) -> Callable:
+        """The steps as Python code, calling some functions `instead` of others."""
+        known: dict[str, Any] = {
+            f"v{inputs + place}": constant for place, constant in enumerate(self.constants)
+        }
+        first = inputs + len(self.constants)
+        lines = [f"def replay({', '.join(f'v{slot}' for slot in range(inputs))}):"]
+        for place, (_, evaluate, sources, params) in enumerate(self.steps):
+            known[f"f{place}"] = instead.get(evaluate, evaluate)
+            arguments = [f"v{slot}" for slot in sources]
+            if params:
+                known[f"p{place}"] = params
+                arguments.append(f"**p{place}")
+            elif isinstance(known[f"f{place}"], np.ufunc):
+                arguments += [
+                    f"out=v{slot}" for slot in self._free_to_overwrite(place, first, known)
+                ]
+            lines.append(f" v{first + place} = f{place}({', '.join(arguments)})")
+        outputs = ["None" if slot is None else f"v{slot}" for slot in self.outputs]
+        lines.append(f" return [{', '.join(outputs)}]")
+        exec("\n".join(lines), known)  # only names and numbers made above
+        return known["replay"]
 
 
 def _then_weaken(function: Callable) -> Callable:
@@ -237,7 +292,17 @@ def cached_plan(
     make: Callable[..., Program], op: Op, values: Sequence[Any], ans: Any, params: dict, active
 ) -> Program:
     """The program for this signature, derived on first use."""
-    key = (make, active, *[_signature(value) for value in values], *params.values())
+    signature: list[Any] = [make, active]
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
+            signature.append(value.dtype)
+            signature.append(value.shape)
+        elif kind in _SCALARS:
+            signature.append(kind)
+        else:
+            signature.append(type_of(value))
+    key = (*signature, *params.values()) if params else tuple(signature)
     plan = op.plans.get(key)
     if plan is None:
         if len(op.plans) >= PLANS_PER_OPERATION:
@@ -245,12 +310,3 @@ def cached_plan(
         types = [type_of(value) for value in values]
         plan = op.plans[key] = make(op, types, type_of(ans), params, active)
     return plan
-
-
-def _signature(value: Any) -> Any:
-    kind = type(value)
-    if kind is np.ndarray:
-        return (value.dtype, value.shape)
-    if kind is float or kind is int:
-        return kind
-    return type_of(value)

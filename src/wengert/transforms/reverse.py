@@ -18,7 +18,7 @@ from ..trace import Trace
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, type_of
-from .modes import owned, pull, zero_like
+from .modes import owned, pull, released, zero_like
 
 
 def value_and_grad(
@@ -92,7 +92,7 @@ def vjp(f: Callable, *primals: Any) -> tuple[Any, Callable]:
         out = f(*tree.unflatten(structure, inputs))
         out_leaves, out_structure = tree.flatten(out)
         nodes = [trace.node_of(check_leaf(leaf, "vjp", "result")) for leaf in out_leaves]
-    value = tree.unflatten(out_structure, [strong_value(node) for node in nodes])
+    value = tree.unflatten(out_structure, [released(strong_value(node)) for node in nodes])
 
     def pullback(cotangent: Any) -> Any:
         seeds = match_tangents(cotangent, nodes, out_structure, "pullback", "cotangent")

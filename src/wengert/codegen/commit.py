@@ -1,0 +1,82 @@
+"""A program with state as one native function: compute aside, then copy into place.
+
+The entry of a program gives it arguments, results and captured memory; its kernel wants inputs
+(arguments, then state), outputs (results, then new state) and constants. `emit_commit` adds the
+function between the two. New state is computed into scratch memory at the end of the arena and
+copied over the old only after the kernel has returned 0: a call that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ..runtime.builtin import Signature
+from .entry import emit_entry
+from .target import Target
+
+I1, I8, I32, I64, PTR = (
+    ir.IntType(1),
+    ir.IntType(8),
+    ir.IntType(32),
+    ir.IntType(64),
+    ir.PointerType(),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the kernel finds a buffer: a slot of the entry's buffers, or bytes into the arena."""
+
+    slot: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """New state to copy from the arena to the memory in a slot."""
+
+    offset: int
+    slot: int
+    nbytes: int
+
+
+def emit_commit(
+    module: ir.Module, name: str, kernel: str, places: Sequence[Place], copies: Sequence[Copy]
+) -> None:
+    """Add `i32 name(ptr buffers, ptr arena)`, which calls `kernel` and then copies the state."""
+    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), name)
+    buffers, arena = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+
+    def slot(number: int) -> ir.Value:
+        at = builder.gep(buffers, [ir.Constant(I64, number)], source_etype=PTR)
+        return builder.load(at, typ=PTR)
+
+    def scratch(offset: int) -> ir.Value:
+        return builder.gep(arena, [ir.Constant(I64, offset)], source_etype=I8)
+
+    table = builder.alloca(PTR, size=ir.Constant(I32, max(len(places), 1)))
+    for number, place in enumerate(places):
+        pointer = scratch(place.offset) if place.slot is None else slot(place.slot)  # type: ignore[arg-type]
+        builder.store(pointer, builder.gep(table, [ir.Constant(I64, number)], source_etype=PTR))
+    code = builder.call(module.globals[kernel], [table, arena])
+    with builder.if_then(builder.icmp_signed("==", code, ir.Constant(I32, 0)), likely=True):
+        move = module.declare_intrinsic(
+            "llvm.memcpy", [PTR, PTR, I64], ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
+        )
+        for copy in copies:
+            count = ir.Constant(I64, copy.nbytes)
+            builder.call(move, [slot(copy.slot), scratch(copy.offset), count, ir.Constant(I1, 0)])
+    builder.ret(code)
+
+
+def entry_module(kernel: str, signature: Signature, target: Target) -> ir.Module:
+    """A module with only an `entry` to the function `kernel` of another module."""
+    module = ir.Module("entry")
+    module.triple = target.triple
+    ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), kernel)
+    emit_entry(module, "entry", kernel, signature)
+    return module

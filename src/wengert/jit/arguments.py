@@ -1,0 +1,227 @@
+"""Arguments of a call: put in order, taken apart, described.
+
+`f(x, y)` and `f(x, y=y)` are one call: keywords move to their positions. Static arguments are set
+aside. What remains is a tree whose leaves are arrays and numbers, and the program that takes them
+is found by the leaves' kinds: dtype, shape and strides of an array, the Python type of a number.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import tree
+from ..errors import DTypeError
+from ..trace.tracing import check_leaf, function_name
+from ..types import ArrayType, type_of
+
+
+class StaticValue(NamedTuple):
+    """A static argument; equal only to a value of the same type."""
+
+    kind: type
+    value: Any
+
+
+class Call(NamedTuple):
+    """One call in order: arguments by position and by name, static ones wrapped."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def dynamic(self) -> tuple[tuple, dict[str, Any]]:
+        """The arguments that are not static."""
+        args = tuple(value for value in self.args if not isinstance(value, StaticValue))
+        kwargs = {k: v for k, v in self.kwargs.items() if not isinstance(v, StaticValue)}
+        return args, kwargs
+
+    def statics(self) -> tuple:
+        """The static ones and where they stand."""
+        found: list[Any] = [
+            (place, value)
+            for place, value in enumerate(self.args)
+            if isinstance(value, StaticValue)
+        ]
+        found += [(n, v) for n, v in sorted(self.kwargs.items()) if isinstance(v, StaticValue)]
+        return tuple(found)
+
+    def replace(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list, dict]:
+        """The whole call with other values for the dynamic arguments."""
+        rest = iter(args)
+        merged = [v.value if isinstance(v, StaticValue) else next(rest) for v in self.args]
+        named = {
+            name: v.value if isinstance(v, StaticValue) else kwargs[name]
+            for name, v in self.kwargs.items()
+        }
+        return merged, named
+
+
+class Parameters:
+    """The parameters of a function, to bring calls in order."""
+
+    def __init__(self, function: Callable, static_argnames: Sequence[str]):
+        self.name = function_name(function)
+        self.static = frozenset(static_argnames)
+        self.positions: dict[str, int] = {}
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            parameters = []
+        for position, parameter in enumerate(parameters):
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                self.positions[parameter.name] = position
+        self.static_positions = {
+            position
+            for position, parameter in enumerate(parameters)
+            if parameter.name in self.static and parameter.kind.name.startswith("POSITIONAL")
+        }
+        known = {parameter.name for parameter in parameters}
+        open_ended = not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters)
+        for name in self.static - known:
+            if not open_ended:
+                raise ValueError(
+                    f"jit: static_argnames has {name!r}, but {self.name} has the parameters "
+                    f"{', '.join(known)}. Name one of them."
+                )
+
+    def order(self, args: tuple, kwargs: dict[str, Any]) -> Call:
+        """Keywords moved to their positions as far as these follow on, static values wrapped."""
+        if kwargs:
+            args, kwargs = self._move(args, dict(kwargs))
+        if self.static:
+            args = tuple(
+                self._wrap(value, place) if place in self.static_positions else value
+                for place, value in enumerate(args)
+            )
+            kwargs = {n: self._wrap(v, n) if n in self.static else v for n, v in kwargs.items()}
+        return Call(args, kwargs)
+
+    def _move(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        moved = list(args)
+        by_position = {self.positions[n]: n for n in kwargs if n in self.positions}
+        while len(moved) in by_position:
+            moved.append(kwargs.pop(by_position[len(moved)]))
+        return tuple(moved), kwargs
+
+    def _wrap(self, value: Any, where: Any) -> StaticValue:
+        try:
+            hash(value)
+        except TypeError:
+            raise DTypeError(
+                f"{self.name}: static argument {where!r} is {value!r} of type "
+                f"{type(value).__name__}, which cannot be hashed. Give a number, a string or a "
+                "tuple, or do not name it in static_argnames."
+            ) from None
+        return StaticValue(type(value), value)
+
+
+class Leaf(NamedTuple):
+    """The kind of one leaf; `kind` is "array", "numpy" for a scalar, or the Python type's name.
+
+    `strides` is None for a contiguous array.
+    """
+
+    kind: str
+    type: ArrayType
+    strides: tuple[int, ...] | None = None
+
+
+def describe(leaf: Any) -> Leaf:
+    """The kind of a leaf that has been made `plain`."""
+    if isinstance(leaf, np.ndarray):
+        strides = None if leaf.flags.c_contiguous else leaf.strides
+        return Leaf("array", ArrayType(leaf.dtype, leaf.shape), strides)
+    return Leaf("numpy" if isinstance(leaf, np.generic) else type(leaf).__name__, type_of(leaf))
+
+
+def plain(leaf: Any, operation: str, number: int) -> Any:
+    """A leaf as compiled code takes it: aligned, in native byte order, no subclass."""
+    if type(leaf) in (float, bool, complex):
+        return leaf
+    if type(leaf) is int:
+        if not -(2**63) <= leaf < 2**63:
+            raise DTypeError(
+                f"{operation}: argument {number} is {leaf}, which does not fit into 64 bits. "
+                "Use a float, or name the argument in static_argnames."
+            )
+        return leaf
+    leaf = check_leaf(leaf, operation, number)
+    if not isinstance(leaf, np.ndarray):
+        if isinstance(leaf, np.generic):
+            return leaf if leaf.dtype.isnative else leaf.astype(leaf.dtype.newbyteorder("="))
+        kind = next(k for k in (bool, int, float, complex) if isinstance(leaf, k))
+        return kind(leaf)
+    odd = any(stride % leaf.dtype.itemsize for stride in leaf.strides)
+    if odd or not (leaf.flags.aligned and leaf.dtype.isnative):
+        return np.array(leaf, leaf.dtype.newbyteorder("="), order="C", subok=False)
+    return np.asarray(leaf)
+
+
+def element_strides(leaf: Leaf) -> tuple[int, ...]:
+    """Strides in elements."""
+    from ..loops import c_strides
+
+    if leaf.strides is None:
+        return c_strides(leaf.type.shape)
+    return tuple(stride // leaf.type.dtype.itemsize for stride in leaf.strides)
+
+
+# ---------------------------------------------------------------- what the native entry checks
+
+
+class NotNative(Exception):  # noqa: N818 - steers, never seen
+    """The entry cannot take such arguments or results."""
+
+
+def spec_of(leaf: Leaf) -> Any:
+    """What the entry checks of one leaf."""
+    from ..runtime.builtin import ArraySpec, ScalarSpec
+
+    if leaf.type.dtype.char in "gG":
+        raise NotNative
+    if leaf.kind == "array":
+        return ArraySpec(leaf.type.dtype, leaf.type.shape, leaf.strides)
+    return ScalarSpec(leaf.kind, leaf.type.dtype)
+
+
+def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
+    """A tree of specs as the entry knows them: tuples, lists, dicts, and static objects."""
+    from ..runtime.builtin import StaticSpec
+
+    if structure.kind is None:
+        return next(leaves)
+    if structure.kind is type(None):
+        return StaticSpec(None)
+    children = [result_tree(child, leaves) for child in structure.children]
+    if structure.kind is dict:
+        return dict(zip(structure.data, children, strict=True))
+    if structure.kind not in (tuple, list):
+        raise NotNative
+    return structure.kind(children)
+
+
+def call_specs(
+    parameters: Parameters, args: tuple, kwargs: dict[str, Any], leaves: Sequence[Leaf]
+) -> tuple[tuple, tuple]:
+    """Specs for a call as it was written: by position, and by name in the order of the leaves.
+
+    `leaves` are those of the same call in order.
+    """
+    from ..runtime.builtin import StaticSpec
+
+    specs = iter([spec_of(leaf) for leaf in leaves])
+    call = parameters.order(args, kwargs)
+
+    def spec(value: Any) -> Any:
+        if isinstance(value, StaticValue):
+            return StaticSpec(value.value)
+        return result_tree(tree.flatten(value)[1], specs)
+
+    by_position = [spec(value) for value in call.args]
+    by_name = {name: spec(call.kwargs[name]) for name in sorted(call.kwargs)}
+    names = {place: name for name, place in parameters.positions.items()}
+    moved = [(names[p], by_position[p]) for p in range(len(args), len(by_position))]
+    return tuple(by_position[: len(args)]), (*moved, *by_name.items())

@@ -1,0 +1,156 @@
+"""What `WENGERT_DEBUG` prints, and `debug_nans`.
+
+WENGERT_DEBUG=1 says what compiles and how long each stage took, 2 adds graph and loops, 3 the LLVM
+IR, 4 the assembly. All of it goes to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import WengertError
+from ..graph import Constant, Graph, Operator
+from ..ops.op import Op
+
+
+class NotANumberError(WengertError, FloatingPointError):
+    """`debug_nans` found the operation that made a NaN."""
+
+
+def level() -> int:
+    """The value of WENGERT_DEBUG, 0 where it is not set."""
+    text = os.environ.get("WENGERT_DEBUG", "").strip() or "0"
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"environment variable WENGERT_DEBUG: got {text!r}, expected 0, 1, 2, 3 or 4"
+        ) from None
+
+
+def show(text: str) -> None:
+    """One message."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Clock:
+    """Seconds of each stage, by name.
+
+    >>> clock = Clock()
+    >>> with clock("trace"):
+    ...     pass
+    >>> list(clock.seconds)
+    ['trace']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+
+    def __str__(self) -> str:
+        return ", ".join(f"{stage} {1e3 * spent:.1f} ms" for stage, spent in self.seconds.items())
+
+
+# ---------------------------------------------------------------- NaN
+
+# Functions that must leave their native way while the check is on.
+compiled_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+_plain_compute = Op.compute
+_checking = False
+
+
+def checking_nans() -> bool:
+    """Whether `debug_nans` is on."""
+    return _checking
+
+
+class debug_nans:  # noqa: N801 - used like a function
+    """Raise where an operation makes a NaN out of numbers, evaluated or compiled.
+
+    Works as a switch, `wg.debug_nans()` and `wg.debug_nans(False)`, and as a context. Compiled
+    functions are evaluated operation by operation meanwhile, so they are slow.
+
+    >>> import wengert as wg
+    >>> with wg.debug_nans():
+    ...     wg.jit(lambda x: np.log(x))(-1.0)
+    Traceback (most recent call last):
+    ...
+    wengert.jit.debugging.NotANumberError: log: made a NaN from -1.0 ...
+    """
+
+    def __init__(self, on: bool = True):
+        self._before = _checking
+        _switch(on)
+
+    def __enter__(self) -> debug_nans:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        _switch(self._before)
+
+
+def _switch(on: bool) -> None:
+    global _checking
+    _checking = bool(on)
+    Op.compute = _checked_compute if on else _plain_compute  # type: ignore[method-assign]
+    for function in list(compiled_functions):
+        function._point()
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_nan, value))
+    array = np.asarray(value)
+    return array.dtype.kind in "fc" and bool(np.isnan(array).any())
+
+
+def _checked_compute(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    with np.errstate(all="ignore"):
+        result = _plain_compute(op, args, params)
+    if _has_nan(result) and not any(map(_has_nan, args)):
+        raise _not_a_number(op, args, "")
+    return result
+
+
+def _not_a_number(op: Op, args: Sequence[Any], source: str | None) -> NotANumberError:
+    shown = ", ".join(np.array2string(np.asarray(arg), threshold=8) for arg in args)
+    where = f" (at {source})" if source else ""
+    return NotANumberError(
+        f"{op.name}{where}: made a NaN from {shown}. "
+        "Keep the argument inside the function's domain, for instance with wnp.where."
+    )
+
+
+def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """The graph evaluated by NumPy; raises at the first operation that makes a NaN."""
+    known: dict[int, Any] = {
+        node.serial: value for node, value in zip(graph.inputs, values, strict=True)
+    }
+    compute: Callable = _plain_compute
+    for node in graph.nodes:
+        if isinstance(node, Constant):
+            known[node.serial] = node.output
+        elif isinstance(node, Operator):
+            args = [known[source.serial] for source in node.inputs]
+            with np.errstate(all="ignore"):
+                result = compute(node.op, args, node.params)
+            if _has_nan(result) and not any(map(_has_nan, args)):
+                raise _not_a_number(node.op, args, node.source)
+            known[node.serial] = result
+    return [known[node.serial] for node in graph.outputs if node is not None]

@@ -1,0 +1,255 @@
+"""Looking inside a compiled function: every stage as text, and one page with all of them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import html
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph.drawing import to_svg
+from ..loops import Check, Host, Kernel
+from .program import Frame, Program
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
+_FEW, _MANY = 3, 100
+_DRAWABLE = 150  # nodes: a picture of more is not looked at
+
+
+class Explanation:
+    """The story of one compilation. `print` tells it; the parts are attributes, all text.
+
+    >>> import numpy as np
+    >>> import wengert as wg
+    >>> story = wg.jit(lambda x: np.sum(x * x)).explain(np.ones(3))
+    >>> print(story.loops)  # doctest: +ELLIPSIS
+    input  in0: f64[3]
+    output out1: f64
+    ...
+    """
+
+    def __init__(self, program: Program, values: Sequence[Any] | None):
+        self.program = program
+        self._values = values
+        self._times: list[tuple[str, float]] | None = None
+
+    @property
+    def graph(self) -> str:
+        """The graph as traced, derivatives included."""
+        return str(self._stages.graph)
+
+    @property
+    def passes(self) -> str:
+        """The graph after every pass that changed it."""
+        found, before = [], self.graph
+        for name, graph in self._stages.passes:
+            after = str(graph)
+            found.append(f"after {name}: " + ("no change" if after == before else f"\n{after}"))
+            before = after
+        return "\n".join(found)
+
+    @property
+    def loops(self) -> str:
+        """The loops, with the buffers they work on."""
+        return str(self._stages.loops)
+
+    @property
+    def memory(self) -> str:
+        """The memory plan, in bytes."""
+        plan = self.program.memory()
+        allocated = plan.pop("allocations_per_call")
+        lines = [f"{use + ':':<11}{count:>14,} bytes" for use, count in plan.items()]
+        return "\n".join([*lines, f"allocations in a call without out=: {allocated}"])
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR."""
+        return self._compiled._text or ""
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembly."""
+        return self._compiled.assembly()
+
+    @property
+    def time(self) -> str:
+        """How long each kernel takes, measured with the arguments given to `explain`."""
+        rows = self.times
+        total = sum(seconds for _, seconds in rows) or 1.0
+        lines = [
+            f"{1e6 * seconds:>12.2f} us {100 * seconds / total:>5.1f} %  {label}"
+            for label, seconds in rows
+        ]
+        return "\n".join([*lines, f"{1e6 * sum(s for _, s in rows):>12.2f} us in all"])
+
+    @property
+    def times(self) -> list[tuple[str, float]]:
+        """Label and seconds of every kernel, in order; the least of several runs."""
+        if self._times is None:
+            if self._values is None:
+                raise ValueError("explain: no arguments to measure with; call jf.explain(*args)")
+            self._times = _measure(self.program, self._values)
+        return self._times
+
+    @property
+    def hosts(self) -> list[str]:
+        """The operations that NumPy evaluates from inside the program."""
+        return [str(k) for k in self._stages.loops.kernels if isinstance(k, Host)]
+
+    @property
+    def _stages(self) -> Any:
+        assert self.program.stages is not None
+        return self.program.stages
+
+    @property
+    def _compiled(self) -> Any:
+        """The code with its text; a program from the cache is generated once more for it."""
+        compiled = self.program.compiled
+        if compiled._text is not None:
+            return compiled
+        from ..codegen.compile import compile_module
+        from ..codegen.program import emit_program
+        from ..codegen.target import Target
+
+        target = Target.host()
+        return compile_module(emit_program(self._stages.loops, target).module, target)
+
+    def _sections(self) -> list[tuple[str, str]]:
+        hosts = self.hosts
+        native = "all of it is native code"
+        note = "evaluated by NumPy: " + "; ".join(hosts) if hosts else native
+        sections = [
+            ("graph", self.graph),
+            ("after the passes", str(self._stages.optimised)),
+            (f"loops ({note})", self.loops),
+            ("memory", self.memory),
+        ]
+        if self._values is not None:
+            sections.append(("time per kernel", self.time))
+        return sections
+
+    def __str__(self) -> str:
+        head = f"{self.program.name}: {self.program.clock}"
+        return "\n\n".join([head, *(f"# {title}\n{text}" for title, text in self._sections())])
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.program.name}; print it, or write it with .html(path)>"
+
+    def html(self, path: str | os.PathLike[str]) -> str:
+        """Write one page with everything, that needs nothing else; returns the path."""
+        sections = [
+            *self._sections(),
+            ("passes one by one", self.passes),
+            ("LLVM", self.llvm),
+            ("assembly", self.assembly),
+        ]
+        body = "\n".join(
+            f"<details{' open' if number < 5 else ''}><summary>{html.escape(title)}</summary>"
+            f"<pre>{html.escape(text)}</pre></details>"
+            for number, (title, text) in enumerate(sections)
+        )
+        name = html.escape(self.program.name)
+        page = _PAGE.format(
+            name=name, stages=self.program.clock, picture=self._picture(), body=body
+        )
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+        return os.fspath(path)
+
+    def _picture(self) -> str:
+        graph = self._stages.optimised
+        if len(graph.nodes) > _DRAWABLE:
+            return f"<p>{len(graph.nodes)} nodes: too many for a picture.</p>"
+        return to_svg(graph)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }}
+pre {{ overflow-x: auto; background: #f6f6f4; padding: 1em; font-size: 12.5px; line-height: 1.35; }}
+summary {{ font-weight: 600; cursor: pointer; padding: .4em 0; }}
+svg {{ max-width: 100%; height: auto; }}
+@media (prefers-color-scheme: dark) {{
+  body {{ background: #181818; color: #ddd; }} pre {{ background: #222; }}
+  svg {{ background: #fff; }}
+}}
+</style></head><body>
+<h1>{name}</h1>
+<p>{stages}</p>
+{body}
+<details><summary>picture of the graph after the passes</summary>{picture}</details>
+</body></html>
+"""
+
+
+# ---------------------------------------------------------------- time per kernel
+
+
+def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kernel]]:
+    """Every kernel with the name of its native function; None where it has none."""
+    segment, number, before_native = -1, 0, False
+    for kernel in kernels:
+        if isinstance(kernel, Host):
+            segment, before_native = segment + 1, False
+            yield None, kernel
+            continue
+        if not before_native:
+            segment, number, before_native = segment + 1, 0, True
+        yield None if isinstance(kernel, Check) else f"kernel{segment}.{number}", kernel
+        number += 1
+
+
+def _measure(program: Program, values: Sequence[Any]) -> list[tuple[str, float]]:
+    """Every kernel several times, in order, on memory of its own."""
+    from ..codegen.compile import compile_module
+    from ..codegen.program import emit_program
+    from ..codegen.target import Target
+
+    assert program.stages is not None
+    loops = program.stages.loops
+    native = emit_program(loops, Target.host())
+    names = list(_named_kernels(loops.kernels))
+    for name, _ in names:
+        if name is not None and name in native.module.globals:
+            native.module.globals[name].linkage = ""
+    compiled = compile_module(native.module, Target.host())
+    arrays = [np.asarray(v, b.dtype) for v, b in zip(values, loops.inputs, strict=False)]
+    arrays += [state.cell.memory.copy() for state in program.state if state.read]
+    arrays += [np.empty(b.shape, b.dtype) for b in loops.outputs]
+    arrays += [np.array(b.value, b.dtype, order="C") for b in native.constants]
+    buffers = [*loops.inputs, *loops.outputs, *native.constants]
+    frame = Frame(program)
+    frame.owners = {id(buffer): array for buffer, array in zip(buffers, arrays, strict=True)}
+    table = np.array([array.ctypes.data for array in arrays] or [0], np.uint64)
+    steps: list[tuple[Kernel, Any]] = []
+    for name, kernel in names:
+        if isinstance(kernel, Host):
+            steps.append((kernel, functools.partial(frame._run_host, kernel)))
+        elif name is not None and name in compiled.exports:
+            run = _KERNEL(compiled.address(name))
+            steps.append((kernel, functools.partial(run, table.ctypes.data, frame.base)))
+    return _least(steps)
+
+
+def _least(steps: Sequence[tuple[Kernel, Any]]) -> list[tuple[str, float]]:
+    best = [float("inf")] * len(steps)
+    start = time.perf_counter()
+    for number in range(_MANY):
+        for place, (_, run) in enumerate(steps):
+            before = time.perf_counter()
+            run()
+            best[place] = min(best[place], time.perf_counter() - before)
+        if number >= _FEW and time.perf_counter() - start > _ENOUGH_SECONDS:
+            break
+    return [(_label(kernel), seconds) for (kernel, _), seconds in zip(steps, best, strict=True)]
+
+
+def _label(kernel: Kernel) -> str:
+    first = str(kernel).splitlines()
+    return " ".join(line.strip() for line in first[:2])[:100]

@@ -1,0 +1,364 @@
+"""What `jit` returns: a callable that hands each call to the program compiled for it.
+
+CPython calls a `Jitted` almost as fast as a built-in: it is a kind of `staticmethod`, whose C code
+passes the call straight on to whatever callable it holds. That is the native entry of the newest
+program; what an entry does not recognise it gives to the next, and the last in the chain is
+`_dispatch`, in Python. It brings the arguments in order, finds the program or compiles it, and
+runs it. There are at most `CHAIN` entries in a row; older ones are found by a dictionary.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..ops.op import Traced
+from ..trace.tracing import function_name
+from . import debugging
+from .arguments import Call, Leaf, Parameters, describe, plain
+from .state import local, trace_lock
+
+# Entries that are tried one after the other, at some 20 ns each.
+CHAIN = 8
+
+
+def jit(
+    f: Callable | None = None,
+    *,
+    static_argnames: str | Sequence[str] = (),
+    threads: int | None = None,
+) -> Any:
+    """The compiled form of a function of arrays; also a decorator, of methods too.
+
+    The function is traced once for each kind of arguments (dtypes, shapes, strides, Python types)
+    and each value of the arguments in `static_argnames`, then runs as machine code. `out=` in a
+    call names arrays for the result. `threads` limits the threads of this function.
+
+    Tensors from outside are state: read anew and updated in place by every call. Other things from
+    outside (arrays, numbers, attributes of `self`) are read once, while tracing.
+
+    >>> import numpy as np
+    >>> import wengert as wg
+    >>> @jit
+    ... def rosenbrock(x):
+    ...     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+    >>> float(rosenbrock(np.array([1.0, 2.0, 3.0])))
+    201.0
+    >>> jit(wg.grad(rosenbrock))(np.array([1.0, 2.0, 3.0]))
+    array([-400., 1002., -200.])
+    """
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if threads is not None:
+        from ..runtime.threads import _checked
+
+        threads = _checked(threads, "jit: argument threads")
+    if f is None:
+        return functools.partial(jit, static_argnames=names, threads=threads)
+    if not callable(f):
+        raise TypeError(f"jit: got {f!r} of type {type(f).__name__}, expected a function")
+    return Jitted(f, names, threads)
+
+
+class Jitted(staticmethod):
+    """A function with its compiled programs, one for each kind of arguments."""
+
+    def __init__(self, f: Callable, static_argnames: tuple[str, ...], threads: int | None):
+        self.function = f
+        self.static_argnames, self.threads = static_argnames, threads
+        self._parameters: Parameters | None = None
+        if static_argnames:
+            self._parameters = Parameters(f, static_argnames)
+        self._programs: dict[Any, list[Any]] = {}
+        self._entries: list[Any] = []  # newest first
+        self._lock = threading.RLock()
+        debugging.compiled_functions.add(self)
+        self._point()
+
+    # ------------------------------------------------------------ as a Python object
+
+    @property
+    def __wrapped__(self) -> Callable:
+        return self.function
+
+    @property
+    def __func__(self) -> Callable:
+        return self.function
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    def __repr__(self) -> str:
+        count = sum(map(len, self._programs.values()))
+        plural = "" if count == 1 else "s"
+        return f"<jit of {function_name(self.function)}, {count} program{plural}>"
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self.function, self.static_argnames, self.threads)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: `self` is part of the function, unless it is a tree of arrays."""
+        if instance is None:
+            return self
+        if _is_array_tree(instance):
+            return types.MethodType(self, instance)
+        names = tuple(name for name in self.static_argnames)
+        bound = Jitted(types.MethodType(self.function, instance), names, self.threads)
+        kept = getattr(instance, "__dict__", None)
+        if kept is not None:
+            kept.setdefault(function_name(self.function), bound)  # found there the next time
+            return kept[function_name(self.function)]
+        return bound
+
+    def _point(self) -> None:
+        """Hold the right callable: the newest entry, or Python's way."""
+        head = self._dispatch
+        if self._entries and not debugging.checking_nans():
+            head = self._entries[0].call
+        staticmethod.__init__(self, head)
+        for name in functools.WRAPPER_ASSIGNMENTS:  # it has taken those of the callable it holds
+            if hasattr(self.function, name):
+                setattr(self, name, getattr(self.function, name))
+
+    # ------------------------------------------------------------ calls
+
+    def _dispatch(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls that no entry took: new kinds, traced values, conversions, a busy arena."""
+        from .program import Failed
+        from .tracing import CapturesTraced
+
+        out = kwargs.pop("out", None)
+        if local.running is not None or _holds_traced(args, kwargs):
+            return _fill(out, self.function(*args, **kwargs))
+        call = self._order(args, kwargs)
+        leaves, key = self._key(call)
+        program = self._find(key)
+        if program is None:
+            try:
+                with trace_lock, self._lock:
+                    program = self._find(key) or self._compile(call, key, leaves, args, kwargs)
+            except CapturesTraced:
+                return _fill(out, self.function(*args, **kwargs))
+        if debugging.checking_nans():
+            return self._story(program, call, key).run_checked(leaves, out)
+        self._add_entry(program, args, kwargs)
+        try:
+            return program.run(leaves, out)
+        except Failed as failed:
+            code = failed.args[0]
+        return self._failed(program, code, *args, **kwargs)
+
+    def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
+        """The native code found an error: NumPy, asked to do the same, says which."""
+        from ..errors import OutOfRangeError
+
+        kwargs.pop("out", None)
+        call = self._order(args, kwargs)
+        leaves, key = self._key(call)
+        story = self._story(program, call, key)
+        state = [one.cell.memory.copy() for one in program.state if one.read]
+        with np.errstate(all="ignore"):
+            story.stages.graph.evaluate([*leaves, *state])
+        raise OutOfRangeError(
+            f"{program.name}: compiled code stopped with error {code}, which NumPy does not see. "
+            "Please report the function and its arguments."
+        )
+
+    def _order(self, args: tuple, kwargs: dict[str, Any]) -> Call:
+        if not kwargs and self._parameters is None:
+            return Call(args, kwargs)
+        return self._known_parameters().order(args, kwargs)
+
+    def _known_parameters(self) -> Parameters:
+        if self._parameters is None:
+            self._parameters = Parameters(self.function, self.static_argnames)
+        return self._parameters
+
+    def _key(self, call: Call) -> tuple[list[Any], Any]:
+        """The leaves made plain, and what a program is found by."""
+        leaves, structure = tree.flatten(call.dynamic())
+        name = function_name(self.function)
+        leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
+        return leaves, (structure, tuple(map(describe, leaves)), call.statics())
+
+    def _find(self, key: Any) -> Any:
+        for program in self._programs.get(key, ()):
+            if program.holds:
+                return program
+        return None
+
+    def _compile(self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict) -> Any:
+        from . import lookup
+        from .program import build
+        from .tracing import capture
+
+        structure, kinds, _ = key
+        name = function_name(self.function)
+        clock = debugging.Clock()
+        parameters = self._known_parameters()
+
+        def prepare(program: Any) -> Any:
+            program.failed = functools.partial(self._failed, program)
+            return program.signature(parameters, args, kwargs)
+
+        with clock("fingerprint"):
+            style = _style(args, kwargs)
+            record_key = lookup.key_of(self.function, call, structure, kinds, style)
+        found = lookup.load(record_key, name, kinds, prepare, clock)
+        if found is None:
+            with clock("trace"):
+                captured = capture(self.function, call, kinds, structure)
+            found = build(captured, kinds, prepare, clock, name)
+            lookup.save(record_key, found[0])
+        program, entry = found
+        self._programs.setdefault(key, []).insert(0, program)
+        program.entries[style] = entry
+        if entry is not None and entry.native:
+            self._chain(entry)
+        _report(program, kinds)
+        return program
+
+    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Where a known program is called in a new way of writing, give it an entry for that."""
+        style = _style(args, kwargs)
+        if style in program.entries or not program.native:
+            return
+        with self._lock:
+            if style in program.entries:
+                return
+            program.entries[style] = None
+            if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
+                return
+            signature = program.signature(self._known_parameters(), args, kwargs)
+            if signature is not None:
+                program.entries[style] = entry = program.add_entry(signature)
+                if entry.native:
+                    self._chain(entry)
+
+    def _chain(self, entry: Any) -> None:
+        """Put a new entry in front of the others; the oldest beyond the limit leaves."""
+        self._entries = [entry, *self._entries][:CHAIN]
+        following: Any = self._dispatch
+        for one in reversed(self._entries):
+            one.next = following
+            following = one.call
+        self._point()
+
+    # ------------------------------------------------------------ looking inside
+
+    def program(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled program for arguments like these, with all its stages."""
+        call = self._order(args, kwargs)
+        leaves, key = self._key(call)
+        with trace_lock, self._lock:
+            program = self._find(key) or self._compile(call, key, leaves, args, kwargs)
+            return self._story(program, call, key)
+
+    def _story(self, program: Any, call: Call, key: Any) -> Any:
+        """The program with its stages: one that came from the cache is traced now."""
+        from .program import Stages
+        from .tracing import capture
+
+        if program.stages is None:
+            with trace_lock, self._lock:
+                captured = capture(self.function, call, key[1], key[0])
+                program.stages = Stages(captured, key[1], debugging.Clock())
+        return program
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """The story of the compilation for these arguments; prints as text.
+
+        Parts: `graph`, `passes`, `loops`, `memory`, `llvm`, `assembly`, `time`; `html(path)`
+        writes one page with all of them.
+        """
+        from .explain import Explanation
+
+        program = self.program(*args, **kwargs)
+        return Explanation(program, self._key(self._order(args, kwargs))[0])
+
+    def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
+        """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""
+        return self.program(*args, **kwargs).memory()
+
+    def clear(self) -> None:
+        """Forget all programs."""
+        with self._lock:
+            self._programs, self._entries = {}, []
+            self._point()
+
+
+def _unpickled(f: Callable, static_argnames: tuple[str, ...], threads: int | None) -> Jitted:
+    return Jitted(f, static_argnames, threads)
+
+
+def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
+    return (len(args), *kwargs)
+
+
+def _is_plain(leaf: Any) -> bool:
+    if type(leaf) is np.ndarray:
+        return leaf.flags.aligned and leaf.dtype.isnative
+    return True
+
+
+def _holds_traced(args: tuple, kwargs: dict[str, Any]) -> bool:
+    for arg in (*args, *kwargs.values()):
+        if type(arg) is np.ndarray:
+            continue
+        if any(isinstance(leaf, Traced) for leaf in tree.leaves(arg)):
+            return True
+    return False
+
+
+def _is_array_tree(instance: Any) -> bool:
+    """Whether `self` can be an argument: a tree (a named tuple, a dataclass) of plain arrays."""
+    if tree._handlers(instance) is None:
+        return False
+    leaves = tree.leaves(instance)
+    return all(isinstance(leaf, (np.ndarray, np.generic, float, int, complex)) for leaf in leaves)
+
+
+def _fill(out: Any, result: Any) -> Any:
+    """Put an evaluated result into `out`."""
+    if out is None:
+        return result
+    for target, value in zip(tree.leaves(out), tree.leaves(result), strict=True):
+        target[...] = value
+    return out
+
+
+def _report(program: Any, kinds: Sequence[Leaf]) -> None:
+    """What WENGERT_DEBUG asks for."""
+    level = debugging.level()
+    if level < 1:
+        return
+    from .explain import Explanation
+
+    arguments = ", ".join(str(kind.type) for kind in kinds)
+    origin = "the cache, untraced" if program.from_record else "tracing"
+    debugging.show(f"wengert: {program.name}({arguments}) from {origin}: {program.clock}")
+    story = Explanation(program, None)
+    if level >= 2 and program.stages is not None:
+        debugging.show(f"{story.graph}\n{story.loops}")
+    if level >= 3 and program.compiled._text:
+        debugging.show(story.llvm)
+    if level >= 4 and program.compiled._text:
+        debugging.show(story.assembly)
+
+
+def clear_cache() -> None:
+    """Remove the compiled code that is kept on disk; programs in use stay as they are.
+
+    >>> import wengert as wg
+    >>> wg.clear_cache()
+    """
+    from .program import object_cache
+
+    object_cache().clear()
