@@ -1,5 +1,6 @@
-"""Generated contractions against NumPy's, one thread, in turns: python benchmarks/bench_contraction.py
+"""Generated contractions against NumPy's, on one thread, in turns.
 
+Run ``python benchmarks/bench_contraction.py``, with words to choose among the cases if wanted.
 The best of many single calls counts for each, since everything else a machine does only adds time.
 Both go through a Python call of about half a microsecond.
 """
@@ -57,9 +58,11 @@ def kernel_of(spec, x, y, out):
     inputs, result = spec.split("->")
     parts = (result, *inputs.split(","))
     arrays = (out, x, y)
-    extents = {ord(c): n for p, a in zip(parts, arrays) for c, n in zip(p, a.shape)}
+    labelled = [(tuple(map(ord, part)), array) for part, array in zip(parts, arrays, strict=True)]
+    extents = {label: n for labels, a in labelled for label, n in zip(labels, a.shape, strict=True)}
     strides = [
-        {ord(c): step // a.itemsize for c, step in zip(p, a.strides)} for p, a in zip(parts, arrays)
+        dict(zip(labels, (step // a.itemsize for step in a.strides), strict=True))
+        for labels, a in labelled
     ]
     buffers = [Buffer("", a.dtype, a.shape, (), "input") for a in arrays]
     return Contraction(extents, *buffers, *strides)

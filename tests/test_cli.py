@@ -131,7 +131,7 @@ def test_bench_refuses_unknown_peers(capsys):
 def test_explain_prints_every_stage(capsys):
     assert cli.main(["explain", "wengert.experiments.ratio:rosenbrock", "f64[5]"]) == 0
     shown = capsys.readouterr().out
-    assert "rosenbrock(x0: f64[5]):" in shown
+    assert "rosenbrock(x: f64[5]):" in shown
     assert all(f"# {part}" in shown for part in ("graph", "after the passes", "loops", "memory"))
 
 
@@ -148,7 +148,7 @@ def test_explain_finds_modules_in_the_current_folder(tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
     assert cli.main(["explain", "my_model_of_explain:twice", "f32[3]", "--part", "graph"]) == 0
-    assert "add(x0, x0)" in capsys.readouterr().out
+    assert "add(x, x)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -266,3 +266,10 @@ def test_float32_rows_are_finite_too():
     for name, (f, x, first, _) in SCALAR.items():
         got = wg.grad(f)(np.float32(x))
         np.testing.assert_allclose(got, first, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("function", [np.fmax, np.fmin])
+def test_fmax_and_fmin_follow_the_number_beside_a_nan(function):
+    assert wg.grad(function, (0, 1))(1.0, np.nan) == (1.0, 0.0)
+    assert wg.grad(function, (0, 1))(np.nan, 1.0) == (0.0, 1.0)
+    assert wg.grad(function, (0, 1))(1.0, 1.0) == (0.5, 0.5)

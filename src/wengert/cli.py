@@ -22,7 +22,7 @@ import numpy as np
 
 EXPERIMENT_NAMES = ("example", "ratio")
 PEERS = ("torch", "jax", "keras", "autograd")
-PARTS = ("all", "graph", "passes", "loops", "llvm", "assembly")
+PARTS = ("all", "graph", "passes", "loops", "memory", "llvm", "assembly", "time")
 # What the extras bring, and the peers of `wengert bench`.
 OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", *PEERS)
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C

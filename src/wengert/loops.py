@@ -409,7 +409,13 @@ class LoopProgram:
     inputs: list[Buffer]
     outputs: list[Buffer]
     kernels: list[Kernel]
-    arena_bytes: int = 0
+    planned_bytes: int = 0  # of the arena, for buffers
+    scratch_bytes: int = 0  # behind them, for the kernels themselves
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the arena."""
+        return self.planned_bytes + self.scratch_bytes
 
     def __str__(self) -> str:
         head = [f"input  {b}" for b in self.inputs] + [f"output {b}" for b in self.outputs]

@@ -192,7 +192,7 @@ class Tensor(Tracer):
         storage: Any = self if self._base is None else self._storage()
         if local.running is not None:
             self._lift(storage)
-        elif storage._cell is not None:
+        elif storage._shared:
             storage._put_back(storage._same_kind(storage._cell.read()))
         if self._base is not None:
             self._refresh()
@@ -202,13 +202,18 @@ class Tensor(Tracer):
     def _lift(storage: Tensor) -> None:
         """Inside `jit`: let a tensor from outside hold a traced value."""
         running: Any = local.running
-        if storage._cell is not None and not isinstance(storage._node.output, Traced):
-            storage._node = storage._same_kind(storage._cell.memory)
+        if storage._shared and not isinstance(storage._node.output, Traced):
+            storage._node = storage._same_kind(storage._cell.memory)  # type: ignore[union-attr]
         active = storage._node.active
         tracer = running.lift(storage)
         if tracer is not None:
             computed = active and storage._leaf is None
             storage._put_back(_Outside("", tracer) if computed else storage._same_kind(tracer))
+
+    @property
+    def _shared(self) -> bool:
+        """Whether the content is what lies in the cell; a computed tensor keeps its history."""
+        return self._cell is not None and (self._leaf is not None or not self._node.active)
 
     def _same_kind(self, content: Any) -> Node:
         """A node for a new content of this storage; a leaf stays one."""
@@ -219,10 +224,12 @@ class Tensor(Tracer):
         self._node = node
         self._version += 1
 
-    def _data_cell(self) -> Cell:
+    def _data_cell(self, written: bool) -> Cell:
         """The memory of the data, shared with programs from now on."""
         if self._cell is None:
             self._cell = Cell(self._node.type, np.asarray(self._node.output))
+        if written and not self._shared:
+            self._put_back(Constant(self._cell.read()))  # its history ends here
         return self._cell
 
     @property
@@ -262,8 +269,8 @@ class Tensor(Tracer):
     @property
     def data(self) -> np.ndarray:
         """The array itself."""
-        if self._cell is not None and local.running is None:
-            return self._cell.memory
+        if self._shared and local.running is None:
+            return self._cell.memory  # type: ignore[union-attr]
         return np.asarray(self.node.output)
 
     def numpy(self) -> np.ndarray:
@@ -272,7 +279,7 @@ class Tensor(Tracer):
 
     def detach(self) -> Tensor:
         """The same data without the memory of how it was made."""
-        return Tensor(self.data)
+        return Tensor(_content(self.node.output))
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         """A leaf is copied to a leaf of its own."""

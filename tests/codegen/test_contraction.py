@@ -1,9 +1,9 @@
 """Contractions: the right sums for any strides and sizes, and not a byte outside the arrays."""
 
 import ctypes
+import itertools
 import mmap
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -48,9 +48,7 @@ def guarded_view(shape, strides, dtype, at_end=True):
     low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
     memory = Guarded((high - low + 1) * item if 0 not in shape else 0, at_end)
     start = memory.offset - low * item if 0 not in shape else memory.offset
-    array = np.ndarray(
-        shape, dtype, memory.map, start, tuple(stride * item for stride in strides)
-    )
+    array = np.ndarray(shape, dtype, memory.map, start, tuple(stride * item for stride in strides))
     return array, memory
 
 
@@ -145,26 +143,26 @@ def dense(spec, sizes, dtype):
 
 
 PRODUCTS = {
-    "matrix": ("mk,kn->mn", dict(m=23, k=37, n=41)),
-    "tiny": ("mk,kn->mn", dict(m=2, k=3, n=2)),
-    "transposed x": ("km,kn->mn", dict(m=23, k=37, n=41)),
-    "transposed y": ("mk,nk->mn", dict(m=23, k=37, n=41)),
-    "both": ("km,nk->mn", dict(m=30, k=17, n=19)),
-    "transposed out": ("mk,kn->nm", dict(m=33, k=20, n=18)),
-    "matrix vector": ("mk,k->m", dict(m=29, k=131)),
-    "vector matrix": ("k,kn->n", dict(k=29, n=131)),
-    "dot": ("k,k->", dict(k=1003)),
-    "short dot": ("k,k->", dict(k=3)),
-    "outer": ("m,n->mn", dict(m=21, n=35)),
+    "matrix": ("mk,kn->mn", {"m": 23, "k": 37, "n": 41}),
+    "tiny": ("mk,kn->mn", {"m": 2, "k": 3, "n": 2}),
+    "transposed x": ("km,kn->mn", {"m": 23, "k": 37, "n": 41}),
+    "transposed y": ("mk,nk->mn", {"m": 23, "k": 37, "n": 41}),
+    "both": ("km,nk->mn", {"m": 30, "k": 17, "n": 19}),
+    "transposed out": ("mk,kn->nm", {"m": 33, "k": 20, "n": 18}),
+    "matrix vector": ("mk,k->m", {"m": 29, "k": 131}),
+    "vector matrix": ("k,kn->n", {"k": 29, "n": 131}),
+    "dot": ("k,k->", {"k": 1003}),
+    "short dot": ("k,k->", {"k": 3}),
+    "outer": ("m,n->mn", {"m": 21, "n": 35}),
     "scalars": (",->", {}),
-    "scale": (",n->n", dict(n=37)),
-    "elementwise": ("n,n->n", dict(n=69)),
-    "batched": ("bmk,bkn->bmn", dict(b=3, m=5, k=7, n=9)),
-    "batch last": ("mkb,knb->mnb", dict(b=18, m=3, k=4, n=5)),
-    "batched vector": ("bk,bk->b", dict(b=7, k=33)),
-    "heads": ("bqhd,bkhd->bhqk", dict(b=2, q=9, h=3, k=10, d=16)),
-    "several sums": ("abk,kbn->an", dict(a=6, b=5, k=4, n=20)),
-    "rows summed": ("ij,j->", dict(i=5, j=40)),
+    "scale": (",n->n", {"n": 37}),
+    "elementwise": ("n,n->n", {"n": 69}),
+    "batched": ("bmk,bkn->bmn", {"b": 3, "m": 5, "k": 7, "n": 9}),
+    "batch last": ("mkb,knb->mnb", {"b": 18, "m": 3, "k": 4, "n": 5}),
+    "batched vector": ("bk,bk->b", {"b": 7, "k": 33}),
+    "heads": ("bqhd,bkhd->bhqk", {"b": 2, "q": 9, "h": 3, "k": 10, "d": 16}),
+    "several sums": ("abk,kbn->an", {"a": 6, "b": 5, "k": 4, "n": 20}),
+    "rows summed": ("ij,j->", {"i": 5, "j": 40}),
 }
 
 
@@ -182,11 +180,11 @@ def test_products_on_narrower_processors(case, name):
     check(spec, *dense(spec, sizes, "float32"), target=Target.named(name))
 
 
-@pytest.mark.parametrize("m", [1, 2, 5, 14, 15, 29])
-@pytest.mark.parametrize("n", [1, 7, 16, 17, 33, 48, 95])
+@pytest.mark.parametrize("m", [1, 5, 15, 29])
+@pytest.mark.parametrize("n", [1, 7, 17, 48, 95])
 def test_odd_sizes(m, n):
-    for k in (1, 2, 5):
-        check("mk,kn->mn", *dense("mk,kn->mn", dict(m=m, k=k, n=n), "float32"))
+    for k in (1, 5):
+        check("mk,kn->mn", *dense("mk,kn->mn", {"m": m, "k": k, "n": n}, "float32"))
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
@@ -197,14 +195,14 @@ def test_zero_sizes(sizes):
 
 
 def test_an_empty_sum_over_a_large_result_is_zero_everywhere():
-    x, y, out = dense("mk,kn->mn", dict(m=37, k=0, n=53), "float32")
+    x, y, out = dense("mk,kn->mn", {"m": 37, "k": 0, "n": 53}, "float32")
     out[...] = np.nan
     run(kernel_of("mk,kn->mn", x, y, out), x, y, out)
     assert (out == 0).all()
 
 
 def test_special_values_arrive():
-    x, y, out = dense("mk,kn->mn", dict(m=3, k=20, n=35), "float32")
+    x, y, out = dense("mk,kn->mn", {"m": 3, "k": 20, "n": 35}, "float32")
     x[1, 4], y[3, 34] = np.nan, np.inf
     run(kernel_of("mk,kn->mn", x, y, out), x, y, out)
     with np.errstate(invalid="ignore"):
@@ -224,6 +222,17 @@ def test_steps_flips_and_broadcasts(dtype):
     wide = np.broadcast_to(random((20, 1), dtype), (20, 20))
     check("mk,kn->mn", wide, y, np.empty((20, 33), dtype))
     check("bmk,kn->bmn", np.broadcast_to(x, (3, 20, 20)), y, np.empty((3, 20, 33), dtype))
+
+
+def test_sums_of_one_repeated_element():
+    for n in (3, 8, 21):
+        same = np.broadcast_to(np.float32(3), (2, n))
+        check("mk,k->m", same, same[0], np.empty(2, "float32"))
+        ones = np.ones(n, "float32")
+        out = np.empty(2, "float32")
+        endless = np.broadcast_to(np.float32(np.inf), (2, n))
+        run(kernel_of("mk,k->m", endless, ones, out), endless, ones, out)
+        assert (out == np.inf).all()
 
 
 def windows(x, size):
@@ -266,10 +275,10 @@ def packed_plan(kernel, target=None, **changes):
 
 
 PACKED = [
-    dict(column_block=100),
-    dict(block=8, column_block=100),
-    dict(block=8, column_block=2),
-    dict(block=12, column_block=1, row_block=2),
+    {"column_block": 100},
+    {"block": 8, "column_block": 100},
+    {"block": 8, "column_block": 2},
+    {"block": 12, "column_block": 1, "row_block": 2},
 ]
 
 
@@ -278,7 +287,7 @@ PACKED = [
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->mn"])
 def test_packed_products(spec, name, changes):
     target = Target.host() if name == "host" else Target.named(name)
-    x, y, out = dense(spec, dict(m=47, k=43, n=150), "float32")
+    x, y, out = dense(spec, {"m": 47, "k": 43, "n": 150}, "float32")
     plan = packed_plan(kernel_of(spec, x, y, out), target, **changes)
     check(spec, x, y, out, plan=plan, target=target)
 
@@ -294,7 +303,7 @@ def test_packed_convolution(changes):
 
 def test_packing_does_not_change_a_bit():
     spec = "mk,kn->mn"
-    x, y, out = dense(spec, dict(m=40, k=51, n=90), "float32")
+    x, y, out = dense(spec, {"m": 40, "k": 51, "n": 90}, "float32")
     kernel = kernel_of(spec, x, y, out)
     run(kernel, x, y, out)
     for changes in PACKED:
@@ -304,7 +313,7 @@ def test_packing_does_not_change_a_bit():
 
 
 def test_a_large_product_is_packed_and_right():
-    x, y, out = dense("mk,kn->mn", dict(m=517, k=523, n=541), "float32")
+    x, y, out = dense("mk,kn->mn", {"m": 517, "k": 523, "n": 541}, "float32")
     plan = make_plan(kernel_of("mk,kn->mn", x, y, out), Target.host())
     assert plan.pack_x and plan.pack_y and plan.block
     check("mk,kn->mn", x, y, out)
@@ -324,7 +333,7 @@ def test_parts_give_the_same_bits(case):
     for pieces in (2, 3, count):
         cuts = np.linspace(0, count, min(pieces, count) + 1).astype(int)
         out = np.full_like(whole, np.nan)
-        run(kernel, x, y, out, ranges=list(zip(cuts, cuts[1:], strict=False))[::-1])
+        run(kernel, x, y, out, ranges=list(itertools.pairwise(cuts))[::-1])
         np.testing.assert_array_equal(out, whole)
 
 
@@ -346,15 +355,10 @@ def test_parts_of_packed_products_give_the_same_bits(sizes):
 # ---------------------------------------------------------------- any labels, any strides
 
 
-@cache
-def _letters():
-    return "abcdef"
-
-
 @st.composite
 def contractions(draw):
     """(spec, sizes, element strides of x, y and out): strides of x and y may be anything."""
-    letters = _letters()[: draw(st.integers(0, 5))]
+    letters = "abcdef"[: draw(st.integers(0, 5))]
     homes = {c: draw(st.sampled_from(["xo", "yo", "xy", "xyo", "x", "y"])) for c in letters}
     parts = ["".join(c for c in letters if side in homes[c]) for side in "xyo"]
     parts = ["".join(draw(st.permutations(part))) for part in parts]
@@ -377,7 +381,7 @@ def _dense_strides(part, sizes, step):
     return tuple(reversed(strides))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(contractions(), st.booleans())
 def test_any_contraction_between_forbidden_pages(contraction, at_end):
     spec, sizes, strides, dtype = contraction
@@ -398,7 +402,7 @@ def test_any_contraction_between_forbidden_pages(contraction, at_end):
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "mk,kn->nm"])
 def test_nothing_outside_is_touched(spec, at_end, name):
     target = Target.host() if name == "host" else Target.named(name)
-    sizes = dict(m=19, k=37, n=43)
+    sizes = {"m": 19, "k": 37, "n": 43}
     arrays, keep = [], []
     for part in spec.replace("->", ",").split(","):
         shape = tuple(sizes[c] for c in part)
@@ -445,7 +449,7 @@ def test_an_epilogue_sees_each_finished_sum_once():
         return scalars.apply("maximum", [value, scalars.literal(0, dtype)], [dtype] * 2, dtype)
 
     spec = "mk,kn->mn"
-    x, y, out = dense(spec, dict(m=19, k=40, n=37), "float32")
+    x, y, out = dense(spec, {"m": 19, "k": 40, "n": 37}, "float32")
     kernel = kernel_of(spec, x, y, out)
     expected = np.maximum(reference(spec, x, y) + 1, 0)
     for plan in (None, packed_plan(kernel, block=8, column_block=4)):
@@ -479,13 +483,13 @@ def test_the_inner_loop_keeps_to_registers(sizes, name):
 
 
 def test_flops_and_scratch():
-    x, y, out = dense("mk,kn->mn", dict(m=4, k=5, n=6), "float32")
+    x, y, out = dense("mk,kn->mn", {"m": 4, "k": 5, "n": 6}, "float32")
     kernel = kernel_of("mk,kn->mn", x, y, out)
     assert flops(kernel) == 240
     assert scratch_bytes(kernel, Target.host()) == 0
 
 
 def test_other_dtypes_are_refused():
-    x, y, out = dense("k,k->", dict(k=4), "int32")
+    x, y, out = dense("k,k->", {"k": 4}, "int32")
     with pytest.raises(WengertError, match=r"contraction: got int32 \* int32 -> int32, expected"):
         make_plan(kernel_of("k,k->", x, y, out), Target.host())

@@ -4,6 +4,7 @@ Every function is written once against a namespace `xp` and run three times: wit
 `wengert.numpy`, with plain `numpy` (differentiated by wengert all the same), and with JAX.
 """
 
+import functools
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,12 @@ import wengert.numpy as wnp
 jax = pytest.importorskip("jax")
 
 TOLERANCE = 1e-9
+# Everything is compiled to be run once.
+QUICK_TO_COMPILE = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_llvm_disable_expensive_passes": True,
+}
 CASES = {
     f"{path.stem}-{name}": case
     for path in sorted((Path(__file__).parent / "cases").glob("*.py"))
@@ -148,7 +155,7 @@ def _of_jax(f, x, direction):
         return jax.jvp(jax.grad(scalar), (x,), (basis,))
 
     # one compilation for all four is much quicker than JAX operation by operation
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=QUICK_TO_COMPILE)
     def everything(x, direction):
         value, tangent = jax.jvp(lambda x: f(xp, x), (x,), (direction,))
         rows = jax.vmap(row_of_hessian, in_axes=(None, 0), out_axes=(None, 0))

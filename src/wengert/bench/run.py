@@ -62,8 +62,9 @@ def main(
 ) -> int:
     """Run the workloads whose title contains one of `only`; the exit status.
 
-    `only` may be one text with commas. `peers` None means all that are installed. The status is 1 when wengert fails on a workload
-    or gives another result than the others, 2 when nothing was asked for that exists.
+    `only` may be one text with commas. `peers` None means all that are installed. The status
+    is 1 when wengert fails on a workload or gives another result than the others, 2 when
+    nothing was asked for that exists.
     """
     chosen, notes = _choose_peers(peers)
     if isinstance(only, str):

@@ -292,6 +292,10 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
             f"{', '.join(missing)}; this machine can generate it but not run it"
         )
     builder = llvm().JITLibraryBuilder().add_object_img(compiled.object_code)
+    if any(name.startswith("wengert_parallel_for") for name in compiled.needs):
+        from . import pool  # which is itself compiled here
+
+        pool.load()
     for name in compiled.needs:
         address = symbols.get(name) or _registered.get(name)
         if address:

@@ -28,24 +28,12 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Contraction
-from .packing import Strip, emit_packing, packed_strides
+from .packing import Layout, Strip, emit_packing
+from .strided import I64, POINTER, Memory, counted_loop, private_function
 from .target import Target
-from .tiles import (
-    ADD_TO_RESULT,
-    I64,
-    LAST_BLOCK,
-    POINTER,
-    Epilogue,
-    Memory,
-    Operand,
-    Shape,
-    TileEmitter,
-    counted_loop,
-    private_function,
-)
-from .tiling import Axis, Plan, Segment, VectorSegment, make_plan, pieces_of
+from .tiles import ADD_TO_RESULT, LAST_BLOCK, Epilogue, Operand, Shape, TileEmitter
+from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
 
-_ALIGNMENT = 64
 # From so many turns on an outer loop is shared out rather than the tiles inside.
 _ENOUGH_UNITS = 16
 
@@ -69,7 +57,7 @@ def flops(kernel: Contraction) -> int:
 def scratch_bytes(kernel: Contraction, target: Target) -> int:
     """Bytes of scratch that the code of a contraction needs, for each range computed at a time."""
     plan = make_plan(kernel, target)
-    return _Layout(plan).bytes if plan else 0
+    return Layout(plan).bytes if plan else 0
 
 
 def units(kernel: Contraction, target: Target) -> int:
@@ -104,7 +92,7 @@ def emit_contraction(
         ir.IRBuilder(part.append_basic_block("entry")).ret_void()
     else:
         _Driver(module, target, plan, name, part, epilogue).emit()
-        count, scratch = _shared_loop(plan).units, _Layout(plan).bytes
+        count, scratch = _shared_loop(plan).units, Layout(plan).bytes
     whole = private_function(module, name, [POINTER] * 4)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))
     builder.call(part, [*whole.args, ir.Constant(I64, 0), ir.Constant(I64, count)])
@@ -140,103 +128,10 @@ def _shared_loop(plan: Plan) -> _Shared:
     return max([*tiles, *outer], key=lambda shared: shared.units)
 
 
-# ---------------------------------------------------------------- where panels lie
-
-
-class _Layout:
-    """Panels of packed operands and their places in the scratch memory, counted in elements."""
-
-    def __init__(self, plan: Plan):
-        self.plan = plan
-        self.extents = tuple(axis.extent for axis in plan.sums)
-        self.steps = prod((plan.block or self.extents[0], *self.extents[1:]))
-        self.column_pitch = self.row_pitch = self.columns = self.rows = 0
-        if plan.pack_y:
-            widths = [self.across(vectors) for vectors in plan.vector_segments]
-            most = plan.column_segments[0].size
-            self.column_pitch = self._aligned(max(widths) * most * self.steps)
-            tiles = sum(segment.tiles for segment in plan.column_segments)
-            self.columns = tiles * plan.column_block * self.column_pitch
-        if plan.pack_x:
-            rows = plan.row_segments[0].size
-            last = pieces_of(rows, plan.lanes, plan.masked)[-1]
-            self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
-            tiles = max(segment.tiles for segment in plan.row_segments)
-            self.rows = min(plan.row_block, tiles) * self.row_pitch
-        self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
-
-    def _aligned(self, elements: int) -> int:
-        unit = _ALIGNMENT // self.plan.dtype.itemsize
-        return -(-elements // unit) * unit
-
-    @property
-    def row_length(self) -> int:
-        """Elements of one packed row; a line more than needed, against conflicts in the cache."""
-        return self._aligned(self.steps) + _ALIGNMENT // self.plan.dtype.itemsize
-
-    @staticmethod
-    def across(vectors: VectorSegment) -> int:
-        """Elements of the vectors of a tile side by side."""
-        return max(piece.start + piece.width for piece in vectors.pieces)
-
-    def column_strips(self, columns: int, vectors: VectorSegment) -> Iterator[tuple[int, int, Strip]]:
-        """(offset in y, offset in the panel, strip) for all of a panel of columns."""
-        plan, across = self.plan, self.across(vectors)
-        strides = tuple(axis.y for axis in plan.sums)
-        for c in range(columns):
-            for piece in vectors.pieces:
-                source = c * plan.column.y + piece.start * plan.vector.y
-                strip = Strip(
-                    piece.width,
-                    piece.count,
-                    plan.vector.y,
-                    across * columns,
-                    self.extents,
-                    strides,
-                    plan.lanes,
-                )
-                yield source, c * across + piece.start, strip
-
-    def columns_of(self, columns: int, vectors: VectorSegment) -> Operand:
-        """How a tile reads its packed columns."""
-        across = self.across(vectors)
-        strides = packed_strides(self.extents, across * columns)
-        return Operand(across, 1, strides, padded=True)
-
-    def row_strips(self, rows: int) -> Iterator[tuple[int, int, Strip]]:
-        """(offset in x, offset in the panel, strip) for all of a panel of rows.
-
-        Rows that are contiguous along the sums stay rows, the others lie side by side.
-        """
-        plan = self.plan
-        strides = tuple(axis.x for axis in plan.sums)
-        if self.whole_rows:
-            strip = Strip(1, 1, 0, 1, self.extents, strides, plan.lanes)
-            for r in range(rows):
-                yield r * plan.row.x, r * self.row_length, strip
-            return
-        pieces = pieces_of(rows, plan.lanes, plan.masked)
-        pitch = pieces[-1].start + pieces[-1].width
-        for piece in pieces:
-            strip = Strip(
-                piece.width, piece.count, plan.row.x, pitch, self.extents, strides, plan.lanes
-            )
-            yield piece.start * plan.row.x, piece.start, strip
-
-    @property
-    def whole_rows(self) -> bool:
-        """Whether a packed row lies in one piece."""
-        return self.plan.sums[-1].x == 1
-
-    def rows_of(self, rows: int) -> Operand:
-        """How a tile reads its packed rows."""
-        if self.whole_rows:
-            return Operand(self.row_length, 0, packed_strides(self.extents, 1))
-        last = pieces_of(rows, self.plan.lanes, self.plan.masked)[-1]
-        return Operand(1, 0, packed_strides(self.extents, last.start + last.width))
-
-
 # ---------------------------------------------------------------- the loops
+
+
+_Range = tuple[int | ir.Value, int | ir.Value]
 
 
 @dataclass(frozen=True)
@@ -260,7 +155,7 @@ class _Driver:
     ):
         self.module, self.target, self.plan, self.name = module, target, plan, name
         self.epilogue = epilogue
-        self.layout = _Layout(plan)
+        self.layout = Layout(plan)
         self.shared = _shared_loop(plan)
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -319,7 +214,7 @@ class _Driver:
         return self.memory.at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
 
     def _ranges(
-        self, loop: str, segments: Sequence[Segment] | Sequence[VectorSegment]
+        self, loop: str, segments: Sequence[Segment | VectorSegment]
     ) -> Iterator[tuple[int, int | ir.Value, int | ir.Value]]:
         """For each segment its number and the range of its tiles that is to be computed."""
         base = 0
@@ -398,25 +293,27 @@ class _Driver:
         """body(column segment, vector segment, pointers, panel) for every tile of columns."""
         plan = self.plan
         column_segments, vector_segments = plan.column_segments, plan.vector_segments
-        for c, *column_range in self._ranges("column", column_segments):
-            for v, *vector_range in self._ranges("vector", vector_segments):
+        for c, *down in self._ranges("column", column_segments):
+            for v, *along in self._ranges("vector", vector_segments):
                 columns, vectors = column_segments[c], vector_segments[v]
                 before = (
                     sum(segment.tiles for segment in column_segments[:c]),
                     sum(segment.tiles for segment in vector_segments[:v]),
                 )
 
-                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors, before=before):  # type: ignore[no-untyped-def]
+                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors, before=before):
                     here = self._at_tile(plan.column, columns.start, columns.size, i, at)
                     here = self._at_tile(plan.vector, vectors.start, vectors.size, j, here)
                     panel = self._panel(i, j, before) if plan.pack_y else None
                     body(columns, vectors, here, panel)
 
-                self._grid(column_range, vector_range, tile)
+                self._grid((down[0], down[1]), (along[0], along[1]), tile)
 
     def _grid(
-        self, outer: Sequence, inner: Sequence, body: Callable[[ir.Value, ir.Value], None]
+        self, outer: _Range, inner: _Range, body: Callable[[ir.Value, ir.Value], None]
     ) -> None:
+        """body(i, j) for all i of one range and j of the other."""
+
         def line(i: ir.Value) -> None:
             counted_loop(self.builder, *inner, 1, lambda j: body(i, j))
 
@@ -468,7 +365,7 @@ class _Driver:
             rows = segments[number]
             size = min(plan.row_block, rows.tiles)
 
-            def block(start: ir.Value, rows=rows, high=high, size=size) -> None:  # type: ignore[no-untyped-def]
+            def block(start: ir.Value, rows=rows, high=high, size=size) -> None:
                 end = b.add(start, ir.Constant(I64, size))
                 top = high if isinstance(high, ir.Value) else ir.Constant(I64, high)
                 stop = b.select(b.icmp_signed("<", end, top), end, top)
@@ -479,6 +376,7 @@ class _Driver:
     def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: _Pointers) -> None:
         """Pack some row tiles, and compute them with every column tile."""
         plan, b = self.plan, self.builder
+
         def panel_of(tile: ir.Value) -> ir.Value:
             base = self.memory.at(self.scratch, self.layout.columns)
             return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
@@ -506,7 +404,7 @@ class _Driver:
         for number, low, high in self._ranges("row", segments):
             rows = segments[number]
 
-            def compute(tile: ir.Value, rows=rows) -> None:  # type: ignore[no-untyped-def]
+            def compute(tile: ir.Value, rows=rows) -> None:
                 here = self._at_tile(self.plan.row, rows.start, rows.size, tile, at)
                 self._tile(rows, columns, vectors, here, panel)
 

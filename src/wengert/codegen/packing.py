@@ -9,14 +9,18 @@ element's width that is contiguous on both sides is copied by vectors along its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from llvmlite import ir
 
-from .tiles import I64, POINTER, Memory, counted_loop, lane_order, private_function
+from .strided import I64, POINTER, Memory, counted_loop, lane_order, private_function
+from .tiles import Operand
+from .tiling import Plan, VectorSegment, pieces_of
+
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,107 @@ def packed_strides(extents: Sequence[int], pitch: int) -> tuple[int, ...]:
     return tuple(pitch * prod(extents[level + 1 :]) for level in range(len(extents)))
 
 
+# ---------------------------------------------------------------- where panels lie
+
+
+class Layout:
+    """Panels of packed operands and their places in the scratch memory, counted in elements."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.extents = tuple(axis.extent for axis in plan.sums)
+        self.steps = prod((plan.block or self.extents[0], *self.extents[1:]))
+        self.column_pitch = self.row_pitch = self.columns = self.rows = 0
+        if plan.pack_y:
+            widths = [self.across(vectors) for vectors in plan.vector_segments]
+            most = plan.column_segments[0].size
+            self.column_pitch = self._aligned(max(widths) * most * self.steps)
+            tiles = sum(segment.tiles for segment in plan.column_segments)
+            self.columns = tiles * plan.column_block * self.column_pitch
+        if plan.pack_x:
+            rows = plan.row_segments[0].size
+            last = pieces_of(rows, plan.lanes, plan.masked)[-1]
+            self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
+            tiles = max(segment.tiles for segment in plan.row_segments)
+            self.rows = min(plan.row_block, tiles) * self.row_pitch
+        self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
+
+    def _aligned(self, elements: int) -> int:
+        unit = _ALIGNMENT // self.plan.dtype.itemsize
+        return -(-elements // unit) * unit
+
+    @property
+    def row_length(self) -> int:
+        """Elements of one packed row; a line more than needed, against conflicts in the cache."""
+        return self._aligned(self.steps) + _ALIGNMENT // self.plan.dtype.itemsize
+
+    @staticmethod
+    def across(vectors: VectorSegment) -> int:
+        """Elements of the vectors of a tile side by side."""
+        return max(piece.start + piece.width for piece in vectors.pieces)
+
+    def column_strips(
+        self, columns: int, vectors: VectorSegment
+    ) -> Iterator[tuple[int, int, Strip]]:
+        """(offset in y, offset in the panel, strip) for all of a panel of columns."""
+        plan, across = self.plan, self.across(vectors)
+        strides = tuple(axis.y for axis in plan.sums)
+        for c in range(columns):
+            for piece in vectors.pieces:
+                source = c * plan.column.y + piece.start * plan.vector.y
+                strip = Strip(
+                    piece.width,
+                    piece.count,
+                    plan.vector.y,
+                    across * columns,
+                    self.extents,
+                    strides,
+                    plan.lanes,
+                )
+                yield source, c * across + piece.start, strip
+
+    def columns_of(self, columns: int, vectors: VectorSegment) -> Operand:
+        """How a tile reads its packed columns."""
+        across = self.across(vectors)
+        strides = packed_strides(self.extents, across * columns)
+        return Operand(across, 1, strides, padded=True)
+
+    def row_strips(self, rows: int) -> Iterator[tuple[int, int, Strip]]:
+        """(offset in x, offset in the panel, strip) for all of a panel of rows.
+
+        Rows that are contiguous along the sums stay rows, the others lie side by side.
+        """
+        plan = self.plan
+        strides = tuple(axis.x for axis in plan.sums)
+        if self.whole_rows:
+            strip = Strip(1, 1, 0, 1, self.extents, strides, plan.lanes)
+            for r in range(rows):
+                yield r * plan.row.x, r * self.row_length, strip
+            return
+        pieces = pieces_of(rows, plan.lanes, plan.masked)
+        pitch = pieces[-1].start + pieces[-1].width
+        for piece in pieces:
+            strip = Strip(
+                piece.width, piece.count, plan.row.x, pitch, self.extents, strides, plan.lanes
+            )
+            yield piece.start * plan.row.x, piece.start, strip
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a packed row lies in one piece."""
+        return self.plan.sums[-1].x == 1
+
+    def rows_of(self, rows: int) -> Operand:
+        """How a tile reads its packed rows."""
+        if self.whole_rows:
+            return Operand(self.row_length, 0, packed_strides(self.extents, 1))
+        last = pieces_of(rows, self.plan.lanes, self.plan.masked)[-1]
+        return Operand(1, 0, packed_strides(self.extents, last.start + last.width))
+
+
+# ---------------------------------------------------------------- code
+
+
 def emit_packing(module: ir.Module, dtype: np.dtype, strip: Strip, name: str) -> ir.Function:
     """Add ``void name(panel, source, steps)``: fill a strip for `steps` of the outermost sum."""
     return _StripEmitter(module, dtype, strip, name).emit()
@@ -65,9 +170,7 @@ class _StripEmitter:
         self.builder.ret_void()
         return self.function
 
-    def _level(
-        self, level: int, panel: ir.Value, source: ir.Value, steps: int | ir.Value
-    ) -> None:
+    def _level(self, level: int, panel: ir.Value, source: ir.Value, steps: int | ir.Value) -> None:
         """The loops of the sums from `level` inwards."""
         strip, last = self.strip, level + 1 == len(self.strip.extents)
 

@@ -30,6 +30,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime import threads
 from .cache import ObjectCache
 from .compile import Compiled, add_symbol, compile_module
 from .target import Target
@@ -68,7 +69,7 @@ def load(cache: ObjectCache | None = None) -> Pool:
 
     It also registers `wengert_parallel_for` (task, context, count) and
     `wengert_parallel_for_limited` (the same and an upper bound of the worker index) for other
-    modules; `DECLARATIONS` declares them. `wengert.runtime.threads.attach` takes the result.
+    modules; `DECLARATIONS` declares them.
     """
     global _pool, _pool_code
     with _load_lock:
@@ -87,6 +88,7 @@ def load(cache: ObjectCache | None = None) -> Pool:
             # interpreter's own clearing of modules.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
             _pool, _pool_code = pool, code
+            threads.attach(pool)
     return _pool
 
 

@@ -14,29 +14,28 @@ from typing import Any
 from llvmlite import ir
 
 from ..loops import (
-    Affine,
-    Apply,
     Buffer,
     Check,
     Contraction,
     Host,
     Kernel,
-    Load,
     LoopProgram,
     Nest,
     ParallelNest,
-    Store,
-    Var,
 )
-from ..runtime import threads
-from ..schedule.memory import buffers_of, root
-from ..schedule.shaping import shape_nest
+from ..runtime.threads import available_cores
+from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
+from .contraction import emit_contraction, flops, part_name, units
 from .nests import NestEmitter
 from .scalars import declare
 from .target import Target
 
 I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
+# Products of at least so many operations are shared out; each worker has scratch of its own.
+SHARED_FLOPS = 1 << 22
+MAX_WORKERS = 8
+TASKS_PER_WORKER = 4
 
 
 @dataclass
@@ -49,22 +48,18 @@ class ProgramModule:
 
 
 def emit_program(program: LoopProgram, target: Target) -> ProgramModule:
-    """Generate code for all kernels."""
+    """Generate code for all kernels; decides how much scratch they need behind the arena."""
     module = ir.Module("wengert")
     module.triple = target.triple
     constants = _constants(program)
-    slots = {
-        id(buffer): number
-        for number, buffer in enumerate([*program.inputs, *program.outputs, *constants])
-    }
+    emitter = _ProgramEmitter(module, target, program, constants)
     segments: list[str | Host] = []
     for group in _segments(program.kernels):
         if isinstance(group, Host):
             segments.append(group)
         else:
-            name = f"kernel{len(segments)}"
-            _emit_segment(module, target, name, group, slots)
-            segments.append(name)
+            segments.append(emitter.segment(f"kernel{len(segments)}", group))
+    program.scratch_bytes = emitter.scratch_bytes
     return ProgramModule(module, segments, constants)
 
 
@@ -90,19 +85,127 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
     return groups or [[]]
 
 
-def _emit_segment(
-    module: ir.Module, target: Target, name: str, kernels: Sequence[Kernel], slots: dict[int, int]
-) -> None:
-    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), name)
-    builder = ir.IRBuilder(function.append_basic_block())
-    pointers = _Pointers(builder, function.args, slots)
-    for number, kernel in enumerate(kernels):
-        if isinstance(kernel, Check):
-            _emit_check(builder, kernel, pointers)
-            continue
-        inner = _emit_kernel(module, target, f"{name}.{number}", kernel, slots)
-        builder.call(inner, function.args)
-    builder.ret(ir.Constant(I32, 0))
+class _ProgramEmitter:
+    """Emits the kernels of one program."""
+
+    def __init__(
+        self, module: ir.Module, target: Target, program: LoopProgram, constants: list[Buffer]
+    ):
+        self.module = module
+        self.target = target
+        buffers = [*program.inputs, *program.outputs, *constants]
+        self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
+        self.scratch_start = program.planned_bytes
+        self.scratch_bytes = 0
+
+    def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
+        """`i32 name(buffers, arena)`: the kernels one after the other."""
+        function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = _Pointers(builder, function.args, self.slots)
+        for number, kernel in enumerate(kernels):
+            if isinstance(kernel, Check):
+                _emit_check(builder, kernel, pointers)
+            else:
+                builder.call(self._kernel(f"{name}.{number}", kernel), function.args)
+        builder.ret(ir.Constant(I32, 0))
+        return name
+
+    def _kernel(self, name: str, kernel: Kernel) -> ir.Function:
+        function = self._function(name, [PTR, PTR])
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = _Pointers(builder, function.args, self.slots)
+        if isinstance(kernel, Contraction):
+            self._contraction(builder, name, kernel, pointers)
+        elif isinstance(kernel, ParallelNest):
+            task = self._nest_task(name, kernel)
+            count = kernel.task.extent + (kernel.rest is not None)
+            _share_out(builder, task, list(function.args), count)
+            self._nests(builder, kernel.joins, pointers)
+        else:
+            assert isinstance(kernel, Nest)
+            self._nests(builder, [kernel], pointers)
+        builder.ret_void()
+        return function
+
+    def _function(self, name: str, arguments: Sequence[ir.Type]) -> ir.Function:
+        kind = ir.FunctionType(ir.VoidType(), arguments)
+        function = ir.Function(self.module, kind, name)
+        function.linkage = "internal"
+        return function
+
+    def _nests(
+        self, builder: ir.IRBuilder, nests: Sequence[Nest], pointers: _Pointers
+    ) -> None:
+        for nest in nests:
+            for buffer in buffers_of(nest):
+                pointers(buffer)
+        for nest in nests:
+            NestEmitter(builder, self.target, pointers).emit(nest)
+
+    def _nest_task(self, name: str, kernel: ParallelNest) -> ir.Function:
+        """`void name.task(context, task, worker)`; the context holds buffers and arena."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        builder = ir.IRBuilder(function.append_basic_block())
+        context, number, _ = function.args
+        pointers = _Pointers(builder, _words(builder, context, 2), self.slots)
+        for buffer in buffers_of(kernel.body):
+            pointers(buffer)
+        given = {kernel.task: number}
+        if kernel.rest is None:
+            NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+        else:
+            whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
+            with builder.if_else(whole) as (then, otherwise):
+                with then:
+                    NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+                with otherwise:
+                    NestEmitter(builder, self.target, pointers).emit(kernel.rest)
+        builder.ret_void()
+        return function
+
+    def _contraction(
+        self, builder: ir.IRBuilder, name: str, kernel: Contraction, pointers: _Pointers
+    ) -> None:
+        """A product: on one thread, or its units shared out to several."""
+        inner = f"{name}.product"
+        scratch = _rounded(emit_contraction(self.module, self.target, kernel, inner))
+        total = units(kernel, self.target)
+        shared = flops(kernel) >= SHARED_FLOPS and total > 1
+        workers = min(MAX_WORKERS, available_cores()) if shared else 1
+        self.scratch_bytes = max(self.scratch_bytes, scratch * workers)
+        start = ir.Constant(I64, self.scratch_start)
+        args = [
+            pointers(kernel.out),
+            _moved(builder, pointers(kernel.x), kernel.x_offset * kernel.x.dtype.itemsize),
+            _moved(builder, pointers(kernel.y), kernel.y_offset * kernel.y.dtype.itemsize),
+            builder.gep(pointers.arena, [start], source_etype=ir.IntType(8)),
+        ]
+        if not shared:
+            builder.call(self.module.globals[inner], args)
+            return
+        tasks = min(total, TASKS_PER_WORKER * MAX_WORKERS)
+        task = self._contraction_task(name, inner, total, tasks, scratch)
+        _share_out(builder, task, args, tasks, workers)
+
+    def _contraction_task(
+        self, name: str, inner: str, total: int, tasks: int, scratch: int
+    ) -> ir.Function:
+        """`void name.task(context, task, worker)`: a range of the units of a product."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        builder = ir.IRBuilder(function.append_basic_block())
+        context, number, worker = function.args
+        out, x, y, space = _words(builder, context, 4)
+        own = builder.mul(worker, ir.Constant(I64, scratch))
+        space = builder.gep(space, [own], source_etype=ir.IntType(8))
+        count = ir.Constant(I64, total)
+        bounds = [
+            builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
+            for place in (number, builder.add(number, ir.Constant(I64, 1)))
+        ]
+        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds])
+        builder.ret_void()
+        return function
 
 
 def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> None:
@@ -112,75 +215,42 @@ def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> No
         builder.ret(ir.Constant(I32, kernel.code))
 
 
-def _emit_kernel(
-    module: ir.Module, target: Target, name: str, kernel: Kernel, slots: dict[int, int]
-) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
-    function.linkage = "internal"
-    builder = ir.IRBuilder(function.append_basic_block())
-    if isinstance(kernel, ParallelNest):
-        task = _emit_task(module, target, name, kernel, slots)
-        _call_pool(builder, task, function.args, kernel.task.extent + (kernel.rest is not None))
-        nests = kernel.joins
-    elif isinstance(kernel, Contraction):
-        nests = shape_nest(as_nest(kernel))
-    else:
-        assert isinstance(kernel, Nest)
-        nests = [kernel]
-    _emit_nests(builder, target, nests, _Pointers(builder, function.args, slots))
-    builder.ret_void()
-    return function
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _emit_nests(
-    builder: ir.IRBuilder, target: Target, nests: Sequence[Nest], pointers: _Pointers
+def _moved(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Value:
+    if not offset:
+        return pointer
+    return builder.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+
+
+def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Value]:
+    """The pointers that a context holds."""
+    places = [
+        builder.gep(context, [ir.Constant(I64, k)], source_etype=PTR) if k else context
+        for k in range(count)
+    ]
+    return [builder.load(place, typ=PTR) for place in places]
+
+
+def _share_out(
+    builder: ir.IRBuilder,
+    task: ir.Function,
+    words: Sequence[ir.Value],
+    count: int,
+    workers: int | None = None,
 ) -> None:
-    for nest in nests:
-        for buffer in buffers_of(nest):
-            pointers(buffer)
-    for nest in nests:
-        NestEmitter(builder, target, pointers).emit(nest)
-
-
-def _emit_task(
-    module: ir.Module, target: Target, name: str, kernel: ParallelNest, slots: dict[int, int]
-) -> ir.Function:
-    """`void name.task(ptr context, i64 task, i64 worker)`; the context holds buffers and arena."""
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I64, I64])
-    function = ir.Function(module, kind, f"{name}.task")
-    function.linkage = "internal"
-    builder = ir.IRBuilder(function.append_basic_block())
-    context, number, _ = function.args
-    arena = builder.gep(context, [ir.Constant(I64, 1)], source_etype=PTR)
-    args = [builder.load(context, typ=PTR), builder.load(arena, typ=PTR)]
-    pointers = _Pointers(builder, args, slots)
-    for buffer in buffers_of(kernel.body):
-        pointers(buffer)
-    if kernel.rest is not None:
-        whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
-        with builder.if_else(whole) as (then, otherwise):
-            with then:
-                NestEmitter(builder, target, pointers, {kernel.task: number}).emit(kernel.body)
-            with otherwise:
-                NestEmitter(builder, target, pointers).emit(kernel.rest)
-    else:
-        NestEmitter(builder, target, pointers, {kernel.task: number}).emit(kernel.body)
-    builder.ret_void()
-    return function
-
-
-def _call_pool(
-    builder: ir.IRBuilder, task: ir.Function, args: Sequence[ir.Value], count: int
-) -> None:
-    """Run all tasks on the process's pool."""
-    threads.attach(pool.load())
-    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])
-    parallel_for = declare(builder.module, pool.PARALLEL_FOR, kind)
-    context = builder.alloca(PTR, size=ir.Constant(I64, 2))
-    builder.store(args[0], context)
-    second = builder.gep(context, [ir.Constant(I64, 1)], source_etype=PTR)
-    builder.store(args[1], second)
-    builder.call(parallel_for, [task, context, ir.Constant(I64, count)])
+    """Run the tasks 0 to count - 1 on the process's pool, with these pointers as their context."""
+    context = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
+    for number, word in enumerate(words):
+        place = builder.gep(context, [ir.Constant(I64, number)], source_etype=PTR)
+        builder.store(word, place)
+    name = pool.PARALLEL_FOR if workers is None else pool.PARALLEL_FOR_LIMITED
+    limit = [] if workers is None else [ir.Constant(I64, workers)]
+    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, *[I64] * len(limit)])
+    parallel_for = declare(builder.module, name, kind)
+    builder.call(parallel_for, [task, context, ir.Constant(I64, count), *limit])
 
 
 class _Pointers:
@@ -206,20 +276,3 @@ class _Pointers:
         slot = ir.Constant(I64, self.slots[id(buffer)])
         place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
         return self.builder.load(place, typ=PTR)
-
-
-def as_nest(kernel: Contraction) -> Nest:
-    """A product as plain loops."""
-    variables = {label: Var(f"l{label}", extent) for label, extent in kernel.extents.items()}
-
-    def flat(strides: dict[int, int], offset: int = 0) -> Affine:
-        total = Affine(offset)
-        for label, stride in strides.items():
-            total = total + Affine.of(variables[label]) * stride
-        return total
-
-    dtype = kernel.out.dtype
-    x = Load(kernel.x, flat(kernel.x_strides, kernel.x_offset))
-    y = Load(kernel.y, flat(kernel.y_strides, kernel.y_offset))
-    store = Store(kernel.out, flat(kernel.out_strides), Apply("multiply", (x, y), dtype), "add")
-    return Nest(list(variables.values()), [store], kernel.label, kernel.nodes)

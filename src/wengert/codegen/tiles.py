@@ -9,19 +9,26 @@ sums are cut into blocks, a later block starts from what the earlier one stored:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
-from .scalars import Scalars, element_type
+from .scalars import Scalars
+from .strided import (
+    I64,
+    POINTER,
+    Memory,
+    counted_loop,
+    declare,
+    i32,
+    lane_order,
+    private_function,
+    type_suffix,
+)
 from .tiling import Axis, Piece, Plan, tail_pieces
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-POINTER = ir.PointerType()
 ADD_TO_RESULT, LAST_BLOCK = 1, 2  # the flags of a tile
 # Steps of the innermost sum, and products altogether, written out in one turn of its loop.
 _UNROLLED_STEPS, _UNROLLED_PRODUCTS = 4, 64
@@ -39,146 +46,6 @@ class Place:
 
 # What is done to a finished sum before it is stored: (scalars, sum, place) -> value.
 Epilogue = Callable[[Scalars, ir.Value, Place], ir.Value]
-
-
-# ---------------------------------------------------------------- vectors in memory
-
-
-class Memory:
-    """Loads and stores of vectors with any stride, whole or in part, at element alignment."""
-
-    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
-        self.builder = builder
-        self.element = element_type(dtype)
-        self.align = dtype.itemsize
-
-    def at(self, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
-        """The address some elements further on."""
-        if isinstance(offset, int):
-            if offset == 0:
-                return pointer
-            offset = ir.Constant(I64, offset)
-        return self.builder.gep(pointer, [offset], source_etype=self.element)
-
-    def load(self, pointer: ir.Value, stride: int, width: int, count: int) -> ir.Value:
-        """`count` elements in a vector of `width` lanes, the other lanes zero."""
-        b = self.builder
-        if width == 1:
-            return b.load(pointer, typ=self.element, align=self.align)
-        kind = ir.VectorType(self.element, width)
-        if stride == 0:
-            return splat(b, b.load(pointer, typ=self.element, align=self.align), width)
-        if stride == 1 and count == width:
-            return b.load(pointer, typ=kind, align=self.align)
-        zero = ir.Constant(kind, None)
-        if stride == 1:
-            name = f"llvm.masked.load.{_suffix(kind)}.p0"
-            signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(width), kind])
-            function = declare(b.module, name, signature)
-            return b.call(function, [pointer, _i32(self.align), _mask(width, count), zero])
-        value = zero if count < width else ir.Constant(kind, ir.Undefined)
-        for lane in range(count):
-            part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
-            value = b.insert_element(value, part, _i32(lane))
-        return value
-
-    def store(self, value: ir.Value, pointer: ir.Value, stride: int, count: int) -> None:
-        """The first `count` lanes of a vector."""
-        b, kind = self.builder, value.type
-        if not isinstance(kind, ir.VectorType):
-            b.store(value, pointer, align=self.align)
-        elif stride == 1 and count == kind.count:
-            b.store(value, pointer, align=self.align)
-        elif stride == 1:
-            name = f"llvm.masked.store.{_suffix(kind)}.p0"
-            mask = _mask_type(kind.count)
-            signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, mask])
-            function = declare(b.module, name, signature)
-            b.call(function, [value, pointer, _i32(self.align), _mask(kind.count, count)])
-        else:
-            for lane in range(count):
-                part = b.extract_element(value, _i32(lane))
-                b.store(part, self.at(pointer, lane * stride), align=self.align)
-
-
-def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:
-    """A scalar on `width` lanes."""
-    undefined = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
-    first = builder.insert_element(undefined, value, _i32(0))
-    return builder.shuffle_vector(first, undefined, _first_lane(width))
-
-
-@functools.cache
-def _first_lane(width: int) -> ir.Constant:
-    return ir.Constant(ir.VectorType(I32, width), None)
-
-
-@functools.cache
-def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
-    """The order of lanes for a shuffle; one object each, because its text is kept with it."""
-    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
-
-
-def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
-    """The function of that name, declared once."""
-    return module.globals.get(name) or ir.Function(module, signature, name)
-
-
-def private_function(module: ir.Module, name: str, kinds: Sequence[ir.Type]) -> ir.Function:
-    """A new function that only its module sees."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    return function
-
-
-def counted_loop(
-    builder: ir.IRBuilder,
-    start: int | ir.Value,
-    stop: int | ir.Value,
-    step: int,
-    body: Callable[[ir.Value], None],
-) -> None:
-    """body(i) for i in range(start, stop, step); no loop is made where at most one turn is."""
-    b = builder
-    known = isinstance(start, int) and isinstance(stop, int)
-    if known and stop - start <= step:
-        if stop > start:
-            body(ir.Constant(I64, start))
-        return
-    first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, stop))
-    head, done = b.append_basic_block("loop"), b.append_basic_block("after")
-    before = b.block
-    if known:
-        b.branch(head)
-    else:
-        b.cbranch(b.icmp_signed("<", first, end), head, done)
-    b.position_at_end(head)
-    counter = b.phi(I64)
-    counter.add_incoming(first, before)
-    body(counter)
-    following = b.add(counter, ir.Constant(I64, step))
-    counter.add_incoming(following, b.block)
-    b.cbranch(b.icmp_signed("<", following, end), head, done)
-    b.position_at_end(done)
-
-
-def _i32(value: int) -> ir.Constant:
-    return ir.Constant(I32, value)
-
-
-def _mask_type(width: int) -> ir.VectorType:
-    return ir.VectorType(I1, width)
-
-
-@functools.cache
-def _mask(width: int, count: int) -> ir.Constant:
-    return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
-
-
-def _suffix(kind: ir.Type) -> str:
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{_suffix(kind.element)}"
-    return "f64" if isinstance(kind, ir.DoubleType) else "f32"
 
 
 # ---------------------------------------------------------------- the tile
@@ -227,6 +94,7 @@ class TileEmitter:
         self.memory = Memory(self.builder, plan.dtype)
         self.pieces = shape.pieces or (Piece(0, plan.lanes, plan.lanes),)
         self.chains = plan.tile.chains
+        self.aside = self._room_aside()
         axes = [
             Axis(axis.extent, 0, x, y)
             for axis, x, y in zip(plan.sums, shape.x.sums, shape.y.sums, strict=True)
@@ -274,13 +142,11 @@ class TileEmitter:
         again, ready = b.append_basic_block("again"), b.append_basic_block("ready")
         b.cbranch(self._flag(flags, ADD_TO_RESULT), again, ready)
         b.position_at_end(again)
-        stored = [
-            self.memory.load(place.address, place.stride, place.width, place.count)
-            for place in self._places(out)
-        ]
+        stored = self._load(out)
+        end = b.block
         b.branch(ready)
         b.position_at_end(ready)
-        return [self._either(pair, before, again) for pair in zip(zeros, stored, strict=True)]
+        return [self._either(pair, before, end) for pair in zip(zeros, stored, strict=True)]
 
     def _either(self, pair: tuple[ir.Value, ir.Value], first: Any, second: Any) -> ir.Value:
         phi = self.builder.phi(pair[0].type)
@@ -301,15 +167,15 @@ class TileEmitter:
             sums = self._joined(sums)
         places = self._places(out)
         if self.epilogue is None:
-            self._store(sums, places)
+            self._store(sums, out)
         elif not self.plan.block:
-            self._store(self._finished(sums, places), places)
+            self._store(self._finished(sums, places), out)
         else:
             with self.builder.if_else(self._flag(flags, LAST_BLOCK)) as (last, earlier):
                 with last:
-                    self._store(self._finished(sums, places), places)
+                    self._store(self._finished(sums, places), out)
                 with earlier:
-                    self._store(sums, places)
+                    self._store(sums, out)
 
     def _finished(self, sums: Sums, places: Sequence[Place]) -> Sums:
         assert self.epilogue is not None
@@ -318,9 +184,77 @@ class TileEmitter:
             for value, place in zip(sums, places, strict=True)
         ]
 
-    def _store(self, sums: Sums, places: Sequence[Place]) -> None:
-        for value, place in zip(sums, places, strict=True):
+    def _store(self, sums: Sums, out: ir.Value) -> None:
+        for value, place in zip(sums, self._near_places(out), strict=True):
             self.memory.store(value, place.address, place.stride, place.count)
+        if self.aside is not None:
+            self._move_aside(out, back=True)
+
+    def _load(self, out: ir.Value) -> Sums:
+        if self.aside is not None:
+            self._move_aside(out, back=False)
+        return [
+            self.memory.load(place.address, place.stride, place.width, place.count)
+            for place in self._near_places(out)
+        ]
+
+    # ------------------------------------------------------------ results with strides
+
+    def _room_aside(self) -> ir.Value | None:
+        """Memory for the tile where its results are scattered: a loop moves them one by one, since
+        writing all of that out would be long code."""
+        if self.plan.vector.out in (0, 1):
+            return None
+        count = self.shape.rows * self.shape.columns * self._across()
+        room = self.builder.alloca(ir.ArrayType(self.memory.element, count))
+        room.align = 64
+        room.type = POINTER  # vectors and single elements are stored there
+        return room
+
+    def _across(self) -> int:
+        return max(piece.start + piece.width for piece in self.pieces)
+
+    def _near_places(self, out: ir.Value) -> list[Place]:
+        """Where vectors are loaded and stored: in the result, or aside."""
+        places = self._places(out)
+        if self.aside is None:
+            return places
+        starts = [
+            line * self._across() + piece.start
+            for line in range(self.shape.rows * self.shape.columns)
+            for piece in self.pieces
+        ]
+        return [
+            Place(self.memory.at(self.aside, start), 1, place.width, place.width)
+            for start, place in zip(starts, places, strict=True)
+        ]
+
+    def _move_aside(self, out: ir.Value, back: bool) -> None:
+        """Copy the tile from the result to the room aside, or back."""
+        plan, shape, b, memory = self.plan, self.shape, self.builder, self.memory
+        real = self.pieces[-1].start + self.pieces[-1].count
+
+        def offset(pointer: ir.Value, number: ir.Value, stride: int) -> ir.Value:
+            return memory.at(pointer, b.mul(number, ir.Constant(I64, stride)))
+
+        def row(r: ir.Value) -> None:
+            far_row = offset(out, r, plan.row.out)
+            near_row = offset(self.aside, r, shape.columns * self._across())
+
+            def column(c: ir.Value) -> None:
+                far_column = offset(far_row, c, plan.column.out)
+                near_column = offset(near_row, c, self._across())
+
+                def element(k: ir.Value) -> None:
+                    ends = offset(near_column, k, 1), offset(far_column, k, plan.vector.out)
+                    source, destination = ends if back else ends[::-1]
+                    memory.store(memory.load(source, 1, 1, 1), destination, 1, 1)
+
+                counted_loop(b, 0, real, 1, element)
+
+            counted_loop(b, 0, shape.columns, 1, column)
+
+        counted_loop(b, 0, shape.rows, 1, row)
 
     # ------------------------------------------------------------ the loops of the sums
 
@@ -361,6 +295,8 @@ class TileEmitter:
             return 1
         products = self.shape.rows * self.shape.columns * len(self.pieces)
         most = max(1, min(_UNROLLED_STEPS, _UNROLLED_PRODUCTS // products))
+        if not {self.shape.x.vector, self.shape.y.vector} <= {0, 1}:
+            most = 1  # gathered vectors make long code already
         if not self.plan.block and axis.extent <= 2 * most:
             return axis.extent
         # a block must consist of whole turns, one at least; without blocks that is only better
@@ -481,7 +417,7 @@ class TileEmitter:
             order = [k if k < width else width for k in range(lanes)]
             part = b.shuffle_vector(part, zero, lane_order(tuple(order)))
         else:
-            part = b.insert_element(ir.Constant(total.type, None), part, _i32(0))
+            part = b.insert_element(ir.Constant(total.type, None), part, i32(0))
         return b.fadd(total, part)
 
     def _products(
@@ -500,23 +436,23 @@ class TileEmitter:
             number = place(r, c, p)
             result[number] = self._multiply_add(left, right, result[number])
 
+        numbers = range(len(pieces))
         if shape.rows >= shape.columns * len(pieces):
-            right = {(c, p): self._y(y, c, pieces[p]) for c in columns for p in range(len(pieces))}
+            held = {(c, p): self._y(y, c, pieces[p]) for c in columns for p in numbers}
             for r in rows:
-                for p in range(len(pieces)):
-                    left = self._x(x, r, pieces[p]) if p == 0 or shape.x.vector else left
-                    if pieces[p].width != pieces[0].width and not shape.x.vector:
-                        left = self._x(x, r, pieces[p])
-                    for c in columns:
-                        multiply(r, c, p, left, right[c, p])
+                for source in self._distinct(pieces):
+                    value = self._x(x, r, pieces[source])
+                    for p in numbers:
+                        if self._source(pieces, p) == source:
+                            for c in columns:
+                                multiply(r, c, p, value, held[c, p])
             return result
         held = {(r, p): self._x(x, r, pieces[p]) for r in rows for p in self._distinct(pieces)}
         for c in columns:
-            for p in range(len(pieces)):
+            for p in numbers:
                 value = self._y(y, c, pieces[p])
-                source = self._source(pieces, p)
                 for r in rows:
-                    multiply(r, c, p, held[r, source], value)
+                    multiply(r, c, p, held[r, self._source(pieces, p)], value)
         return result
 
     def _source(self, pieces: Sequence[Piece], p: int) -> int:
@@ -537,7 +473,9 @@ class TileEmitter:
     def _operand(self, base: ir.Value, operand: Operand, number: int, piece: Piece) -> ir.Value:
         offset = number * operand.across + piece.start * operand.vector
         place = self.memory.at(base, offset)
-        count = piece.width if operand.padded else piece.count
+        # one scalar may stand in lanes that are not stored, but not in lanes that are summed
+        free = operand.padded or (operand.vector == 0 and not self.plan.along_sum)
+        count = piece.width if free else piece.count
         return self.memory.load(place, operand.vector, piece.width, count)
 
     def _multiply_add(self, x: ir.Value, y: ir.Value, total: ir.Value | None) -> ir.Value:
@@ -548,7 +486,7 @@ class TileEmitter:
             return b.fadd(total, b.fmul(x, y))
         kind = total.type
         function = declare(
-            b.module, f"llvm.fma.{_suffix(kind)}", ir.FunctionType(kind, [kind, kind, kind])
+            b.module, f"llvm.fma.{type_suffix(kind)}", ir.FunctionType(kind, [kind, kind, kind])
         )
         return b.call(function, [x, y, total])
 
@@ -572,7 +510,7 @@ class TileEmitter:
             low = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes))))
             high = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes, 2 * lanes))))
             if lanes == 1:
-                low, high = (b.extract_element(part, _i32(0)) for part in (low, high))
+                low, high = (b.extract_element(part, i32(0)) for part in (low, high))
             value = b.fadd(low, high)
         return value
 

@@ -19,6 +19,7 @@ tile is left over.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
@@ -31,10 +32,17 @@ from .target import Target
 
 # Rough costs in cycles; loads and multiply-adds go two at a time on every processor of interest.
 _LATENCY = 4.0
+# Loads cost a little even where they hide behind arithmetic, and vectors more than scalars: they
+# cross cache lines or come from further away. It makes tiles square rather than thin.
+_TRAFFIC = 0.1
 _TILE_CALL = 12.0
 _GATHERED_LANE = 1.5
+_SCATTERED_LANE = 6.0
 _ADD_LANES = 9.0
 _SUM_CHAINS = 4
+_TILE_LENGTH = 8
+# What a second size of tile costs for its code, as a share of the whole.
+_SECOND_SIZE = 0.02
 _UNROLLED_STEPS = 4
 # Tiles that must read a packed operand to make packing it worth while.
 _WORTH_PACKING = 4
@@ -280,12 +288,16 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
             f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
             "or float64 for all three; convert the arguments first"
         )
-    axes = axes_of(kernel)
+    return _best_plan(tuple(axes_of(kernel)), dtype, target)
+
+
+@functools.lru_cache(maxsize=256)
+def _best_plan(axes: tuple[Axis, ...], dtype: np.dtype, target: Target) -> Plan | None:
     if any(axis.extent == 0 and axis.kind != "sum" for axis in axes):
         return None
     empty = any(axis.extent == 0 for axis in axes)
     if empty:
-        axes = [axis for axis in axes if axis.kind != "sum"]
+        axes = tuple(axis for axis in axes if axis.kind != "sum")
     found = [_plan_along(place, axes, dtype, target) for place in range(-1, len(axes))]
     best = min(found, key=lambda plan: plan.cycles)
     return replace(_with_packing(best, target), empty=empty)
@@ -301,7 +313,7 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     rows, columns, batch, sums = (
         [axis for axis in rest if axis.kind == kind] for kind in ("row", "column", "batch", "sum")
     )
-    row, column = _largest(rows), _largest(columns)
+    row, column = _nearest(rows), _nearest(columns)
     lanes = 1 if vector is ONCE else target.lanes(dtype.itemsize)
     sums.sort(key=lambda axis: (abs(axis.x) + abs(axis.y), -axis.extent), reverse=True)
     plan = Plan(
@@ -322,8 +334,13 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     return _with_best_tile(plan, target)
 
 
-def _largest(axes: Sequence[Axis]) -> Axis:
-    return max(axes, key=lambda axis: axis.extent, default=ONCE)
+def _nearest(axes: Sequence[Axis]) -> Axis:
+    """The axis to tile: long enough for a tile, and of those the one that stays closest by."""
+    return max(
+        axes,
+        key=lambda axis: (min(axis.extent, _TILE_LENGTH), -abs(axis.x + axis.y), axis.extent),
+        default=ONCE,
+    )
 
 
 def _with_best_tile(plan: Plan, target: Target) -> Plan:
@@ -375,11 +392,13 @@ def _cycles(plan: Plan, tile: Tile, pack: bool) -> float:
         x_loads *= tile.vectors
     y_loads = columns * (1.0 if pack else _load_cost(vector.y, lanes))
     busy = max(rows * columns / 2, (x_loads + y_loads) / 2, _LATENCY / tile.chains)
+    busy += _TRAFFIC * (x_loads * (1 if vector.x == 0 else 3) + y_loads * 3)
     if along_sum:
         store = rows * columns * _ADD_LANES
     else:
-        store = rows * columns * (1.0 if vector.out == 1 else _GATHERED_LANE * lanes)
-    inner = tiles * (steps * busy + store + _TILE_CALL)
+        store = rows * columns * (1.0 if vector.out == 1 else _SCATTERED_LANE * lanes)
+    uneven = (plan.row.extent % row_tiles != 0) + (plan.column.extent * vectors % column_tiles != 0)
+    inner = tiles * (steps * busy + store + _TILE_CALL) * (1 + _SECOND_SIZE * uneven)
     repeats = prod(axis.extent for axis in (*plan.batch, *plan.extra_columns))
     packing = 0.0
     if pack:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
-from wengert.jit import jit
 
 from .example import drawn
 from .progress import Progress
@@ -106,8 +105,8 @@ def measure(f: Callable, n: int, rounds: int) -> dict[str, Any]:
     x = np.random.default_rng(n).uniform(-1.0, 1.0, n)
     direction = np.ones(n)
     evaluated = wg.value_and_grad(f)
-    compiled = jit(wg.value_and_grad(f))
-    compiled_f, compiled_jvp = jit(f), jit(_with_direction(f))
+    compiled = wg.jit(wg.value_and_grad(f))
+    compiled_f, compiled_jvp = wg.jit(f), wg.jit(_with_direction(f))
     _check(f.__name__, n, compiled(x), evaluated(x), compiled_jvp(x, direction))
     times = best_times(
         {

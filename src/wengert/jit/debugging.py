@@ -56,6 +56,7 @@ class Clock:
 
     @contextlib.contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
+        """Count the time of a `with` block to a stage."""
         start = time.perf_counter()
         try:
             yield
@@ -90,8 +91,7 @@ class debug_nans:  # noqa: N801 - used like a function
     >>> with wg.debug_nans():
     ...     wg.jit(lambda x: np.log(x))(-1.0)
     Traceback (most recent call last):
-    ...
-    wengert.jit.debugging.NotANumberError: log: made a NaN from -1.0 ...
+    wengert.jit.debugging.NotANumberError: log (at ...): made a NaN from -1.0. Keep ...
     """
 
     def __init__(self, on: bool = True):
@@ -108,7 +108,7 @@ class debug_nans:  # noqa: N801 - used like a function
 def _switch(on: bool) -> None:
     global _checking
     _checking = bool(on)
-    Op.compute = _checked_compute if on else _plain_compute  # type: ignore[method-assign]
+    Op.compute = _checked_compute if on else _plain_compute  # type: ignore[method-assign, assignment]
     for function in list(compiled_functions):
         function._point()
 
@@ -129,12 +129,17 @@ def _checked_compute(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any
 
 
 def _not_a_number(op: Op, args: Sequence[Any], source: str | None) -> NotANumberError:
-    shown = ", ".join(np.array2string(np.asarray(arg), threshold=8) for arg in args)
+    shown = ", ".join(map(_shown, args))
     where = f" (at {source})" if source else ""
     return NotANumberError(
         f"{op.name}{where}: made a NaN from {shown}. "
         "Keep the argument inside the function's domain, for instance with wnp.where."
     )
+
+
+def _shown(value: Any) -> str:
+    array = np.asarray(value)
+    return np.array2string(array, threshold=8) if array.ndim else repr(array.item())
 
 
 def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:

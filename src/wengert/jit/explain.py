@@ -14,7 +14,8 @@ import numpy as np
 
 from ..graph.drawing import to_svg
 from ..loops import Check, Host, Kernel
-from .program import Frame, Program
+from .frames import Frame
+from .program import Program
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
@@ -116,9 +117,13 @@ class Explanation:
         from ..codegen.compile import compile_module
         from ..codegen.program import emit_program
         from ..codegen.target import Target
+        from ..codegen.wrapping import limit_threads
 
         target = Target.host()
-        return compile_module(emit_program(self._stages.loops, target).module, target)
+        module = emit_program(self._stages.loops, target).module
+        if self.program.threads is not None:
+            limit_threads(module, self.program.threads)
+        return compile_module(module, target)
 
     def _sections(self) -> list[tuple[str, str]]:
         hosts = self.hosts

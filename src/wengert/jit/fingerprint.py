@@ -24,17 +24,19 @@ import numpy as np
 # Modules whose behaviour is given by versions that are part of every key.
 _MODULES = ("numpy", "math", "cmath", "operator", "wengert")
 # Names that lead out of what is known: state of NumPy's own, files, the clock.
-_IMPURE = frozenset(
-    "random load loadtxt genfromtxt fromfile memmap environ time seterr seterrcall get_printoptions "
-    "set_threads debug_nans geterr globals locals vars eval exec open input print id "
-    "__import__ getattr setattr delattr __dict__ __globals__ __code__ __class__".split()
-)
-_BUILTINS = frozenset(
-    "abs all any bool bytes complex dict divmod enumerate filter float frozenset int isinstance "
-    "issubclass iter len list map max min next object pow range repr reversed round set slice "
-    "sorted str sum tuple type zip callable hash super".split()
-)
-_STORES = frozenset("STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR IMPORT_NAME".split())
+_IMPURE_NAMES = """
+    random load loadtxt genfromtxt fromfile memmap environ time seterr seterrcall geterr
+    get_printoptions set_threads debug_nans globals locals vars eval exec open input print id
+    getattr setattr delattr __import__ __dict__ __globals__ __code__ __class__
+"""
+_IMPURE = frozenset(_IMPURE_NAMES.split())
+_BUILTIN_NAMES = """
+    abs all any bool bytes callable complex dict divmod enumerate filter float frozenset hash int
+    isinstance issubclass iter len list map max min next object pow range repr reversed round set
+    slice sorted str sum super tuple type zip
+"""
+_BUILTINS = frozenset(_BUILTIN_NAMES.split())
+_STORES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Larger arrays are not hashed at every compilation.
 _LARGEST_ARRAY = 64 << 20

@@ -77,6 +77,7 @@ class Jitted(staticmethod):
             self._parameters = Parameters(f, static_argnames)
         self._programs: dict[Any, list[Any]] = {}
         self._entries: list[Any] = []  # newest first
+        self._evicted: list[Any] = []  # found by the program's kind instead
         self._lock = threading.RLock()
         debugging.compiled_functions.add(self)
         self._point()
@@ -130,8 +131,16 @@ class Jitted(staticmethod):
     # ------------------------------------------------------------ calls
 
     def _dispatch(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls that no entry took: new kinds, traced values, conversions, a busy arena."""
-        from .program import Failed
+        """Calls that no entry in the chain took."""
+        return self._take(True, args, kwargs)
+
+    def _from_evicted(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls that an entry outside the chain did not take."""
+        return self._take(False, args, kwargs)
+
+    def _take(self, native: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """New kinds, traced values, conversions, a busy arena."""
+        from .frames import Failed
         from .tracing import CapturesTraced
 
         out = kwargs.pop("out", None)
@@ -148,7 +157,10 @@ class Jitted(staticmethod):
                 return _fill(out, self.function(*args, **kwargs))
         if debugging.checking_nans():
             return self._story(program, call, key).run_checked(leaves, out)
-        self._add_entry(program, args, kwargs)
+        entry = self._add_entry(program, args, kwargs)
+        if entry is not None and native and entry in self._evicted:
+            named = kwargs if out is None else {**kwargs, "out": out}
+            return entry.call(*args, **named)
         try:
             return program.run(leaves, out)
         except Failed as failed:
@@ -196,8 +208,6 @@ class Jitted(staticmethod):
 
     def _compile(self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict) -> Any:
         from . import lookup
-        from .program import build
-        from .tracing import capture
 
         structure, kinds, _ = key
         name = function_name(self.function)
@@ -206,16 +216,22 @@ class Jitted(staticmethod):
 
         def prepare(program: Any) -> Any:
             program.failed = functools.partial(self._failed, program)
+            program.threads = self.threads
             return program.signature(parameters, args, kwargs)
 
         with clock("fingerprint"):
             style = _style(args, kwargs)
-            record_key = lookup.key_of(self.function, call, structure, kinds, style)
+            record_key = lookup.key_of(
+                self.function, call, structure, kinds, (*style, self.threads)
+            )
         found = lookup.load(record_key, name, kinds, prepare, clock)
         if found is None:
+            from .building import build
+            from .tracing import capture
+
             with clock("trace"):
                 captured = capture(self.function, call, kinds, structure)
-            found = build(captured, kinds, prepare, clock, name)
+            found = build(captured, kinds, prepare, clock, name, self.threads)
             lookup.save(record_key, found[0])
         program, entry = found
         self._programs.setdefault(key, []).insert(0, program)
@@ -225,26 +241,29 @@ class Jitted(staticmethod):
         _report(program, kinds)
         return program
 
-    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Where a known program is called in a new way of writing, give it an entry for that."""
+    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The entry for this way of writing a call; made where there is none and could be one."""
         style = _style(args, kwargs)
         if style in program.entries or not program.native:
-            return
+            return program.entries.get(style)
+        if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
+            return None  # converted; one without that may still come
         with self._lock:
-            if style in program.entries:
-                return
-            program.entries[style] = None
-            if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
-                return
-            signature = program.signature(self._known_parameters(), args, kwargs)
-            if signature is not None:
-                program.entries[style] = entry = program.add_entry(signature)
-                if entry.native:
+            if style not in program.entries:
+                signature = program.signature(self._known_parameters(), args, kwargs)
+                entry = None if signature is None else program.add_entry(signature)
+                program.entries[style] = entry
+                if entry is not None and entry.native:
                     self._chain(entry)
+            return program.entries[style]
 
     def _chain(self, entry: Any) -> None:
         """Put a new entry in front of the others; the oldest beyond the limit leaves."""
-        self._entries = [entry, *self._entries][:CHAIN]
+        self._entries = [entry, *self._entries]
+        for one in self._entries[CHAIN:]:
+            one.next = self._from_evicted
+            self._evicted.append(one)
+        del self._entries[CHAIN:]
         following: Any = self._dispatch
         for one in reversed(self._entries):
             one.next = following
@@ -263,7 +282,7 @@ class Jitted(staticmethod):
 
     def _story(self, program: Any, call: Call, key: Any) -> Any:
         """The program with its stages: one that came from the cache is traced now."""
-        from .program import Stages
+        from .building import Stages
         from .tracing import capture
 
         if program.stages is None:
@@ -290,7 +309,7 @@ class Jitted(staticmethod):
     def clear(self) -> None:
         """Forget all programs."""
         with self._lock:
-            self._programs, self._entries = {}, []
+            self._programs, self._entries, self._evicted = {}, [], []
             self._point()
 
 
@@ -299,7 +318,7 @@ def _unpickled(f: Callable, static_argnames: tuple[str, ...], threads: int | Non
 
 
 def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
-    return (len(args), *kwargs)
+    return (len(args), *sorted(kwargs))
 
 
 def _is_plain(leaf: Any) -> bool:

@@ -125,7 +125,8 @@ def _unpack(data: bytes, name: str, kinds: Sequence[Leaf], clock: Clock) -> Any:
     from ..codegen.compile import load_image
     from ..runtime import threads
     from ..runtime.builtin import c_api_addresses
-    from .program import Layout, Program
+    from .frames import Layout
+    from .program import Program
 
     parts = []
     while data:

@@ -1,4 +1,4 @@
-"""One compiled program: a graph through passes, loops and code generation, and calling it.
+"""One compiled program: its native entries, and calling it from Python.
 
 A program is called in two ways. Its *entries* are native functions that take a call as it was
 written, check it and run; there is one for each way of writing (`f(x, y)`, `f(x, y=y)`). Everything
@@ -16,120 +16,29 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..errors import ShapeError
-from ..graph import Graph, Node
-from ..loops import Buffer, Host, LoopProgram
-from ..passes import optimise
+from ..loops import Buffer
 from ..runtime.builtin import raise_error_code
-from ..schedule import plan, schedule
-from ..schedule.memory import root
 from . import debugging
 from .arguments import (
     Leaf,
     NotNative,
     Parameters,
     call_specs,
-    element_strides,
     result_tree,
     spec_of,
 )
-from .state import Cell, Change
-from .tracing import Captured, StaticResult
+from .frames import ALIGNMENT, Frame, Layout, State
+from .state import Change
+from .tracing import StaticResult
 
 # Calls that touch more elements than this release the GIL.
 LONG_CALL = 1 << 16
-_ALIGNMENT = 64
-_RUN = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class State:
-    """One piece of state of a program, bound to its memory."""
-
-    def __init__(self, change: Change, slot: int):
-        self.cell: Cell = change.cell()
-        _check_type(change, self.cell)
-        self.present = change.present
-        self.read = change.before is not None
-        self.written = isinstance(change.after, Node)
-        self.removed = change.after is None
-        self.slot = slot  # in the table of captured addresses
-        self.scratch = 0  # bytes into the arena, where it is written
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is now as the program expects it."""
-        return self.present is None or self.cell.present == self.present
-
-    @property
-    def settled(self) -> bool | None:
-        """Whether it is present before and after every call; None where a call changes that."""
-        after = self.present
-        if self.written:
-            after = True
-        elif self.removed:
-            after = False
-        return after if self.present in (None, after) else None
-
-
-def _check_type(change: Change, cell: Cell) -> None:
-    if not isinstance(change.after, Node):
-        return
-    new, memory = change.after.type, cell.memory
-    if (new.dtype, new.shape) != (memory.dtype, memory.shape):
-        raise ShapeError(
-            f"jit: the {change.kind} of a tensor becomes {new}, but its memory holds "
-            f"{memory.dtype} of shape {memory.shape}. Keep dtype and shape, or use a new tensor."
-        )
-
-
-class Stages:
-    """What the stages of a compilation made; for looking inside."""
-
-    def __init__(self, captured: Captured, leaves: Sequence[Leaf], clock: debugging.Clock):
-        self.captured = captured
-        self.graph: Graph = captured.graph
-        self.passes: list[tuple[str, Graph]] = []
-        with clock("passes"):
-            self.optimised = optimise(
-                self.graph, lambda name, graph: self.passes.append((name, graph))
-            )
-        with clock("schedule"):
-            self.loops: LoopProgram = plan(schedule(self.optimised, self._strides(leaves)))
-
-    def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
-        from ..loops import c_strides
-
-        state = self.graph.inputs[len(leaves) :]
-        return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
-
-
-@dataclass
-class Layout:
-    """The buffers of a program, without its graph: all that calling needs."""
-
-    inputs: list[tuple[np.dtype, tuple[int, ...]]]
-    outputs: list[tuple[np.dtype, tuple[int, ...]]]
-    constants: list[np.ndarray]
-    arena_bytes: int
-    work: int  # elements of the largest buffer
-
-    @classmethod
-    def of(cls, loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
-        """The layout of a planned program."""
-        return cls(
-            [(b.dtype, b.shape) for b in loops.inputs],
-            [(b.dtype, b.shape) for b in loops.outputs],
-            # copies: the program must not change with an array that the function has captured
-            [np.array(b.value, b.dtype, order="C") for b in constants],
-            loops.arena_bytes,
-            max((b.size for b in [*loops.inputs, *loops.outputs]), default=0),
-        )
 
 
 class Program:
@@ -145,7 +54,7 @@ class Program:
         compiled: Any,
         segments: Sequence[Any],
         changes: Sequence[Change] = (),
-        stages: Stages | None = None,
+        stages: Any = None,
         buffers: Sequence[Buffer] = (),
         clock: debugging.Clock | None = None,
     ):
@@ -165,6 +74,7 @@ class Program:
             [c.ctypes.data for c in layout.constants] + [0] * len(self.state), np.uint64
         )
         self.arena: Any = None  # of the native entries
+        self.threads: int | None = None  # the most it may use
         # called with the error code and the arguments when a native call fails
         self.failed: Callable[..., Any] = raise_error_code
         self._frames: list[Frame] = []
@@ -174,7 +84,7 @@ class Program:
         written = [state for state in self.state if state.written]
         for state in written:
             state.scratch = self.arena_bytes
-            self.arena_bytes += -(-max(state.cell.memory.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+            self.arena_bytes += -(-max(state.cell.memory.nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
     # ------------------------------------------------------------ native entries
 
@@ -253,9 +163,9 @@ class Program:
 
     def add_entry(self, signature: Any) -> Any:
         """An entry for another way of writing the call, as a module of its own."""
-        from ..codegen.commit import entry_module
         from ..codegen.compile import compile_module
         from ..codegen.target import Target
+        from ..codegen.wrapping import entry_module
         from ..runtime.builtin import c_api_addresses
 
         target = Target.host()
@@ -271,7 +181,7 @@ class Program:
 
     def places(self) -> tuple[list[Any], list[Any]]:
         """How the entry's buffers become the kernel's, and what is copied after it."""
-        from ..codegen.commit import Copy, Place
+        from ..codegen.wrapping import Copy, Place
 
         arguments, results = len(self.leaves), self.result_count
         captured = arguments + results
@@ -300,8 +210,9 @@ class Program:
             for value, (dtype, _) in zip(values, self.layout.inputs, strict=False)
         ]
         targets = self._targets(out)
+        taken = arrays + [state.cell.memory for state in self.state]
         results = [
-            target if _usable(target, arrays) else np.empty(shape, dtype)
+            target if _usable(target, taken) else np.empty(shape, dtype)
             for target, (dtype, shape) in zip(targets, self.result_types(), strict=True)
         ]
         if self.state:
@@ -402,7 +313,7 @@ class Program:
             "arena": self.arena_bytes,
             "inputs": sum(_nbytes(leaf.type.dtype, leaf.type.shape) for leaf in self.leaves),
             "outputs": sum(_nbytes(*one) for one in self.result_types()),
-            "constants": sum(c.nbytes for c in self.layout.constants),
+            "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
             "state": sum(s.cell.memory.nbytes for s in self.state),
             "allocations_per_call": self.result_count,
         }
@@ -429,128 +340,6 @@ def _usable(target: Any, inputs: Sequence[np.ndarray]) -> bool:
     if type(target) is not np.ndarray or not target.dtype.isnative:
         return False
     return not any(np.may_share_memory(target, array) for array in inputs)
-
-
-class Failed(Exception):  # noqa: N818 - steers, never seen
-    """The native code stopped with an error code."""
-
-
-class Frame:
-    """Memory for one call from Python: an arena, and the table of the kernel's buffers."""
-
-    def __init__(self, program: Program):
-        self.program = program
-        raw = np.empty(program.arena_bytes + _ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % _ALIGNMENT
-        self.arena = raw[start : start + program.arena_bytes]
-        self.base = raw.ctypes.data + start
-        self.constants = program.layout.constants
-        self.segments = [
-            s if isinstance(s, Host) else _RUN(program.compiled.address(s))
-            for s in program.segments
-        ]
-        self.owners: dict[int, np.ndarray] = {}
-
-    def run(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Run all parts, then copy new state into place."""
-        state = self.program.state
-        new = [self._scratch(s) for s in state if s.written]
-        buffers = [*arrays, *(s.cell.memory for s in state if s.read), *results, *new]
-        buffers += self.constants
-        table = np.array([array.ctypes.data for array in buffers] or [0], np.uint64)
-        if len(self.segments) > 1 or isinstance(self.segments[0], Host):
-            pairs = zip(self.program.buffers, buffers, strict=True)
-            self.owners = {id(buffer): array for buffer, array in pairs}
-        for segment in self.segments:
-            if isinstance(segment, Host):
-                self._run_host(segment)
-                continue
-            code = segment(table.ctypes.data, self.base)
-            if code:
-                raise Failed(code)
-        self.owners = {}
-        for one, content in zip((s for s in state if s.written), new, strict=True):
-            np.copyto(one.cell.memory, content)
-
-    def _scratch(self, state: State) -> np.ndarray:
-        memory = state.cell.memory
-        raw = self.arena[state.scratch : state.scratch + memory.nbytes]
-        return raw.view(memory.dtype).reshape(memory.shape)
-
-    def _run_host(self, kernel: Host) -> None:
-        inputs = [self._array(buffer) for buffer in kernel.inputs]
-        with np.errstate(all="ignore"):
-            results = kernel.op.evaluate(*inputs, **kernel.params)
-        results = results if kernel.op.multiple else (results,)
-        for buffer, value in zip(kernel.outputs, results, strict=True):
-            self._array(buffer)[...] = value
-
-    def _array(self, buffer: Buffer) -> np.ndarray:
-        owner = root(buffer)
-        if owner.kind == "arena":
-            raw = self.arena[owner.offset : owner.offset + owner.nbytes]
-            return raw.view(owner.dtype).reshape(buffer.shape)
-        return self.owners[id(owner)].reshape(buffer.shape)
-
-
-# ---------------------------------------------------------------- making one
-
-
-def build(
-    captured: Captured,
-    leaves: Sequence[Leaf],
-    prepare: Callable[[Program], Any],
-    clock: debugging.Clock,
-    name: str,
-) -> tuple[Program, Any]:
-    """Compile a captured function; the program, and the entry for the call at hand or None.
-
-    `prepare` gives the signature of that call, or None.
-    """
-    from ..codegen.compile import compile_module
-    from ..codegen.program import emit_program
-    from ..codegen.target import Target
-    from ..runtime.builtin import c_api_addresses
-
-    stages = Stages(captured, leaves, clock)
-    target = Target.host()
-    with clock("emit"):
-        native = emit_program(stages.loops, target)
-        program = Program(
-            name,
-            leaves,
-            Layout.of(stages.loops, native.constants),
-            captured.structure,
-            [r if isinstance(r, StaticResult) else None for r in captured.results],
-            None,
-            native.segments,
-            captured.changes,
-            stages,
-            [*stages.loops.inputs, *stages.loops.outputs, *native.constants],
-            clock,
-        )
-        signature = prepare(program)
-        has_entry = _emit_around(native.module, program, signature)
-    with clock("compile"):
-        program.compiled = compile_module(
-            native.module, target, cache=object_cache(), symbols=c_api_addresses()
-        )
-    with clock("link"):
-        entry = program.bind(signature, program.compiled, "entry") if has_entry else None
-    return program, entry
-
-
-def _emit_around(module: Any, program: Program, signature: Any) -> bool:
-    """Add what stands between the entry and the kernel, and the entry."""
-    from ..codegen.commit import emit_commit
-    from ..codegen.entry import emit_entry
-
-    if signature is None:
-        return False
-    if program.main == "commit":
-        emit_commit(module, "commit", "kernel0", *program.places())
-    emit_entry(module, "entry", program.main, signature)
-    return True
 
 
 @functools.cache

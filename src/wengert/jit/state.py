@@ -150,7 +150,9 @@ class Change:
 
     def cell(self) -> Cell:
         """The memory, made on first use."""
-        return self.owner._data_cell() if self.kind == "data" else self.owner.gradient_cell()
+        if self.kind == "data":
+            return self.owner._data_cell(isinstance(self.after, Node))
+        return self.owner.gradient_cell()
 
 
 UNCHANGED = object()
@@ -199,7 +201,7 @@ class Running:
             return None
         dtype, shape = node.type.dtype, node.type.shape
         tracer = self._variable(ArrayType(dtype, shape))
-        change = Change(storage, "data", tracer.node, True)  # type: ignore[arg-type]
+        change = Change(storage, "data", tracer.node, True)
         self._data[id(storage)] = (storage, node, tracer, change)
         return tracer
 
@@ -227,7 +229,7 @@ class Running:
             if there is not None:
                 tracer = self._variable(ArrayType(there.dtype, there.shape))
             before = None if tracer is None else tracer.node
-            held = _Gradient(home, Change(home, "grad", before, there is not None), tracer)  # type: ignore[arg-type]
+            held = _Gradient(home, Change(home, "grad", before, there is not None), tracer)
         self._gradients[id(home)] = held
         return held
 

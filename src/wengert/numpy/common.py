@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AxisError, DTypeError, explain
-from ..ops.layout import broadcast_to, convert, reshape
+from ..errors import AxisError, DTypeError, ShapeError, explain
+from ..ops.layout import convert, reshape
 from ..ops.op import Traced
 from ..types import result_dtype, type_of
 
@@ -40,15 +40,22 @@ def _stack(items: Sequence[Any]) -> Any:
     from ..ops.structure import concatenate
 
     dtype = result_dtype(*[type_of(item) for item in items])
-    shape = np.broadcast_shapes(*[type_of(item).shape for item in items])
-    rows = [reshape(_to(item, dtype, shape), shape=(1, *shape)) for item in items]
+    shapes = {type_of(item).shape for item in items}
+    if len(shapes) > 1:
+        raise ShapeError(
+            explain(
+                "asarray",
+                f"got a list of values of shapes {', '.join(map(str, sorted(shapes)))}",
+                "The items of a list must have one shape.",
+            )
+        )
+    (shape,) = shapes
+    rows = [reshape(_to(item, dtype), shape=(1, *shape)) for item in items]
     return concatenate(*rows, axis=0)
 
 
-def _to(item: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+def _to(item: Any, dtype: np.dtype) -> Any:
     own = type_of(item)
-    if own.shape != shape:
-        item = broadcast_to(item, shape=shape)
     return item if own.dtype == dtype and not own.weak else convert(item, dtype=dtype)
 
 

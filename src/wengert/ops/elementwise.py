@@ -30,6 +30,7 @@ from .logic import (
     exponent,
     greater,
     greater_equal,
+    isnan,
     isneginf,
     less,
     less_equal,
@@ -136,8 +137,25 @@ maximum: Op = binary(
 minimum: Op = binary(
     "minimum", np.minimum, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y)
 )
-fmax: Op = binary("fmax", np.fmax, lambda ans, x, y: _share(x, y), lambda ans, x, y: _share(y, x))
-fmin: Op = binary("fmin", np.fmin, lambda ans, x, y: _share(y, x), lambda ans, x, y: _share(x, y))
+
+
+def _share_of_number(x: Any, y: Any, share: Any) -> Any:
+    """All where the other is NaN, which fmax and fmin pass over."""
+    return select(isnan(y), 1.0, select(isnan(x), 0.0, share))
+
+
+fmax: Op = binary(
+    "fmax",
+    np.fmax,
+    lambda ans, x, y: _share_of_number(x, y, _share(x, y)),
+    lambda ans, x, y: _share_of_number(y, x, _share(y, x)),
+)
+fmin: Op = binary(
+    "fmin",
+    np.fmin,
+    lambda ans, x, y: _share_of_number(x, y, _share(y, x)),
+    lambda ans, x, y: _share_of_number(y, x, _share(x, y)),
+)
 
 # ---------------------------------------------------------------- arithmetic
 

@@ -99,8 +99,8 @@ def _extreme_jvp(argument_of: Callable[[], Op]) -> Callable:
 
 def _reduced(ufunc: np.ufunc, x: Any, axes: Axes) -> Any:
     shape = np.shape(x)
-    count = int(np.prod([shape[axis] for axis in axes])) if axes else 0
-    if not 1 < count <= _FEW or np.size(x) < count * _MANY:
+    count = math.prod([shape[axis] for axis in axes]) if axes else 0
+    if not 1 < count <= _FEW or math.prod(shape) < count * _MANY:
         return ufunc.reduce(x, axis=axes)
     # NumPy goes through short axes (a pooling window) element by element; slices are faster.
     whole = [slice(None)] * len(shape)

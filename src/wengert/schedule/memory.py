@@ -65,7 +65,7 @@ def plan(program: LoopProgram) -> LoopProgram:
         buffer.offset = offset
         placed.append((offset, offset + size, start, end))
         total = max(total, offset + size)
-    program.arena_bytes = total
+    program.planned_bytes = total
     return program
 
 

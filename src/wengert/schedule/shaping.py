@@ -28,8 +28,8 @@ MAX_PIECES = 27
 
 def shape_nest(nest: Nest) -> list[Nest]:
     """The nests to generate code for, in order."""
-    if any(var.extent == 0 for var in nest.vars):
-        return [nest]
+    if any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores):
+        return [nest]  # scattered stores keep the order of their elements
     pieces = split_choices(nest)
     if len(pieces) > 1:
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
@@ -40,7 +40,7 @@ def _first_fills(nest: Nest) -> list[Nest]:
     """The identities that pieces of a nest start combining with."""
     fills = []
     for store in nest.stores:
-        if store.combine:
+        if store.combine and not store.continues:
             used = {var for var, _ in store.at.terms}
             dtype = store.buffer.dtype
             value = Literal(identity_of(store.combine, dtype), dtype)
@@ -194,8 +194,8 @@ def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
 
 def order_loops(nest: Nest) -> Nest:
     """Put the loop along which most memory is contiguous innermost."""
-    if len(nest.vars) < 2 or any(store.picks for store in nest.stores):
-        return nest  # scattered stores keep the order of their elements
+    if len(nest.vars) < 2:
+        return nest
     indices = [store.at for store in nest.stores]
     for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):

@@ -21,6 +21,9 @@ from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
+# Signatures after which a linear operation is transposed directly.
+LINEAR_PLANS = 64
+
 
 def pull(
     outputs: Sequence[Node], seeds: Sequence[Any], inputs: Sequence[Node], keep: bool = False
@@ -109,7 +112,7 @@ def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
         values.append(source.output)
         if linear and source.active and position not in op.linear:
             linear = False
-    if linear:
+    if linear and len(op.plans) >= LINEAR_PLANS:
         return _linear_pull(op, node, g, active, values)
     plan = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
     if op.multiple:
@@ -123,7 +126,11 @@ def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
 def _linear_pull(
     op: Op, node: Operator, g: Any, active: Sequence[bool], values: Sequence[Any]
 ) -> Sequence[Any]:
-    """A linear operation needs no derivation: its transpose is its pullback."""
+    """A linear operation needs no derivation: its transpose is its pullback.
+
+    A plan is quicker to replay, but where signatures never end (x[0], x[1], ...) each would be
+    derived for a single use.
+    """
     results: list[Any] = []
     for position, live in enumerate(active):
         if not live:

@@ -87,9 +87,10 @@ class Program:
         needed.update(slot for slot in self.outputs if slot is not None)
         for slot in self.steps[place][2]:
             maker = slot - first
-            if maker >= 0 and slot not in needed and self._types[maker] == own:
-                if isinstance(known[f"f{maker}"], np.ufunc):
-                    return [slot]
+            if maker < 0 or slot in needed or self._types[maker] != own:
+                continue
+            if isinstance(known[f"f{maker}"], np.ufunc):
+                return [slot]
         return []
 
     def _apply(self, values: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,154 @@
+"""Vectors in memory, and counted loops: the words that contractions are written in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from llvmlite import ir
+
+from .scalars import element_type
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+POINTER = ir.PointerType()
+
+
+class Memory:
+    """Loads and stores of vectors with any stride, whole or in part, at element alignment."""
+
+    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
+        self.builder = builder
+        self.element = element_type(dtype)
+        self.align = dtype.itemsize
+
+    def at(self, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
+        """The address some elements further on."""
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            offset = ir.Constant(I64, offset)
+        return self.builder.gep(pointer, [offset], source_etype=self.element)
+
+    def load(self, pointer: ir.Value, stride: int, width: int, count: int) -> ir.Value:
+        """`count` elements in a vector of `width` lanes, the other lanes zero."""
+        b = self.builder
+        if width == 1:
+            return b.load(pointer, typ=self.element, align=self.align)
+        kind = ir.VectorType(self.element, width)
+        if stride == 0:
+            same = splat(b, b.load(pointer, typ=self.element, align=self.align), width)
+            zero = ir.Constant(kind, None)
+            return same if count == width else b.select(_mask(width, count), same, zero)
+        if stride == 1 and count == width:
+            return b.load(pointer, typ=kind, align=self.align)
+        zero = ir.Constant(kind, None)
+        if stride == 1:
+            name = f"llvm.masked.load.{type_suffix(kind)}.p0"
+            signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(width), kind])
+            function = declare(b.module, name, signature)
+            return b.call(function, [pointer, i32(self.align), _mask(width, count), zero])
+        value = zero if count < width else ir.Constant(kind, ir.Undefined)
+        for lane in range(count):
+            part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
+            value = b.insert_element(value, part, i32(lane))
+        return value
+
+    def store(self, value: ir.Value, pointer: ir.Value, stride: int, count: int) -> None:
+        """The first `count` lanes of a vector."""
+        b, kind = self.builder, value.type
+        scalar = not isinstance(kind, ir.VectorType)
+        if scalar or (stride == 1 and count == kind.count):
+            b.store(value, pointer, align=self.align)
+        elif stride == 1:
+            name = f"llvm.masked.store.{type_suffix(kind)}.p0"
+            mask = _mask_type(kind.count)
+            signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, mask])
+            function = declare(b.module, name, signature)
+            b.call(function, [value, pointer, i32(self.align), _mask(kind.count, count)])
+        else:
+            for lane in range(count):
+                part = b.extract_element(value, i32(lane))
+                b.store(part, self.at(pointer, lane * stride), align=self.align)
+
+
+def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:
+    """A scalar on `width` lanes."""
+    undefined = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    first = builder.insert_element(undefined, value, i32(0))
+    return builder.shuffle_vector(first, undefined, _first_lane(width))
+
+
+@functools.cache
+def _first_lane(width: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I32, width), None)
+
+
+@functools.cache
+def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
+    """The order of lanes for a shuffle; one object each, because its text is kept with it."""
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+
+
+def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
+    """The function of that name, declared once."""
+    return module.globals.get(name) or ir.Function(module, signature, name)
+
+
+def private_function(module: ir.Module, name: str, kinds: Sequence[ir.Type]) -> ir.Function:
+    """A new function that only its module sees."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    return function
+
+
+def counted_loop(
+    builder: ir.IRBuilder,
+    start: int | ir.Value,
+    stop: int | ir.Value,
+    step: int,
+    body: Callable[[ir.Value], None],
+) -> None:
+    """body(i) for i in range(start, stop, step); no loop is made where at most one turn is."""
+    b = builder
+    known = isinstance(start, int) and isinstance(stop, int)
+    if known and stop - start <= step:
+        if stop > start:
+            body(ir.Constant(I64, start))
+        return
+    first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, stop))
+    head, done = b.append_basic_block("loop"), b.append_basic_block("after")
+    before = b.block
+    if known:
+        b.branch(head)
+    else:
+        b.cbranch(b.icmp_signed("<", first, end), head, done)
+    b.position_at_end(head)
+    counter = b.phi(I64)
+    counter.add_incoming(first, before)
+    body(counter)
+    following = b.add(counter, ir.Constant(I64, step))
+    counter.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, end), head, done)
+    b.position_at_end(done)
+
+
+def i32(value: int) -> ir.Constant:
+    """A constant lane number or alignment."""
+    return ir.Constant(I32, value)
+
+
+def _mask_type(width: int) -> ir.VectorType:
+    return ir.VectorType(I1, width)
+
+
+@functools.cache
+def _mask(width: int, count: int) -> ir.Constant:
+    return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
+
+
+def type_suffix(kind: ir.Type) -> str:
+    """How names of intrinsics spell a type."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{type_suffix(kind.element)}"
+    return "f64" if isinstance(kind, ir.DoubleType) else "f32"

@@ -1,0 +1,122 @@
+"""A captured function -> passes -> loops -> machine code: one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph
+from ..loops import Buffer, LoopProgram, c_strides
+from ..passes import optimise
+from ..schedule import plan, schedule
+from . import debugging
+from .arguments import Leaf, element_strides
+from .frames import Layout
+from .program import Program, object_cache
+from .tracing import Captured, StaticResult
+
+
+class Stages:
+    """What the stages of a compilation made; for looking inside."""
+
+    def __init__(self, captured: Captured, leaves: Sequence[Leaf], clock: debugging.Clock):
+        self.captured = captured
+        self.graph: Graph = captured.graph
+        self.passes: list[tuple[str, Graph]] = []
+        with clock("passes"):
+            self.optimised = optimise(
+                self.graph, lambda name, graph: self.passes.append((name, graph))
+            )
+        with clock("schedule"):
+            self.loops: LoopProgram = plan(schedule(self.optimised, self._strides(leaves)))
+
+    def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
+        state = self.graph.inputs[len(leaves) :]
+        return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
+
+
+def _layout(loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
+    """The layout of a planned program."""
+    return Layout(
+        [(b.dtype, b.shape) for b in loops.inputs],
+        [(b.dtype, b.shape) for b in loops.outputs],
+        # copies: the program must not change with an array that the function has captured
+        _copies(constants),
+        loops.arena_bytes,
+        max((b.size for b in [*loops.inputs, *loops.outputs]), default=0),
+    )
+
+
+def _copies(constants: Sequence[Buffer]) -> list[np.ndarray]:
+    copies: dict[Any, np.ndarray] = {}  # an array that is used twice is kept once
+    found = []
+    for b in constants:
+        value = np.asarray(b.value)
+        key = (value.ctypes.data, value.dtype, b.dtype, value.shape, value.strides)
+        if key not in copies:
+            copies[key] = np.array(value, b.dtype, order="C")
+        found.append(copies[key].reshape(b.shape))
+    return found
+
+
+def build(
+    captured: Captured,
+    leaves: Sequence[Leaf],
+    prepare: Callable[[Program], Any],
+    clock: debugging.Clock,
+    name: str,
+    threads: int | None = None,
+) -> tuple[Program, Any]:
+    """Compile a captured function; the program, and the entry for the call at hand or None.
+
+    `prepare` gives the signature of that call, or None.
+    """
+    from ..codegen.compile import compile_module
+    from ..codegen.program import emit_program
+    from ..codegen.target import Target
+    from ..codegen.wrapping import limit_threads
+    from ..runtime.builtin import c_api_addresses
+
+    stages = Stages(captured, leaves, clock)
+    target = Target.host()
+    with clock("emit"):
+        native = emit_program(stages.loops, target)
+        if threads is not None:
+            limit_threads(native.module, threads)
+        program = Program(
+            name,
+            leaves,
+            _layout(stages.loops, native.constants),
+            captured.structure,
+            [r if isinstance(r, StaticResult) else None for r in captured.results],
+            None,
+            native.segments,
+            captured.changes,
+            stages,
+            [*stages.loops.inputs, *stages.loops.outputs, *native.constants],
+            clock,
+        )
+        signature = prepare(program)
+        has_entry = _emit_around(native.module, program, signature)
+    with clock("compile"):
+        program.compiled = compile_module(
+            native.module, target, cache=object_cache(), symbols=c_api_addresses()
+        )
+    with clock("link"):
+        entry = program.bind(signature, program.compiled, "entry") if has_entry else None
+    return program, entry
+
+
+def _emit_around(module: Any, program: Program, signature: Any) -> bool:
+    """Add what stands between the entry and the kernel, and the entry."""
+    from ..codegen.entry import emit_entry
+    from ..codegen.wrapping import emit_commit
+
+    if signature is None:
+        return False
+    if program.main == "commit":
+        emit_commit(module, "commit", "kernel0", *program.places())
+    emit_entry(module, "entry", program.main, signature)
+    return True

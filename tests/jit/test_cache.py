@@ -1,0 +1,269 @@
+"""The cache before tracing: hits where nothing has changed, misses wherever anything has."""
+
+import functools
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.codegen.cache import ObjectCache
+from wengert.jit import program as jit_program
+from wengert.jit.fingerprint import fingerprint
+
+X = np.arange(1.0, 5.0)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    cache = ObjectCache(tmp_path / "cache")
+    monkeypatch.setattr(jit_program, "object_cache", lambda: cache)
+    return tmp_path / "cache"
+
+
+def define(source, name="f", **names):
+    """A function from text, as a fresh process would see it."""
+    scope = {"np": np, "wg": wg, **names}
+    exec(textwrap.dedent(source), scope)
+    return scope[name]
+
+
+def compiled(function, *args, **options):
+    """The result of a call, and whether the program came from the cache untraced."""
+    jf = wg.jit(function, **options)
+    result = jf(*args)
+    (programs,) = jf._programs.values()
+    return result, programs[0].from_record
+
+
+SOURCE = """
+    def helper(x):
+        return x * 2.0
+
+    def f(x, power=2):
+        return np.sum(helper(x) ** power) + SHIFT
+"""
+
+
+def test_the_same_function_is_found():
+    first, hit = compiled(define(SOURCE, SHIFT=1.0), X)
+    assert not hit
+    second, hit = compiled(define(SOURCE, SHIFT=1.0), X)
+    assert hit
+    assert first == second == 121.0
+
+
+def test_a_program_from_the_cache_works_like_any_other():
+    source = """
+        def f(x, tree):
+            return {"a": x + np.arange(4.0), "b": [None, "text", 3], "c": (tree["k"] * 2,)}
+    """
+    tree = {"k": 2.0}
+    want, _ = compiled(define(source), X, tree)
+    jf = wg.jit(define(source))
+    for _ in range(2):
+        got = jf(X, tree)
+        np.testing.assert_array_equal(got["a"], want["a"])
+        assert got["b"] == [None, "text", 3] and got["c"] == (4.0,)
+    assert jf.explain(X, tree).graph and "add" in jf.explain(X, tree).assembly
+    assert len(jf._entries) == 1
+    np.testing.assert_array_equal(jf(X[::-1], tree)["a"], X[::-1] + np.arange(4.0))
+    np.testing.assert_array_equal(jf(x=X, tree=tree)["a"], want["a"])
+
+
+CHANGES = {
+    "the function": (SOURCE.replace("np.sum(", "np.prod("), {"SHIFT": 1.0}),
+    "a constant": (SOURCE.replace("2.0", "3.0"), {"SHIFT": 1.0}),
+    "an operator": (SOURCE.replace(") + SHIFT", ") - SHIFT"), {"SHIFT": 1.0}),
+    "a called function": (SOURCE.replace("x * 2.0", "x + 2.0"), {"SHIFT": 1.0}),
+    "a global": (SOURCE, {"SHIFT": 2.0}),
+    "the type of a global": (SOURCE, {"SHIFT": np.float32(1.0)}),
+    "a default": (SOURCE.replace("power=2", "power=3"), {"SHIFT": 1.0}),
+    "a captured array": (SOURCE, {"SHIFT": np.array([1.0, 1.0])}),
+    "an attribute": (SOURCE.replace("np.sum", "np.max"), {"SHIFT": 1.0}),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_misses(what):
+    compiled(define(SOURCE, SHIFT=1.0), X)
+    source, names = CHANGES[what]
+    function = define(source, **names)
+    got, hit = compiled(function, X)
+    assert not hit
+    np.testing.assert_allclose(got, function(X))
+
+
+def closure(value):
+    def f(x):
+        return x + value
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (1.0, 2.0),
+        (1, 1.0),
+        (0.0, -0.0),
+        (np.zeros(4), np.ones(4)),
+        (np.zeros(4), np.zeros(4, np.float32)),
+        (np.zeros(4), np.zeros((1, 4))),
+        (np.float32(1), np.float64(1)),
+    ],
+)
+def test_closures(one, other):
+    assert not compiled(closure(one), X)[1]
+    assert compiled(closure(one), X)[1]
+    assert not compiled(closure(other), X)[1]
+
+
+def test_content_of_a_captured_array():
+    data = np.zeros(4)
+    compiled(closure(data), X)
+    data[2] = 5.0
+    got, hit = compiled(closure(data), X)
+    assert not hit and got[2] == X[2] + 5.0
+
+
+def test_arguments_are_part_of_the_key():
+    f = define("def f(x, n=1):\n    return x * n")
+    compiled(f, X)
+    for args in ((X[:3],), (X.astype(np.float32),), (X[::-1],), (X, 2), (X, 2.0), (1.0,), ((X),)):
+        got, hit = compiled(f, *args)
+        assert hit == (len(args) == 1 and args[0] is X)
+        np.testing.assert_array_equal(got, f(*args))
+
+
+def test_static_arguments_are_part_of_the_key():
+    f = define("def f(x, n):\n    return x * n")
+    for n in (1, 2, 2.0, True, "no"):
+        if n == "no":
+            continue
+        got, hit = compiled(f, X, n, static_argnames="n")
+        assert not hit
+        np.testing.assert_array_equal(got, X * n)
+    assert compiled(f, X, 2, static_argnames="n")[1]
+
+
+def test_transforms_are_looked_through():
+    source = "def f(x):\n    return np.sum(np.sin(x) * x)"
+    for transform in (wg.grad, wg.value_and_grad, functools.partial(wg.grad, argnums=(0,))):
+        assert not compiled(transform(define(source)), X)[1]
+        assert compiled(transform(define(source)), X)[1]
+    assert not compiled(wg.grad(define(source.replace("sin", "cos"))), X)[1]
+
+
+LIST, TENSOR = [1.0], wg.tensor(1.0)
+
+
+class Thing:
+    value = 1.0
+
+    def method(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "LIST[0] + x",
+        "x + TENSOR",
+        "x + THING.value",
+        "THING.method(x)",
+        "x + np.random.rand()",
+        "x + __import__('math').pi",
+        "print('traced') or x",
+        "(lambda: COUNT.append(1))() or x",
+        "x + os.getpid()",
+        "x + getattr(np, 'pi')",
+    ],
+)
+def test_what_may_change_unseen_is_traced(body):
+    names = {"LIST": LIST, "TENSOR": TENSOR, "THING": Thing(), "COUNT": [], "os": os}
+    function = define(f"def f(x):\n    return {body}", **names)
+    assert fingerprint(function) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n    global G\n    G = 1\n    return x",
+        "def f(x):\n    import math\n    return x",
+        "def f(x):\n    np.pi = 3\n    return x",
+        "def make():\n    n = 0\n    def f(x):\n        nonlocal n\n        n += 1\n"
+        "        return x\n    return f\nf = make()",
+    ],
+)
+def test_side_effects_are_traced(source):
+    assert fingerprint(define(source)) is None
+
+
+def test_ordinary_code_has_a_fingerprint():
+    source = """
+        from math import pi
+
+        def f(x):
+            total = 0.0
+            for row in [x, x]:
+                total = total + max(len(row.shape), 1) * np.sum(row[::2]) * pi
+            def inner(y):
+                nonlocal total
+                total = total + y
+            inner(1.0)
+            return [total for _ in range(2)][0]
+    """
+    assert fingerprint(define(source)) == fingerprint(define(source)) is not None
+
+
+def test_recursion():
+    source = "def f(x, n=3):\n    return x if n == 0 else f(x * 2.0, n - 1)"
+    assert fingerprint(define(source)) == fingerprint(define(source)) is not None
+
+
+def test_damaged_records_are_traced(folder):
+    f = define(SOURCE, SHIFT=1.0)
+    compiled(f, X)
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    got, hit = compiled(f, X)
+    assert not hit and got == 121.0
+
+
+def test_clear_cache(folder):
+    compiled(define(SOURCE, SHIFT=1.0), X)
+    assert list(folder.iterdir())
+    from wengert.jit import function as jit_function
+
+    jit_function.clear_cache()
+    assert not list(folder.iterdir())
+    assert not compiled(define(SOURCE, SHIFT=1.0), X)[1]
+
+
+PROGRAM = """
+import numpy as np, wengert as wg
+def loss(w, x):
+    return np.sum(np.tanh(x @ w) ** 2)
+f = wg.jit(wg.value_and_grad(loss))
+value, gradient = f(np.ones((3, 2)), np.ones((4, 3)))
+(programs,) = f._programs.values()
+print(programs[0].from_record, float(value), gradient.tolist())
+"""
+
+
+def test_another_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    environment = {**os.environ, "WENGERT_CACHE": str(tmp_path / "objects")}
+    run = functools.partial(
+        subprocess.run, [sys.executable, str(script)], capture_output=True, text=True, check=True
+    )
+    first = run(env=environment).stdout.split(" ", 1)
+    second = run(env=environment).stdout.split(" ", 1)
+    off = run(env={**environment, "WENGERT_CACHE": "off"}).stdout.split(" ", 1)
+    assert [first[0], second[0], off[0]] == ["False", "True", "False"]
+    assert first[1] == second[1] == off[1]

@@ -1,0 +1,158 @@
+"""Looking inside: every stage has a text, and the numbers in them are true."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.jit.debugging import NotANumberError
+
+X = np.arange(1.0, 9.0)
+
+
+def loss(x):
+    return np.sum(np.sin(x) * x)
+
+
+def test_every_part_has_its_text():
+    story = wg.jit(wg.value_and_grad(loss)).explain(X)
+    assert "sin(x)" in story.graph and "cos" in story.graph
+    assert "after simplify" in story.passes and "no change" in story.passes
+    assert story.loops.startswith("input  in0: f64[8]")
+    assert "inputs:                64 bytes" in story.memory
+    assert 'define i32 @"kernel0"' in story.llvm
+    assert "kernel0:" in story.assembly
+    assert story.hosts == []
+    text = str(story)
+    for part in ("# graph", "# after the passes", "all of it is native code", "# memory", "# time"):
+        assert part in text
+    assert repr(story).startswith("<explanation of loss")
+
+
+def test_time_per_kernel():
+    n = 300
+    story = wg.jit(lambda a, b: (a @ b, np.sum(np.exp(a)))).explain(
+        np.ones((n, n)), np.ones((n, n))
+    )
+    assert all(seconds > 0 for _, seconds in story.times)
+    product = sum(s for label, s in story.times if "contract" in label)
+    assert product > 0.5 * sum(s for _, s in story.times)  # 27 million multiplications
+    assert story.time.endswith("us in all")
+
+
+def test_time_leaves_state_alone():
+    w = wg.tensor(np.ones(4))
+
+    @wg.jit
+    def f(x):
+        w.__iadd__(x)
+
+    f(1.0)
+    assert f.explain(1.0).times
+    np.testing.assert_array_equal(w.numpy(), np.full(4, 2.0))
+
+
+def test_numpy_parts_are_named():
+    story = wg.jit(lambda x: np.linalg.svd(x)[1]).explain(np.eye(3))
+    assert "numpy svd" in story.hosts[0]
+    assert "evaluated by NumPy" in str(story)
+    assert any("svd" in label for label, _ in story.times)
+
+
+def test_html(tmp_path):
+    path = tmp_path / "page.html"
+    assert wg.jit(loss).explain(X).html(path) == str(path)
+    page = path.read_text()
+    assert page.startswith("<!doctype html>") and "<svg" in page
+    for part in ("graph", "loops", "memory", "time per kernel", "LLVM", "assembly"):
+        assert f"<summary>{part}" in page
+    assert "src=" not in page and "href=" not in page  # it needs nothing else
+
+
+def test_memory():
+    data = np.ones((30, 30))
+    memory = wg.jit(lambda x: np.tanh(x @ data) @ data).memory(np.ones((2, 30)))
+    assert memory["inputs"] == memory["outputs"] == 480
+    assert memory["constants"] == 7200 and memory["state"] == 0
+    assert memory["arena"] >= 480
+    assert memory["allocations_per_call"] == 1
+
+
+def debug(level, cache):
+    code = (
+        "import numpy as np, wengert as wg\n"
+        "def loss(x): return np.sum(np.sin(x))\n"
+        "wg.jit(loss)(np.ones(3))"
+    )
+    environment = {**os.environ, "WENGERT_DEBUG": level, "WENGERT_CACHE": str(cache)}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+
+
+def test_debug_levels(tmp_path):
+    texts = [debug(str(level), tmp_path / str(level)).stderr for level in range(5)]
+    assert texts[0] == ""
+    assert texts[1].startswith("wengert: loss(f64[3]) from tracing: fingerprint ")
+    assert texts[1].count("\n") == 1
+    parts = ["= sin(x)", "define i32", ".cfi"]
+    for level, text in enumerate(texts):
+        assert [part in text for part in parts] == [level >= 2, level >= 3, level >= 4]
+    debug("1", tmp_path / "again")
+    again = debug("1", tmp_path / "again").stderr
+    assert again.startswith("wengert: loss(f64[3]) from the cache, untraced: ")
+
+
+def test_debug_level_that_is_none(tmp_path):
+    failed = debug("much", tmp_path)
+    assert "WENGERT_DEBUG: got 'much', expected 0, 1, 2, 3 or 4" in failed.stderr
+
+
+# ---------------------------------------------------------------- debug_nans
+
+
+def test_debug_nans_finds_the_operation():
+    f = wg.jit(lambda x: np.sum(np.sqrt(x - 2.0)) * 3.0)
+    assert np.isnan(f(X))
+    with wg.debug_nans():
+        with pytest.raises(NotANumberError, match=r"sqrt \(at test_explain.py:\d+\): made a NaN"):
+            f(X)
+        assert f(X + 5.0) > 0
+        with pytest.raises(FloatingPointError, match="log: made a NaN"):
+            wg.grad(lambda x: np.log(x))(-1.0)
+    assert np.isnan(f(X))
+    assert len(f._entries) == 1
+
+
+def test_debug_nans_as_a_switch():
+    f = wg.jit(lambda x: np.log(x))
+    wg.debug_nans()
+    try:
+        with pytest.raises(NotANumberError):
+            f(-1.0)
+    finally:
+        wg.debug_nans(False)
+    assert np.isnan(f(-1.0))
+
+
+def test_debug_nans_lets_nans_of_the_argument_pass():
+    with wg.debug_nans():
+        assert np.isnan(wg.jit(lambda x: x + 1.0)(np.nan))
+
+
+def test_debug_nans_with_state():
+    w = wg.tensor(4.0)
+
+    @wg.jit
+    def f(x):
+        w.__isub__(x)
+        return np.sqrt(w)
+
+    with wg.debug_nans():
+        assert f(3.0) == 1.0
+        with pytest.raises(NotANumberError):
+            f(3.0)
+        assert w.item() == 1.0
