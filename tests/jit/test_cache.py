@@ -11,6 +11,8 @@ import pytest
 
 import wengert as wg
 from wengert.codegen.cache import ObjectCache
+from wengert.jit import building as jit_building
+from wengert.jit import function as jit_function
 from wengert.jit import program as jit_program
 from wengert.jit.fingerprint import fingerprint
 
@@ -20,7 +22,8 @@ X = np.arange(1.0, 5.0)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "cache")
-    monkeypatch.setattr(jit_program, "object_cache", lambda: cache)
+    for module in (jit_program, jit_function, jit_building):
+        monkeypatch.setattr(module, "object_cache", lambda: cache)
     return tmp_path / "cache"
 
 
@@ -237,9 +240,7 @@ def test_damaged_records_are_traced(folder):
 def test_clear_cache(folder):
     compiled(define(SOURCE, SHIFT=1.0), X)
     assert list(folder.iterdir())
-    from wengert.jit import function as jit_function
-
-    jit_function.clear_cache()
+    wg.clear_cache()
     assert not list(folder.iterdir())
     assert not compiled(define(SOURCE, SHIFT=1.0), X)[1]
 

@@ -392,6 +392,36 @@ def test_bad_arguments():
             jf(bad)
 
 
+# What `f(x: f64[3], i: integers)` below cannot take in either place.
+BAD = [
+    "text", b"bytes", object(), {}, [1.0, 2.0], {"x": 1.0}, {1, 2}, 2**70, -(2**64), np.zeros(4),
+    np.zeros((2, 3)), np.zeros(0), np.array(["a"]), np.array([None] * 3), np.zeros(3, "M8[s]"),
+    np.zeros(3, "V8"), np.broadcast_to(0.0, (2**40,)), np.nan, float("inf"), np.array([np.nan, 0]),
+    np.array([3]), np.array([-4, 0]), np.array([2**62]), type, len, lambda: 1, 1j,
+    np.zeros(3, [("a", "f8")]), Exception("x"), memoryview(b"abc"), iter([1.0]), slice(1), ...,
+    NotImplemented, np.ma.masked, np.dtype(float), np.longdouble(1), np.zeros((2,) * 30),
+]  # fmt: skip
+
+
+def test_bad_calls_raise_and_nothing_else():
+    jf = wg.jit(lambda x, i: np.sum(x + np.arange(3.0)) + x[i])
+    x, i = np.ones(3), np.array([0, 2])
+    want = jf(x, i)
+    rng = np.random.default_rng(11)
+    for number in range(10_000):
+        bad = BAD[rng.integers(len(BAD))]
+        args = (bad, i) if rng.random() < 0.5 else (x, bad)
+        extra = {"out": BAD[rng.integers(len(BAD))]} if rng.random() < 0.1 else {}
+        with pytest.raises((TypeError, ValueError, IndexError, AttributeError, MemoryError)):
+            jf(*args, **extra)
+        if number % 100 == 0:
+            np.testing.assert_array_equal(jf(x, i), want)
+    for bad in BAD:
+        if not (isinstance(bad, np.ndarray) and bad.shape == want.shape):
+            with pytest.raises((TypeError, ValueError)):
+                jf(x, i, out=bad)
+
+
 # ---------------------------------------------------------------- many signatures, threads
 
 

@@ -306,6 +306,118 @@ def test_an_argument_that_is_the_state_itself():
     np.testing.assert_array_equal(w.numpy(), np.arange(4.0)[::-1])
 
 
+def test_an_argument_that_is_a_strided_view_of_the_state():
+    w = wg.tensor(np.arange(6.0))
+
+    @wg.jit
+    def f(x):
+        w[...] = w + np.sum(x)
+        return x * 1.0
+
+    f(np.zeros(3))
+    view = w.numpy()[::-2]
+    for _ in range(3):
+        want, total = view.copy(), w.numpy() + view.sum()
+        np.testing.assert_array_equal(f(view), want)
+        np.testing.assert_array_equal(w.numpy(), total)
+
+
+# ---------------------------------------------------------------- in place or aside
+
+
+def test_a_training_step_needs_no_room_for_new_state():
+    model = MLP()
+    step = wg.jit(step_of(model))
+    step(X, Y)
+    (program,) = next(iter(step._programs.values()))
+    written = [state for state in program.state if state.written]
+    assert len(written) == 8 and all(state.scratch is None for state in written)
+
+
+def reverse(w, x):
+    w[...] = w[::-1]
+
+
+def centre(w, x):
+    w -= np.mean(w)
+
+
+def normalise(w, x):
+    w *= 1.0 / np.sqrt(np.sum(w * w))
+
+
+def old_value(w, x):
+    old = w * 3.0
+    w += x
+    return old
+
+
+def old_copy(w, x):
+    old = w.copy()
+    w += x
+    return old, w * 1.0
+
+
+def shifted(w, x):
+    w[1:] = w[:-1] + x[1:]
+
+
+def prefix(w, x):
+    w[...] = np.cumsum(w) * x[0]
+
+
+def outer(w, x):
+    w[...] = np.sum(w[:, None] * w[None, :], axis=1)
+
+
+def twice(w, x):
+    w += x
+    w *= w[::-1]
+
+
+def in_part(w, x):
+    w[2] = np.sum(w) * x[0]
+
+
+def product(w, x):
+    w[...] = np.diag(x) @ w
+
+
+def parts(result):
+    if result is None:
+        return ()
+    return result if isinstance(result, tuple) else (result,)
+
+
+HAZARDS = [
+    reverse,
+    centre,
+    normalise,
+    old_value,
+    old_copy,
+    shifted,
+    prefix,
+    outer,
+    twice,
+    in_part,
+    product,
+]
+
+
+@pytest.mark.parametrize("function", HAZARDS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("n", [4, 1003])
+def test_old_content_is_read_before_it_is_lost(function, n):
+    start = np.random.default_rng(n).standard_normal(n)
+    x = np.random.default_rng(5).standard_normal(n)
+    w, v = wg.tensor(start), wg.tensor(start)
+    compiled = wg.jit(lambda x: function(w, x))
+    for _ in range(3):
+        got, want = compiled(x), function(v, x)
+        np.testing.assert_allclose(w.numpy(), v.numpy(), rtol=1e-9, atol=1e-12)
+        for one, other in zip(parts(got), parts(want), strict=True):
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-9, atol=1e-12)
+
+
 # ---------------------------------------------------------------- tensors made inside
 
 

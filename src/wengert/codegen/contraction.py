@@ -7,11 +7,11 @@ copies of operands that lie badly. Here are the loops around them. For operands 
 
 and for large ones, with `Y` a block of packed columns and `X` one of packed rows:
 
-    for batch, further columns: for blocks of the sums: pack Y
-        for further rows: for blocks of row tiles: pack X
-            for column tiles: for row tiles: tile
+    for batch, further columns: for blocks of columns: for blocks of the sums: pack Y
+        for further rows: for row tiles: pack X
+            for column tiles: tile
 
-so that the panel of Y that a tile reads stays in the first-level cache and X in the second.
+so that the rows of X stay in the first-level cache and the block of Y in the second.
 
 A contraction can be shared out to threads: it consists of a number of *units* (indices of an outer
 loop, or tiles along an axis), and any range of them can be computed by itself. The result is the

@@ -35,7 +35,7 @@ I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 # Products of at least so many operations are shared out; each worker has scratch of its own.
 SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
-TASKS_PER_WORKER = 4
+TASKS_PER_WORKER = 2  # each task packs what it reads, so more of them cost more
 
 
 @dataclass
@@ -184,7 +184,7 @@ class _ProgramEmitter:
         if not shared:
             builder.call(self.module.globals[inner], args)
             return
-        tasks = min(total, TASKS_PER_WORKER * MAX_WORKERS)
+        tasks = min(total, TASKS_PER_WORKER * workers)
         task = self._contraction_task(name, inner, total, tasks, scratch)
         _share_out(builder, task, args, tasks, workers)
 

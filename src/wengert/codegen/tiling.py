@@ -111,11 +111,6 @@ class Tile:
     vectors: int
     chains: int = 1
 
-    @property
-    def accumulators(self) -> int:
-        """Vector registers for the sums."""
-        return self.rows * self.columns * self.vectors * self.chains
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -137,7 +132,7 @@ class Plan:
     pack_x: bool = False
     pack_y: bool = False
     block: int = 0  # positions of the outermost sum worked on at a time (0: all)
-    row_block: int = 1  # row tiles packed at a time
+    row_block: int = 1  # row tiles packed at a time; more than one means more than L1 holds
     column_block: int = 1  # vector tiles packed at a time
     empty: bool = False  # nothing is summed: the result is zero
 

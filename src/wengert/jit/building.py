@@ -14,6 +14,7 @@ from ..schedule import plan, schedule
 from . import debugging
 from .arguments import Leaf, element_strides
 from .frames import Layout
+from .placement import can_be_direct
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
@@ -35,6 +36,18 @@ class Stages:
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]
         return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
+
+
+def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
+    """For each piece of state that is written, whether that may happen in place."""
+    read, written = captured.read, captured.written
+    inputs = loops.inputs[len(loops.inputs) - len(read) :]
+    outputs = loops.outputs[len(loops.outputs) - len(written) :]
+    old = {id(change): buffer for change, buffer in zip(read, inputs, strict=True)}
+    return [
+        can_be_direct(loops, buffer, old.get(id(change)))
+        for change, buffer in zip(written, outputs, strict=True)
+    ]
 
 
 def _layout(loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
@@ -96,6 +109,7 @@ def build(
             captured.changes,
             stages,
             [*stages.loops.inputs, *stages.loops.outputs, *native.constants],
+            _direct(captured, stages.loops),
             clock,
         )
         signature = prepare(program)

@@ -39,7 +39,8 @@ class State:
         self.written = isinstance(change.after, Node)
         self.removed = change.after is None
         self.slot = slot  # in the table of captured addresses
-        self.scratch = 0  # bytes into the arena, where it is written
+        # where it is computed: bytes into the arena, or None for straight into its memory
+        self.scratch: int | None = None
 
     @property
     def holds(self) -> bool:
@@ -107,10 +108,13 @@ class Frame:
                 raise Failed(code)
         self.owners = {}
         for one, content in zip((s for s in state if s.written), new, strict=True):
-            np.copyto(one.cell.memory, content)
+            if content is not one.cell.memory:
+                np.copyto(one.cell.memory, content)
 
     def _scratch(self, state: State) -> np.ndarray:
         memory = state.cell.memory
+        if state.scratch is None:
+            return memory
         raw = self.arena[state.scratch : state.scratch + memory.nbytes]
         return raw.view(memory.dtype).reshape(memory.shape)
 

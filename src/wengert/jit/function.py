@@ -23,7 +23,10 @@ from ..ops.op import Traced
 from ..trace.tracing import function_name
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
+from .frames import Failed
+from .program import MISSED, object_cache
 from .state import local, trace_lock
+from .tracing import CapturesTraced, capture
 
 # Entries that are tried one after the other, at some 20 ns each.
 CHAIN = 8
@@ -140,14 +143,13 @@ class Jitted(staticmethod):
 
     def _take(self, native: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
         """New kinds, traced values, conversions, a busy arena."""
-        from .frames import Failed
-        from .tracing import CapturesTraced
-
         out = kwargs.pop("out", None)
-        if local.running is not None or _holds_traced(args, kwargs):
+        if local.running is not None:
             return _fill(out, self.function(*args, **kwargs))
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
+        if key is None:  # traced values: the function becomes a part of their trace
+            return _fill(out, self.function(*args, **kwargs))
         program = self._find(key)
         if program is None:
             try:
@@ -161,6 +163,10 @@ class Jitted(staticmethod):
         if entry is not None and native and entry in self._evicted:
             named = kwargs if out is None else {**kwargs, "out": out}
             return entry.call(*args, **named)
+        if program.flat is not None and out is None:
+            result = program.run_flat(leaves)
+            if result is not MISSED:
+                return result
         try:
             return program.run(leaves, out)
         except Failed as failed:
@@ -194,8 +200,10 @@ class Jitted(staticmethod):
         return self._parameters
 
     def _key(self, call: Call) -> tuple[list[Any], Any]:
-        """The leaves made plain, and what a program is found by."""
+        """The leaves made plain, and what a program is found by; None with traced values."""
         leaves, structure = tree.flatten(call.dynamic())
+        if any(isinstance(leaf, Traced) for leaf in leaves):
+            return leaves, None
         name = function_name(self.function)
         leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
         return leaves, (structure, tuple(map(describe, leaves)), call.statics())
@@ -227,7 +235,6 @@ class Jitted(staticmethod):
         found = lookup.load(record_key, name, kinds, prepare, clock)
         if found is None:
             from .building import build
-            from .tracing import capture
 
             with clock("trace"):
                 captured = capture(self.function, call, kinds, structure)
@@ -237,14 +244,14 @@ class Jitted(staticmethod):
         self._programs.setdefault(key, []).insert(0, program)
         program.entries[style] = entry
         if entry is not None and entry.native:
-            self._chain(entry)
+            self._put(program, entry)
         _report(program, kinds)
         return program
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
         style = _style(args, kwargs)
-        if style in program.entries or not program.native:
+        if style in program.entries or program.is_flat or not program.native:
             return program.entries.get(style)
         if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
             return None  # converted; one without that may still come
@@ -256,6 +263,14 @@ class Jitted(staticmethod):
                 if entry is not None and entry.native:
                     self._chain(entry)
             return program.entries[style]
+
+    def _put(self, program: Any, entry: Any) -> None:
+        """Bring a new entry into use."""
+        if program.is_flat:
+            entry.next = _missed
+            program.flat = entry.call
+        else:
+            self._chain(entry)
 
     def _chain(self, entry: Any) -> None:
         """Put a new entry in front of the others; the oldest beyond the limit leaves."""
@@ -276,6 +291,11 @@ class Jitted(staticmethod):
         """The compiled program for arguments like these, with all its stages."""
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
+        if key is None:
+            raise TypeError(
+                f"{function_name(self.function)}: got traced values or tensors, expected arrays "
+                "and numbers: only calls with these are compiled"
+            )
         with trace_lock, self._lock:
             program = self._find(key) or self._compile(call, key, leaves, args, kwargs)
             return self._story(program, call, key)
@@ -283,7 +303,6 @@ class Jitted(staticmethod):
     def _story(self, program: Any, call: Call, key: Any) -> Any:
         """The program with its stages: one that came from the cache is traced now."""
         from .building import Stages
-        from .tracing import capture
 
         if program.stages is None:
             with trace_lock, self._lock:
@@ -317,6 +336,10 @@ def _unpickled(f: Callable, static_argnames: tuple[str, ...], threads: int | Non
     return Jitted(f, static_argnames, threads)
 
 
+def _missed(*args: Any) -> Any:
+    return MISSED
+
+
 def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
     return (len(args), *sorted(kwargs))
 
@@ -325,15 +348,6 @@ def _is_plain(leaf: Any) -> bool:
     if type(leaf) is np.ndarray:
         return leaf.flags.aligned and leaf.dtype.isnative
     return True
-
-
-def _holds_traced(args: tuple, kwargs: dict[str, Any]) -> bool:
-    for arg in (*args, *kwargs.values()):
-        if type(arg) is np.ndarray:
-            continue
-        if any(isinstance(leaf, Traced) for leaf in tree.leaves(arg)):
-            return True
-    return False
 
 
 def _is_array_tree(instance: Any) -> bool:
@@ -378,6 +392,4 @@ def clear_cache() -> None:
     >>> import wengert as wg
     >>> wg.clear_cache()
     """
-    from .program import object_cache
-
     object_cache().clear()

@@ -24,6 +24,7 @@ from .. import tree
 from ..errors import ShapeError
 from ..loops import Buffer
 from ..runtime.builtin import raise_error_code
+from ..types import ArrayType
 from . import debugging
 from .arguments import (
     Leaf,
@@ -39,6 +40,8 @@ from .tracing import StaticResult
 
 # Calls that touch more elements than this release the GIL.
 LONG_CALL = 1 << 16
+# What a flat entry gives back for a call that it does not take.
+MISSED = object()
 
 
 class Program:
@@ -56,6 +59,7 @@ class Program:
         changes: Sequence[Change] = (),
         stages: Any = None,
         buffers: Sequence[Buffer] = (),
+        direct: Sequence[bool] = (),
         clock: debugging.Clock | None = None,
     ):
         self.name, self.leaves, self.layout = name, list(leaves), layout
@@ -68,8 +72,11 @@ class Program:
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
-        self._place_scratch()
+        self._place_scratch(direct)
         self.entries: dict[Any, Any] = {}
+        # whether the entry takes leaves: trees of other classes are taken apart in Python
+        self.is_flat = False
+        self.flat: Any = None
         self.table = np.array(
             [c.ctypes.data for c in layout.constants] + [0] * len(self.state), np.uint64
         )
@@ -80,11 +87,13 @@ class Program:
         self._frames: list[Frame] = []
         self._state_lock = threading.Lock()
 
-    def _place_scratch(self) -> None:
+    def _place_scratch(self, direct: Sequence[bool]) -> None:
+        """Room in the arena for new state, where it cannot be computed straight into place."""
         written = [state for state in self.state if state.written]
-        for state in written:
-            state.scratch = self.arena_bytes
-            self.arena_bytes += -(-max(state.cell.memory.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        for state, in_place in zip(written, direct, strict=True):
+            if not in_place:
+                state.scratch = self.arena_bytes
+                self.arena_bytes += -(-max(state.cell.memory.nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
     # ------------------------------------------------------------ native entries
 
@@ -105,23 +114,27 @@ class Program:
 
     def signature(self, parameters: Parameters, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
-        from ..runtime.builtin import ArraySpec, CapturedSpec, Signature, StaticSpec
+        from ..runtime.builtin import CapturedSpec, Signature, StaticSpec
 
         if not self.native:
             return None
-        arrays = iter(
-            spec_of(Leaf("array", type_)) for type_ in map(_array_type, self.result_types())
-        )
         try:
-            specs: list[Any] = [
-                StaticSpec(r.value) if isinstance(r, StaticResult) else next(arrays)
-                for r in self.results
-            ]
-            by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
-            result = result_tree(self.structure, iter(specs))
+            arrays = [spec_of(Leaf("array", ArrayType(*one))) for one in self.result_types()]
+            flat = tuple(map(spec_of, self.leaves)), ()
         except NotNative:
             return None
-        assert all(isinstance(spec, (ArraySpec, StaticSpec)) for spec in specs)
+        specs = iter(arrays)
+        statics = [
+            StaticSpec(r.value) if isinstance(r, StaticResult) else next(specs)
+            for r in self.results
+        ]
+        try:
+            by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
+            result = result_tree(self.structure, iter(statics))
+        except NotNative:  # the leaves alone go in and come out natively
+            self.is_flat = True
+            by_position, by_name = flat
+            result = tuple(arrays)
         captured = [CapturedSpec(c.nbytes, False) for c in self.layout.constants]
         captured += [
             CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
@@ -188,12 +201,16 @@ class Program:
         places = [Place(slot=n) for n in range(arguments)]
         places += [Place(slot=captured + s.slot) for s in self.state if s.read]
         places += [Place(slot=arguments + n) for n in range(results)]
-        places += [Place(offset=s.scratch) for s in self.state if s.written]
+        places += [
+            Place(slot=captured + s.slot) if s.scratch is None else Place(offset=s.scratch)
+            for s in self.state
+            if s.written
+        ]
         places += [Place(slot=captured + n) for n in range(len(self.layout.constants))]
         copies = [
             Copy(s.scratch, captured + s.slot, s.cell.memory.nbytes)
             for s in self.state
-            if s.written
+            if s.written and s.scratch is not None
         ]
         return places, copies
 
@@ -203,6 +220,11 @@ class Program:
         """Dtype and shape of every array of the result."""
         return self.layout.outputs[: self.result_count]
 
+    def run_flat(self, values: Sequence[Any]) -> Any:
+        """Call the entry that takes leaves; `MISSED` where it does not take these."""
+        found = self.flat(*values)
+        return found if found is MISSED else self._rebuild(list(found))
+
     def run(self, values: Sequence[Any], out: Any = None) -> Any:
         """Call with leaves that are of the program's kinds."""
         arrays = [
@@ -210,7 +232,11 @@ class Program:
             for value, (dtype, _) in zip(values, self.layout.inputs, strict=False)
         ]
         targets = self._targets(out)
-        taken = arrays + [state.cell.memory for state in self.state]
+        memory = [state.cell.memory for state in self.state]
+        for number, array in enumerate(arrays):
+            if any(np.may_share_memory(array, one) for one in memory):
+                arrays[number] = _copy_with_strides(array)
+        taken = arrays + memory
         results = [
             target if _usable(target, taken) else np.empty(shape, dtype)
             for target, (dtype, shape) in zip(targets, self.result_types(), strict=True)
@@ -319,14 +345,18 @@ class Program:
         }
 
 
-def _array_type(one: tuple[np.dtype, tuple[int, ...]]) -> Any:
-    from ..types import ArrayType
-
-    return ArrayType(*one)
-
-
 def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
     return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+def _copy_with_strides(array: np.ndarray) -> np.ndarray:
+    """A copy that lies in memory as the original does: programs are compiled for strides."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    raw = np.empty(high - low, np.uint8)
+    start = array.ctypes.data - low
+    copy: np.ndarray = np.ndarray(array.shape, array.dtype, raw.data, start, array.strides)
+    copy[...] = array
+    return copy
 
 
 def _number_or_array(array: np.ndarray) -> Any:

@@ -20,9 +20,7 @@ def expand(graph: Graph) -> Graph:
 
 def _composition(node: Operator) -> Graph:
     with Trace(lazy=True) as trace:
-        inputs = [
-            trace.variable(array_type=source.type, active=False) for source in node.inputs
-        ]
+        inputs = [trace.variable(array_type=source.type, active=False) for source in node.inputs]
         variables = [tracer.node for tracer in inputs]
         result = trace.node_of(node.op.compose(*inputs, **node.params))
     return Graph(variables, [result])  # type: ignore[arg-type]
@@ -31,8 +29,7 @@ def _composition(node: Operator) -> Graph:
 def _insert(graph: Graph, place: Operator) -> Node:
     """The graph's result, computed from the inputs of `place`."""
     new: dict[int, Node] = {
-        variable.serial: source
-        for variable, source in zip(graph.inputs, place.inputs, strict=True)
+        variable.serial: source for variable, source in zip(graph.inputs, place.inputs, strict=True)
     }
     for node in graph.nodes:
         if isinstance(node, Operator):

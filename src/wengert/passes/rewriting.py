@@ -62,7 +62,12 @@ def constant_value(node: Node) -> Any:
 def is_uniform(node: Node, number: float) -> bool:
     """Whether every element of a constant is this number."""
     value = constant_value(node)
-    return value is not None and np.size(value) > 0 and bool(np.all(np.asarray(value) == number))
+    if value is None or np.size(value) == 0:
+        return False
+    array = np.asarray(value)
+    if array.flat[0] != number:  # most constants are settled by their first element
+        return False
+    return not any(array.strides) or bool(np.all(array == number))
 
 
 def same_type(node: Node, array_type: ArrayType) -> bool:

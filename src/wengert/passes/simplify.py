@@ -14,6 +14,7 @@ from ..graph import Constant, Graph, Node, Operator
 from ..loops import Pointwise
 from ..ops import elementwise as ew
 from ..ops import layout
+from ..types import ArrayType
 from .rewriting import apply, constant_value, full, is_uniform, rebuild, same_type
 
 _RULES: dict[str, list[Callable[[Operator], Node | None]]] = {}
@@ -95,6 +96,39 @@ def plus_zero(node: Operator) -> Node | None:
     return None
 
 
+@_rule("add")
+def plus_negative(node: Operator) -> Node | None:
+    """x + (-y) -> x - y, (-x) + y -> y - x."""
+    if node.type.dtype.kind == "b":
+        return None
+    x, y = node.inputs
+    for this, other in ((x, y), (y, x)):
+        inner = _inner(other, "negative")
+        if inner is not None:
+            return apply(ew.subtract, this, inner.inputs[0], params={}, like=node)
+    return None
+
+
+@_rule("subtract")
+def minus_negative(node: Operator) -> Node | None:
+    """x - (-y) -> x + y."""
+    inner = _inner(node.inputs[1], "negative")
+    if inner is None:
+        return None
+    return apply(ew.add, node.inputs[0], inner.inputs[0], params={}, like=node)
+
+
+@_rule("multiply", "divide")
+def two_negatives(node: Operator) -> Node | None:
+    """(-x) * (-y) -> x * y, (-x) / (-y) -> x / y for floats."""
+    x, y = (_inner(source, "negative") for source in node.inputs)
+    if x is None or y is None or node.type.dtype.kind != "f":
+        return None
+    if {x.type.dtype, y.type.dtype} != {node.type.dtype}:
+        return None  # integers wrap around before they are converted
+    return apply(node.op, x.inputs[0], y.inputs[0], params=node.params, like=node)
+
+
 @_rule("divide")
 def over_one(node: Operator) -> Node | None:
     """x / 1 -> x."""
@@ -125,6 +159,20 @@ def same_dtype(node: Operator) -> Node | None:
     """convert(x, its own dtype) -> x."""
     x = node.inputs[0]
     return x if same_type(x, node.type) else None
+
+
+@_rule("convert")
+def there_and_back(node: Operator) -> Node | None:
+    """convert(convert(x, wider), x's dtype) -> x, where the wider one holds every value."""
+    inner = _inner(node.inputs[0], "convert")
+    if inner is None or not same_type(inner.inputs[0], node.type):
+        return None
+    x = inner.inputs[0]
+    source, wide = x.type.dtype, inner.type.dtype
+    holds = source.kind in "bf" or wide.kind not in "fc" or source.itemsize <= 4
+    if not holds or x.type.weak or not np.can_cast(source, wide, "safe"):
+        return None
+    return x
 
 
 @_rule("reshape", "broadcast_to")
@@ -177,6 +225,25 @@ def sum_nothing(node: Operator) -> Node | None:
     if all(x.type.shape[axis] == 1 for axis in node.params["axes"]):
         return apply(layout.reshape, x, params={"shape": node.type.shape}, like=node)
     return None
+
+
+@_rule("sum")
+def sum_of_equals(node: Operator) -> Node | None:
+    """sum(broadcast(x)) -> x * n, over axes along which x is repeated: one rounding, not n."""
+    inner = _inner(node.inputs[0], "broadcast_to")
+    if inner is None or inner.inputs[0].type.dtype != node.type.dtype:
+        return None
+    x, shape, axes = inner.inputs[0], inner.type.shape, node.params["axes"]
+    missing = len(shape) - len(x.type.shape)
+    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    repeated = all(axis < missing or x.type.shape[axis - missing] == 1 for axis in axes)
+    if not repeated or count == 0 or node.type.dtype.kind not in "iuf":
+        return None
+    kept = [n for axis, n in enumerate(x.type.shape) if axis + missing not in axes]
+    once = apply(layout.reshape, x, params={"shape": tuple(kept)})
+    times = full(count, ArrayType(node.type.dtype, ()))
+    product = apply(ew.multiply, once, times, params={})
+    return apply(layout.broadcast_to, product, params={"shape": node.type.shape}, like=node)
 
 
 @_rule("where")
@@ -240,7 +307,7 @@ def share_common(graph: Graph) -> Graph:
             key = (
                 node.op,
                 tuple(_identity(source) for source in node.inputs),
-                tuple(node.params.items()),
+                tuple((name, _exactly(value)) for name, value in node.params.items()),
             )
             return seen.setdefault(key, node)
         except TypeError:  # a param that cannot be hashed: leave the node alone
@@ -251,7 +318,18 @@ def share_common(graph: Graph) -> Graph:
 
 def _identity(node: Node) -> object:
     value = constant_value(node)
-    if value is not None and np.ndim(value) == 0:
+    if value is None:
+        return node.serial
+    if np.ndim(value) == 0:
         number = np.asarray(value)
         return (number.dtype, number.tobytes(), node.type.weak)
-    return node.serial
+    return ("array", id(value), node.type)
+
+
+def _exactly(value: object) -> object:
+    """A key that is equal for the same values only: 1 is not 1.0, and 0.0 is not -0.0."""
+    if isinstance(value, (tuple, list)):
+        return (type(value), *map(_exactly, value))
+    if isinstance(value, float):
+        return (float, value.hex())
+    return (type(value), value)

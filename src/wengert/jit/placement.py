@@ -1,0 +1,113 @@
+"""Which new state a program may compute straight into the tensor's memory.
+
+Most state is computed aside and copied into place at the end. The copy is not needed where
+
+- nothing can fail any more once the first element is written: no check and no operation of NumPy
+  comes at that kernel or after it;
+- nobody needs the old content any more: it is read only by earlier kernels, or by the one kernel
+  that writes, and there each element only for the new value of that same element.
+
+So a gradient goes straight into its memory, and `p -= lr * p.grad` happens in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..loops import (
+    Buffer,
+    Contraction,
+    Load,
+    LoadAt,
+    LoopProgram,
+    Nest,
+    ParallelNest,
+    Store,
+    roots_of,
+    walk,
+)
+
+
+def owner_of(buffer: Buffer) -> Buffer:
+    """The buffer that owns the memory."""
+    while buffer.base is not None:
+        buffer = buffer.base
+    return buffer
+
+
+def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
+    """Whether the output `new` may lie in the memory of the input `old` (None: it is not read)."""
+    writers = [k for k, kernel in enumerate(loops.kernels) if _names(new, _written(kernel))]
+    if not writers:
+        return False
+    if any(_written(kernel) is None for kernel in loops.kernels[writers[0] :]):
+        return False
+    if old is None:
+        return True
+    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, _read(kernel))]
+    if not readers or readers[-1] < writers[0]:
+        return True
+    same = len(writers) == 1 and readers[-1] == writers[0]
+    return same and _is_elementwise(loops.kernels[writers[0]], new, old)
+
+
+def _names(buffer: Buffer, found: Iterable[Buffer] | None) -> bool:
+    return found is None or any(owner_of(other) is buffer for other in found)
+
+
+def _nests(kernel: Any) -> list[Nest] | None:
+    if isinstance(kernel, ParallelNest):
+        return [kernel.body, *([] if kernel.rest is None else [kernel.rest]), *kernel.joins]
+    return [kernel] if isinstance(kernel, Nest) else None
+
+
+def _written(kernel: Any) -> list[Buffer] | None:
+    """The buffers that a kernel writes; None for one that may fail or is not known here."""
+    if isinstance(kernel, Contraction):
+        return [kernel.out]
+    nests = _nests(kernel)
+    return None if nests is None else [s.buffer for nest in nests for s in nest.stores]
+
+
+def _read(kernel: Any) -> list[Buffer] | None:
+    if isinstance(kernel, Contraction):
+        return [kernel.x, kernel.y]
+    nests = _nests(kernel)
+    if nests is None:
+        return None
+    values = walk(roots_of(store for nest in nests for store in nest.stores))
+    return [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
+
+
+def _is_elementwise(kernel: Any, new: Buffer, old: Buffer) -> bool:
+    """Whether each element of `old` is read only where the same element of `new` is computed."""
+    nests = _nests(kernel)
+    return nests is not None and all(_nest_is_elementwise(nest, new, old) for nest in nests)
+
+
+def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
+    for store in nest.stores:
+        loads = _loads(store, old)
+        if owner_of(store.buffer) is not new:
+            if loads:
+                return False
+        elif not _stores_each_once(nest.vars, store) or any(at != store.at for at in loads):
+            return False
+    return sum(owner_of(store.buffer) is new for store in nest.stores) <= 1
+
+
+def _loads(store: Store, old: Buffer) -> list[Any]:
+    """The places where a store reads the buffer; None for a place that depends on values."""
+    values = walk(store.roots())
+    found: list[Any] = [
+        expr.at for expr in values if isinstance(expr, Load) and owner_of(expr.buffer) is old
+    ]
+    found += [None for e in values if isinstance(e, LoadAt) and owner_of(e.buffer) is old]
+    return found
+
+
+def _stores_each_once(variables: Sequence[Any], store: Store) -> bool:
+    if store.combine is not None or store.picks:
+        return False
+    return all(store.at.coefficient(var) for var in variables if var.extent > 1)
