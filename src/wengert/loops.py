@@ -246,9 +246,9 @@ FLOAT_FUNCTIONS = frozenset(
 )
 NUMBER_FUNCTIONS = frozenset(
     "add subtract multiply divide negative positive absolute fabs square reciprocal scale sign "
-    "maximum minimum fmod remainder floor_divide where convert equal not_equal less less_equal greater "
-    "greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite isneginf "
-    "isposinf signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
+    "maximum minimum fmod remainder floor_divide where convert equal not_equal less less_equal "
+    "greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite "
+    "isneginf isposinf signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
     "stop_gradient deg2rad rad2deg".split()
 )
 FUNCTIONS = FLOAT_FUNCTIONS | NUMBER_FUNCTIONS

@@ -374,6 +374,8 @@ class Tensor(Tracer):
         """Reading numbers out of a tensor is what define-by-run is for."""
 
     def __repr__(self) -> str:
+        if isinstance(self._node.output, Traced):
+            return f"tensor(abstract {self.type})"
         shown = np.array2string(self.data, separator=", ", threshold=20)
         tail = ", requires_grad=True" if self.requires_grad else ""
         return f"tensor({shown}, dtype={self.dtype}{tail})"

@@ -995,7 +995,8 @@ def test_a_large_result_that_a_view_or_weakref_sees_is_left_alone():
 
 def test_a_result_that_was_reshaped_or_locked_is_not_used_again():
     copy, x = large_copy(), np.zeros(1 << 18)
-    for spoil in (lambda a: a.__setattr__("shape", (1 << 9, 1 << 9)), lambda a: a.setflags(write=False)):
+    reshape = lambda a: a.__setattr__("shape", (1 << 9, 1 << 9))
+    for spoil in (reshape, lambda a: a.setflags(write=False)):
         result = copy(x)
         spoil(result)
         del result

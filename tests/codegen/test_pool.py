@@ -10,9 +10,9 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-import numpy as np
 from wengert.codegen import pool as pool_module
 from wengert.codegen.cache import ObjectCache
 from wengert.codegen.compile import compile_module

@@ -9,7 +9,14 @@ from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
 from wengert.codegen.nests import NestEmitter
-from wengert.codegen.scalars import Scalars, declare, element_type, memory_type, type_suffix
+from wengert.codegen.scalars import (
+    MOST_IN_LINE,
+    Scalars,
+    declare,
+    element_type,
+    memory_type,
+    type_suffix,
+)
 from wengert.codegen.target import Target
 from wengert.errors import WengertError
 from wengert.loops import FLOAT_FUNCTIONS, FUNCTIONS, Affine, Apply, Buffer, Load, Nest, Store, Var
@@ -219,6 +226,22 @@ def test_convert_is_astype():
                 wants.append(values.astype(target))
     for (_, inputs, _), got, want in zip(cases, run(cases), wants, strict=True):
         np.testing.assert_array_equal(got, want, err_msg=f"{inputs[0].dtype} to {want.dtype}")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_called_functions_give_the_bits_of_those_in_line(dtype, monkeypatch):
+    x = np.linspace(-3, 3, 41).astype(dtype)
+    cases = [(name, (x,), dtype) for name in ("sin", "exp", "tanh", "erf", "log1p")]
+    in_line = run(cases)
+    monkeypatch.setattr("wengert.codegen.scalars.MOST_IN_LINE", 0)
+    for got, want in zip(run(cases), in_line, strict=True):
+        assert got.tobytes() == want.tobytes()
+
+
+def test_many_uses_become_calls():
+    x = np.linspace(-3, 3, 41)
+    for got in run([("sin", (x,), x.dtype)] * (MOST_IN_LINE + 5)):
+        np.testing.assert_allclose(got, np.sin(x), rtol=1e-15, atol=1e-15)
 
 
 def test_unknown_function_is_refused():

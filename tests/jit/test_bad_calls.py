@@ -74,7 +74,7 @@ JUNK = [
     NAMED["a"], NAMED["b"], np.arange(6.0)[::2], np.arange(3.0)[::-1], np.broadcast_to(1.0, 3),
     np.asfortranarray(np.ones((3, 4))), misaligned(np.arange(3.0)), read_only(np.arange(3.0)),
     np.arange(3.0).view(Sub), np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]),
-    np.matrix([[1.0, 2.0]]),
+    np.array([[1.0, 2.0]]).view(np.matrix),
     np.array([np.nan, 0, 1]), np.array([0, 1, 99]),
     np.array([-99, 0, 1]), np.array([2**62, 0, 1]), memoryview(b"abcdefgh"), bytearray(8),
     iter([1.0]), (x for x in (1.0,)), wg.tensor([1.0, 2.0, 3.0]),
@@ -192,9 +192,11 @@ def matches(got, f, args, kwargs):
 
 
 def typed(leaf):
-    """The argument as a program sees it: an int has 64 bits, a subclass is an array."""
+    """The argument as a program sees it: numbers have 64 bits, a subclass is an array."""
     if isinstance(leaf, np.ndarray):
         return np.asarray(leaf)
+    if type(leaf) is float:
+        return np.float64(leaf)
     return np.int64(leaf) if type(leaf) is int and -(2**63) <= leaf < 2**63 else leaf
 
 

@@ -13,6 +13,7 @@ import wengert as wg
 from wengert.codegen.cache import ObjectCache
 from wengert.jit import building as jit_building
 from wengert.jit import function as jit_function
+from wengert.jit import lookup as jit_lookup
 from wengert.jit import program as jit_program
 from wengert.jit.fingerprint import fingerprint
 
@@ -22,7 +23,7 @@ X = np.arange(1.0, 5.0)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "cache")
-    for module in (jit_program, jit_function, jit_building):
+    for module in (jit_program, jit_function, jit_building, jit_lookup):
         monkeypatch.setattr(module, "object_cache", lambda: cache)
     return tmp_path / "cache"
 
@@ -39,7 +40,7 @@ def compiled(function, *args, **options):
     jf = wg.jit(function, **options)
     result = jf(*args)
     (programs,) = jf._programs.values()
-    return result, programs[0].from_record
+    return result, programs[0].from_record == "function"
 
 
 SOURCE = """
@@ -184,10 +185,13 @@ class Thing:
         "(lambda: COUNT.append(1))() or x",
         "x + os.getpid()",
         "x + getattr(np, 'pi')",
+        "UFUNC(x)",
+        "DRAW(2)",
     ],
 )
 def test_what_may_change_unseen_is_traced(body):
     names = {"LIST": LIST, "TENSOR": TENSOR, "THING": Thing(), "COUNT": [], "os": os}
+    names |= {"UFUNC": np.frompyfunc(lambda x: x, 1, 1), "DRAW": wg.numpy.random.normal}
     function = define(f"def f(x):\n    return {body}", **names)
     assert fingerprint(function) is None
 
@@ -245,6 +249,87 @@ def test_clear_cache(folder):
     assert not compiled(define(SOURCE, SHIFT=1.0), X)[1]
 
 
+# ---------------------------------------------------------------- by graph
+
+
+def way(jf):
+    (programs,) = jf._programs.values()
+    return programs[0].from_record
+
+
+def training(lr=0.5, start=1.0):
+    w = wg.tensor(np.full(4, start), requires_grad=True)
+
+    @wg.jit
+    def step(x):
+        w.zero_grad()
+        loss = np.sum((w - x) ** 2)
+        loss.backward()
+        with wg.no_grad():
+            w.__isub__(lr * w.grad)
+        return {"loss": loss, "step": 1}
+
+    return w, step
+
+
+def test_a_function_with_state_is_found_by_its_graph():
+    for number in range(3):
+        w, step = training(0.25, float(number))
+        for _ in range(3):
+            v = w.numpy().copy()
+            assert step(X)["loss"] == pytest.approx(np.sum((v - X) ** 2))
+            np.testing.assert_allclose(w.numpy(), v - 0.5 * (v - X))
+        assert way(step) == ("graph" if number else "")
+        assert len(step._entries) == 1
+    assert "kernel0" in step.explain(X).assembly
+
+
+def test_another_graph_misses():
+    training(0.25)[1](X)
+    w, step = training(0.125)
+    step(X)
+    assert way(step) == ""
+    np.testing.assert_allclose(w.numpy(), 1.0 - 0.25 * (1.0 - X))
+
+
+def test_constants_of_the_graph_count():
+    values = [[1.0], [2.0], [1.0]]
+    ways = []
+    for value in values:
+        jf = wg.jit(lambda x, value=value: x + value[0] + np.arange(4.0) * value[0])
+        np.testing.assert_array_equal(jf(X), X + value[0] + np.arange(4.0) * value[0])
+        ways.append(way(jf))
+    assert ways == ["", "", "graph"]
+
+
+def test_the_structure_of_the_result_counts():
+    list_of = [0]
+    for make in (lambda x: (x, x), lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: x):
+        jf = wg.jit(lambda x, make=make: make(x + len(list_of)))
+        got, want = jf(X), make(X + 1.0)
+        assert type(got) is type(want) and str(got) == str(want)
+        assert way(jf) == ""
+
+
+def test_operations_of_ones_own_are_compiled():
+    rule = wg.custom_rule(vjp=lambda g, ans, x: (g * 2.0,))
+    own = rule(lambda x: x * 3.0)
+    jf = wg.jit(lambda x: own(x) + [1.0][0])
+    np.testing.assert_array_equal(jf(X), X * 3.0 + 1.0)
+
+
+def test_an_operation_defined_by_the_user_has_no_fingerprint():
+    from wengert.jit.fingerprint import graph_fingerprint
+    from wengert.ops.op import REGISTRY, Op
+
+    assert graph_fingerprint(wg.trace(lambda x: x + 1.0, X)) is not None
+    op = Op("own_of_test_cache", lambda x: x * 3.0, lambda t: t)
+    try:
+        assert graph_fingerprint(wg.trace(lambda x: op(x), X)) is None
+    finally:
+        del REGISTRY[op.name]
+
+
 PROGRAM = """
 import numpy as np, wengert as wg
 def loss(w, x):
@@ -252,7 +337,7 @@ def loss(w, x):
 f = wg.jit(wg.value_and_grad(loss))
 value, gradient = f(np.ones((3, 2)), np.ones((4, 3)))
 (programs,) = f._programs.values()
-print(programs[0].from_record, float(value), gradient.tolist())
+print(programs[0].from_record == "function", float(value), gradient.tolist())
 """
 
 

@@ -97,6 +97,19 @@ def test_methods():
     assert one.scale is one.scale  # compiled once for each instance
 
 
+def test_a_method_of_an_instance_without_a_dictionary():
+    class Slotted:
+        __slots__ = ("factor",)
+
+        @wg.jit
+        def scale(self, x):
+            return x * self.factor
+
+    one = Slotted()
+    one.factor = 3.0
+    assert one.scale(2.0) == 6.0 and one.scale is one.scale
+
+
 def test_a_method_of_a_tree_takes_it_as_an_argument():
     @dataclasses.dataclass
     class Line:

@@ -441,6 +441,18 @@ def test_tensors_made_inside_are_new_for_every_call():
         np.testing.assert_array_equal(t, [2.0, 2.0])
 
 
+def test_tensors_print_while_tracing():
+    w, texts = wg.tensor(np.ones(2)), []
+
+    @wg.jit
+    def f(x):
+        texts.append(repr(w * x))
+        return x
+
+    f(1.0)
+    assert texts == ["tensor(abstract f64[2])"]
+
+
 def test_a_leaked_tensor_is_found():
     kept = []
 

@@ -128,8 +128,7 @@ def test_vmap_equals_loop(op, args, params):
     arrays = [k for k, a in enumerate(args) if isinstance(a, (np.ndarray, np.generic))]
     choices = [arrays, *[[k] for k in arrays]] if len(arrays) > 1 else [arrays]
     for chosen in choices:
-        stacked = [np.stack([a, np.flip(a) if np.ndim(a) and k in chosen else a]) if k in chosen else a
-                   for k, a in enumerate(args)]  # fmt: skip
+        stacked = [np.stack([a, np.flip(a)]) if k in chosen else a for k, a in enumerate(args)]
         axes = tuple(0 if k in chosen else None for k in range(len(args)))
         got = leaves(vmap(lambda *xs: op(*xs, **params), in_axes=axes)(*stacked))
         rows = [

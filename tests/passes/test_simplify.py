@@ -7,12 +7,13 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as xp
-from wengert.graph import Constant, Operator
+from wengert.graph import Constant, Graph, Operator
 from wengert.graph.verify import verify
 from wengert.ops import REGISTRY
 from wengert.passes import PASSES, optimise
-from wengert.passes import simplify as rules
-from wengert.passes.simplify import fold_constants, share_common, simplify
+from wengert.passes.expand import expand
+from wengert.passes.rewriting import apply
+from wengert.passes.simplify import _RULES, fold_constants, share_common, simplify
 
 CORNERS = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e-310])
 X = CORNERS.reshape(2, 4)
@@ -28,18 +29,24 @@ def scale(x, y):
     return op("scale", x, y)
 
 
+def trace(function, *args):
+    with np.errstate(all="ignore"):
+        return wg.trace(function, *args)
+
+
 def names(graph):
     return [node.op.name for node in graph.operators]
 
 
-def assert_equal(one, other, graph):
+def assert_equal(one, other, args, signs=True):
+    """The two graphs give the same; with `signs` also the same zeros."""
     with np.errstate(all="ignore"):
-        for got, want in zip(one.evaluate(graph), other.evaluate(graph), strict=True):
+        for got, want in zip(one.evaluate(args), other.evaluate(args), strict=True):
             got, want = np.asarray(got), np.asarray(want)
             assert got.dtype == want.dtype
             assert got.shape == want.shape
             np.testing.assert_array_equal(got, want)
-            if want.dtype.kind == "f":
+            if want.dtype.kind == "f" and signs:
                 zeros = want == 0
                 np.testing.assert_array_equal(np.signbit(got)[zeros], np.signbit(want)[zeros])
 
@@ -63,7 +70,7 @@ CASES = {
     "two negatives multiplied": (lambda x, y: (-x) * (-y), (X, Y), ["multiply"]),
     "two negatives divided": (lambda x, y: (-x) / (-y), (X, Y), ["divide"]),
     "over one": (lambda x: x / 1.0, (X,), []),
-    "negative twice": (lambda x: -(-x), (X,), []),
+    "negative twice": (lambda x: xp.negative(xp.negative(x)), (X,), []),
     "first power": (lambda x: op("integer_power", x, n=1), (X,), []),
     "square": (lambda x: op("integer_power", x, n=2), (X,), ["multiply"]),
     "own dtype": (lambda x: op("convert", x, dtype=np.dtype("f8")), (X,), []),
@@ -94,9 +101,9 @@ CASES = {
     "permutations join": (
         lambda x: xp.transpose(xp.transpose(x[None], (1, 0, 2)), (2, 0, 1)),
         (X,),
-        ["reshape", "permute"],
+        ["permute"],
     ),
-    "sum over length 1": (lambda x: xp.sum(x[:, None], axis=1), (X,), []),
+    "sum over length 1": (lambda x: xp.sum(x[:, None], axis=1), (X,), ["reshape"]),
     "where true": (lambda x, y: xp.where(np.ones((2, 4), bool), x, y), (X, Y), []),
     "where false": (lambda x, y: xp.where(np.zeros((2, 4), bool), x, y), (X, Y), []),
 }  # fmt: skip
@@ -105,16 +112,18 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_before_and_after(case):
     function, args, left = CASES[case]
-    before = verify(wg.trace(function, *args))
+    before = verify(trace(function, *args))
     # the second round sees what the first has made
     after = verify(simplify(simplify(before)))
-    assert_equal(after, before, list(args)) if case != "scale by zero" else None
+    # a sum starts with 0.0 or with its first element: what -0.0 becomes is open
+    assert_equal(after, before, list(args), signs=case != "sum over length 1")
     assert [name for name in names(after) if name != "index"] == left
 
 
 def test_scale_by_zero_is_zero_even_of_infinity():
-    after = simplify(wg.trace(lambda x: scale(x, np.zeros((2, 4))), X))
+    after = simplify(trace(lambda x: scale(x, np.zeros((2, 4))), X))
     (value,) = after.evaluate([X])
+    assert not after.operators
     np.testing.assert_array_equal(value, np.zeros((2, 4)))
 
 
@@ -130,7 +139,7 @@ SUMS = {
 def test_sum_of_equals_is_a_product(case, dtype):
     function, _ = SUMS[case]
     x = np.arange(8).reshape(2, 4).astype(dtype)
-    before = wg.trace(function, x)
+    before = trace(function, x)
     after = verify(optimise(before))
     assert "sum" not in names(after)
     np.testing.assert_array_equal(after.evaluate([x])[0], before.evaluate([x])[0])
@@ -138,21 +147,21 @@ def test_sum_of_equals_is_a_product(case, dtype):
 
 def test_sum_of_what_is_not_repeated_stays():
     function = lambda x: xp.sum(xp.broadcast_to(x, (5, 2, 4)), axis=(0, 1))
-    assert "sum" in names(simplify(wg.trace(function, X)))
+    assert "sum" in names(simplify(trace(function, X)))
     nothing = lambda x: xp.sum(xp.broadcast_to(x, (0, 2, 4)), axis=0)
-    graph = wg.trace(nothing, X)
+    graph = trace(nothing, X)
     after = simplify(graph)
     assert_equal(after, graph, [X])
 
 
 def test_products_of_numbers_are_not_reassociated():
-    graph = wg.trace(lambda x: x * 0.1 * 3.0, X)
+    graph = trace(lambda x: x * 0.1 * 3.0, X)
     assert names(optimise(graph)) == ["multiply", "multiply"]
     assert_equal(optimise(graph), graph, [X])
 
 
 def test_every_rule_says_before_and_after():
-    for found in rules._RULES.values():
+    for found in _RULES.values():
         for rule in found:
             assert "->" in rule.__doc__, rule.__name__
     for function in PASSES:
@@ -162,53 +171,53 @@ def test_every_rule_says_before_and_after():
 # ---------------------------------------------------------------- constants
 
 
+def with_constants(build):
+    """``x + build(constant)``, where tracing has computed nothing beforehand."""
+    graph = trace(lambda x: x + 1.0, X)
+    total = graph.outputs[0]
+    node = apply(total.op, graph.inputs[0], build(), params={})
+    return verify(Graph(graph.inputs, [node], graph.in_structure, graph.out_structure))
+
+
+def of(name, *inputs, **params):
+    return apply(REGISTRY[name], *inputs, params=params)
+
+
 def test_constants_are_folded():
-    graph = wg.trace(lambda x: x + np.sin(xp.asarray(2.0)) * op("exp", np.float64(1.0)), X)
-    assert names(fold_constants(graph)) == ["add"]
-    assert_equal(fold_constants(graph), graph, [X])
-
-
-def constant_graph(build):
-    """A graph in which `build` works on constants that are not yet folded."""
-    gradient = wg.grad(lambda x: xp.sum(build(x)))
-    return wg.trace(gradient, np.linspace(0.1, 1.0, 6))
-
-
-def test_seeds_of_derivatives_are_folded():
-    graph = constant_graph(lambda x: x * 3.0)
+    graph = with_constants(lambda: of("multiply", of("sin", Constant(2.0)), Constant(3.0)))
     after = verify(fold_constants(graph))
-    assert after.evaluate([np.ones(6)])[0].tolist() == [3.0] * 6
-    assert len(after.operators) < len(graph.operators)
+    assert names(after) == ["add"]
+    assert_equal(after, graph, [X])
 
 
-def test_large_constants_are_left_alone():
-    weights = np.arange(10_000.0)
-    graph = wg.trace(lambda x: x + op("sin", xp.asarray(weights)), np.zeros(10_000))
-    assert all(
-        np.size(node.output) <= 10_000
-        for node in fold_constants(graph).nodes
-        if isinstance(node, Constant)
-    )
+def test_small_arrays_are_folded_and_large_ones_left_alone():
+    for size, left in ((4, ["add"]), (1 << 14, ["sin", "sum", "add"])):
+        table = Constant(np.arange(float(size)))
+        build = lambda table=table: of("sum", of("sin", table), axes=(0,))
+        graph = with_constants(build)
+        assert names(verify(fold_constants(graph))) == left
+        assert_equal(fold_constants(graph), graph, [X])
 
 
 def test_uniform_constants_take_no_memory():
-    graph = constant_graph(lambda x: xp.sum(x[:, None] * np.ones((6, 1)), axis=1))
-    for node in fold_constants(graph).nodes:
-        if isinstance(node, Constant) and np.ndim(node.output) and np.size(node.output) > 6:
-            assert not any(np.asarray(node.output).strides)
+    seed = lambda: of("exp", of("broadcast_to", Constant(2.0), shape=(2, 4)))
+    after = fold_constants(with_constants(seed))
+    (constant,) = [node for node in after.nodes if isinstance(node, Constant)]
+    assert constant.output.shape == (2, 4)
+    assert not any(constant.output.strides)
 
 
 # ---------------------------------------------------------------- common subexpressions
 
 
 def test_common_subexpressions_are_shared():
-    graph = wg.trace(lambda x: (np.sin(x) * 2.0, np.sin(x) * 2.0 + np.sin(x)), X)
+    graph = trace(lambda x: (np.sin(x) * 2.0, np.sin(x) * 2.0 + np.sin(x)), X)
     assert sorted(names(verify(share_common(graph)))) == ["add", "multiply", "sin"]
     assert_equal(share_common(graph), graph, [X])
 
 
 def test_numbers_that_only_compare_equal_are_not_shared():
-    graph = wg.trace(lambda x: (x * 0.0, x * -0.0, x + 1, x + 1.0), X)
+    graph = trace(lambda x: (x * 0.0, x * -0.0, x + 1, x + 1.0), X)
     shared = share_common(graph)
     assert names(shared).count("multiply") == 2
     assert_equal(shared, graph, [X])
@@ -216,12 +225,12 @@ def test_numbers_that_only_compare_equal_are_not_shared():
 
 def test_the_same_array_is_one_constant():
     table = np.arange(8.0).reshape(2, 4)
-    graph = wg.trace(lambda x: x * table + x * table, X)
+    graph = trace(lambda x: x * table + x * table, X)
     assert names(share_common(graph)).count("multiply") == 1
 
 
 def test_what_nothing_uses_is_dropped():
-    graph = wg.trace(lambda x: (np.cos(x), x + 1.0)[1], X)
+    graph = trace(lambda x: (np.cos(x), x + 1.0)[1], X)
     assert names(optimise(graph)) == ["add"]
 
 
@@ -240,7 +249,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_passes_keep_derivatives(name):
     x = np.linspace(-1.0, 1.5, 7)
-    graph = wg.trace(wg.value_and_grad(PROGRAMS[name]), x)
+    graph = trace(wg.value_and_grad(PROGRAMS[name]), x)
     current = graph
     for function in PASSES:
         current = verify(function(current))
@@ -250,23 +259,33 @@ def test_all_passes_keep_derivatives(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_passes_come_to_rest(name):
-    graph = optimise(wg.trace(wg.value_and_grad(PROGRAMS[name]), np.linspace(-1.0, 1.5, 7)))
+    graph = optimise(trace(wg.value_and_grad(PROGRAMS[name]), np.linspace(-1.0, 1.5, 7)))
     assert names(optimise(optimise(graph))) == names(optimise(graph))
 
 
 def test_watch_sees_every_pass():
     seen = []
-    optimise(wg.trace(lambda x: x * 1.0, X), lambda name, graph: seen.append(name))
+    optimise(trace(lambda x: x * 1.0, X), lambda name, graph: seen.append(name))
     assert seen == [function.__name__ for function in PASSES]
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (4, 0)])
+def test_expanded_operations_give_the_same(name, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    graph = trace(lambda x: getattr(xp, name)(x, axis=1), x)
+    after = verify(expand(graph))
+    assert (name in names(after)) == (0 in shape)
+    np.testing.assert_allclose(after.evaluate([x])[0], graph.evaluate([x])[0], rtol=1e-14)
 
 
 def chain(count):
     def f(x):
-        for k in range(count // 4):
-            x = -(x * 1.0001 + 0.5) - (-x) * float(k)
+        for k in range(count // 7):
+            x = np.sin(-(x * 1.0001 + 0.5)) - (-x) * (1.0 / (k + 2))
         return x
 
-    return wg.trace(f, np.linspace(0, 1, 3))
+    return trace(f, np.linspace(0, 1, 3))
 
 
 def test_cost_grows_with_the_graph_and_no_faster():

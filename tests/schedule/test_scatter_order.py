@@ -1,4 +1,4 @@
-"""Scattered stores happen in the order of their elements, also where values have choices in them."""
+"""Scattered stores happen in the order of their elements, whatever the values are made of."""
 
 import numpy as np
 

@@ -371,9 +371,8 @@ def cache_key(*parts: Any) -> str:
 @functools.cache
 def _surroundings() -> tuple[str, ...]:
     import llvmlite
-    from llvmlite import binding
-
     import numpy
+    from llvmlite import binding
 
     return (
         _own_version(),

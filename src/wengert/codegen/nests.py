@@ -9,6 +9,7 @@ registers; each unrolled copy has an accumulator of its own, joined at the end i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
 import numpy as np
 from llvmlite import ir
 
@@ -396,6 +397,9 @@ class NestEmitter:
             args = [self._branching_value(arg, known) for arg in expr.args]
             dtypes = [arg.dtype for arg in expr.args]
             result = self.vector.apply(expr.name, args, dtypes, expr.dtype)
+        elif isinstance(expr, LoadAt):
+            picks = [(self._branching_value(place, known), step) for place, step in expr.picks]
+            result = self._load_picked(expr.buffer, self._inner_index(expr.at), picks)
         else:
             result = self._vector_expr(expr)
         known[id(expr)] = result

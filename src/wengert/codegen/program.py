@@ -134,9 +134,7 @@ class _ProgramEmitter:
         function.linkage = "internal"
         return function
 
-    def _nests(
-        self, builder: ir.IRBuilder, nests: Sequence[Nest], pointers: _Pointers
-    ) -> None:
+    def _nests(self, builder: ir.IRBuilder, nests: Sequence[Nest], pointers: _Pointers) -> None:
         for nest in nests:
             for buffer in buffers_of(nest):
                 pointers(buffer)

@@ -17,6 +17,8 @@ from ..errors import WengertError
 from . import vmath
 
 I1 = ir.IntType(1)
+# How often a program has the code of an elementary function in line, before it is called.
+MOST_IN_LINE = 16
 _ELEMENTS: dict[str, ir.Type] = {
     "b1": I1, "i1": ir.IntType(8), "i2": ir.IntType(16), "i4": ir.IntType(32), "i8": ir.IntType(64),
     "u1": ir.IntType(8), "u2": ir.IntType(16), "u4": ir.IntType(32), "u8": ir.IntType(64),
@@ -88,10 +90,32 @@ class Scalars:
         if own is not None:
             return own(self, args, dtypes[0])
         if dtypes[0].kind == "f":
-            return vmath.emit(
-                self.builder, _VMATH_NAMES.get(name, name), *args, has_fma=self.has_fma
-            )
+            return self.elementary(_VMATH_NAMES.get(name, name), args)
         raise WengertError(f"codegen: no code for {name} of {dtypes[0]}")
+
+    def elementary(self, name: str, args: list[ir.Value]) -> ir.Value:
+        """A function of `vmath`: in line, or as a call once the program has many of them.
+
+        One of them is a hundred instructions; LLVM's time grows faster than the size of a body.
+        """
+        module = self.builder.module
+        full_name = f"wengert.{name}.{type_suffix(args[0].type)}"
+        uses = module.__dict__.setdefault("elementary_uses", {})
+        uses[full_name] = uses.get(full_name, 0) + 1
+        if uses[full_name] <= MOST_IN_LINE:
+            return vmath.emit(self.builder, name, *args, has_fma=self.has_fma)
+        function = module.globals.get(full_name) or self._outlined(name, full_name, args)
+        return self.builder.call(function, args)
+
+    def _outlined(self, name: str, full_name: str, args: list[ir.Value]) -> ir.Function:
+        kind = args[0].type
+        signature = ir.FunctionType(kind, [kind] * len(args))
+        function = ir.Function(self.builder.module, signature, full_name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block())
+        builder.ret(vmath.emit(builder, name, *function.args, has_fma=self.has_fma))
+        return function
 
     def intrinsic(self, name: str, *args: ir.Value) -> ir.Value:
         """Call an LLVM intrinsic overloaded by the type of its arguments."""

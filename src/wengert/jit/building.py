@@ -113,6 +113,7 @@ def build(
             clock,
         )
         signature = prepare(program)
+        program.signature_text = repr(signature)
         has_entry = _emit_around(native.module, program, signature)
     with clock("compile"):
         program.compiled = compile_module(

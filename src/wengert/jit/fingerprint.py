@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Constant, Graph, Node, Operator
+from ..ops.op import REGISTRY
+
 # Modules whose behaviour is given by versions that are part of every key.
 _MODULES = ("numpy", "math", "cmath", "operator", "wengert")
 # Names that lead out of what is known: state of NumPy's own, files, the clock.
@@ -37,6 +40,7 @@ _BUILTIN_NAMES = """
 """
 _BUILTINS = frozenset(_BUILTIN_NAMES.split())
 _STORES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME")
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Larger arrays are not hashed at every compilation.
 _LARGEST_ARRAY = 64 << 20
@@ -63,6 +67,21 @@ def fingerprint(function: Callable, *values: Any) -> str | None:
     walker = _Walker()
     try:
         walker.value((function, *values))
+    except (Unprovable, RecursionError):
+        return None
+    return walker.hash.hexdigest()
+
+
+def graph_fingerprint(graph: Graph) -> str | None:
+    """A text that changes with a graph; None where an operation is not wengert's own."""
+    walker = _Walker()
+    numbers: dict[int, int] = {}
+    try:
+        for node in graph.nodes:
+            numbers[node.serial] = len(numbers)
+            walker.node(node, numbers)
+        walker.value(tuple(numbers[node.serial] for node in graph.inputs))
+        walker.value(tuple(numbers[node.serial] for node in graph.outputs if node is not None))
     except (Unprovable, RecursionError):
         return None
     return walker.hash.hexdigest()
@@ -108,6 +127,28 @@ class _Walker:
                 return
         raise Unprovable
 
+    def node(self, node: Node, numbers: dict[int, int]) -> None:
+        """Add one node of a graph; its inputs by number."""
+        self.put(type(node).__name__, str(node.type))
+        if isinstance(node, Constant):
+            self.value(node.output)
+        elif isinstance(node, Operator):
+            _check_own(node.op)
+            self.put("op", node.op.name)
+            self.value(tuple(numbers[source.serial] for source in node.inputs))
+            for name, value in sorted(node.params.items()):
+                self.put("param", name)
+                self.param(value)
+
+    def param(self, value: Any) -> None:
+        """Add what an operation is told: here lists and named tuples cannot change unseen."""
+        if isinstance(value, (tuple, list)):
+            self.put(type(value).__name__, str(len(value)))
+            for item in value:
+                self.param(item)
+        else:
+            self.value(value)
+
     def array(self, value: Any) -> None:
         if type(value) is not np.ndarray and not isinstance(value, np.generic):
             raise Unprovable
@@ -121,6 +162,8 @@ class _Walker:
         code = value.__code__
         own = code.co_filename.startswith(_OWN)
         self.put("function", f"{own}")
+        if own and "random" in code.co_filename:
+            raise Unprovable
         if own:  # its text is in every key
             self.put("name", f"{code.co_filename[len(_OWN) :]} {code.co_qualname}")
             self.put("line", str(code.co_firstlineno))
@@ -180,6 +223,8 @@ class _Walker:
         known = module.split(".")[0] in _MODULES and "random" not in module
         if not (in_python or known) or name in _IMPURE:
             raise Unprovable
+        if isinstance(value, np.ufunc) and getattr(np, name, None) is not value:
+            raise Unprovable  # made of a Python function
         self.put("named", f"{module} {name}")
 
     def partial(self, value: functools.partial) -> None:
@@ -204,6 +249,20 @@ _ADDERS: list[tuple[Any, Callable[[_Walker, Any], None]]] = [
     ((type, types.BuiltinFunctionType, np.ufunc, _DISPATCHER), _Walker.named),
     (staticmethod, _Walker.jitted),
 ]
+
+
+def _check_own(op: Any) -> None:
+    """Refuse an operation that is not defined in wengert's own source."""
+    registered = REGISTRY.get(op.name) is op
+    if not (registered and _is_own(op.evaluate) and _is_own(op.type_rule)):
+        raise Unprovable
+
+
+def _is_own(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    if code is None:  # NumPy's, which is part of every key
+        return isinstance(function, np.ufunc | _DISPATCHER | types.BuiltinFunctionType | type)
+    return code.co_filename.startswith((_OWN, _NUMPY))
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -26,7 +26,7 @@ from .arguments import Call, Leaf, Parameters, describe, plain
 from .frames import Failed
 from .program import MISSED, object_cache
 from .state import local, trace_lock
-from .tracing import CapturesTraced, capture
+from .tracing import Captured, CapturesTraced, capture
 
 # Entries that are tried one after the other, at some 20 ns each.
 CHAIN = 8
@@ -81,6 +81,7 @@ class Jitted(staticmethod):
         self._programs: dict[Any, list[Any]] = {}
         self._entries: list[Any] = []  # newest first
         self._evicted: list[Any] = []  # found by the program's kind instead
+        self._bound: dict[Any, Any] = {}
         self._lock = threading.RLock()
         debugging.compiled_functions.add(self)
         self._point()
@@ -113,13 +114,14 @@ class Jitted(staticmethod):
             return self
         if _is_array_tree(instance):
             return types.MethodType(self, instance)
-        names = tuple(name for name in self.static_argnames)
-        bound = Jitted(types.MethodType(self.function, instance), names, self.threads)
-        kept = getattr(instance, "__dict__", None)
-        if kept is not None:
-            kept.setdefault(function_name(self.function), bound)  # found there the next time
-            return kept[function_name(self.function)]
-        return bound
+        # Kept in the instance, where it is found the next time without coming here. One without a
+        # dictionary is kept alive by its compiled method.
+        kept = getattr(instance, "__dict__", self._bound)
+        name = function_name(self.function) if kept is not self._bound else id(instance)
+        if name not in kept:
+            method = types.MethodType(self.function, instance)
+            kept[name] = Jitted(method, self.static_argnames, self.threads)
+        return kept[name]
 
     def _point(self) -> None:
         """Hold the right callable: the newest entry, or Python's way."""
@@ -234,12 +236,11 @@ class Jitted(staticmethod):
             )
         found = lookup.load(record_key, name, kinds, prepare, clock)
         if found is None:
-            from .building import build
-
             with clock("trace"):
                 captured = capture(self.function, call, kinds, structure)
-            found = build(captured, kinds, prepare, clock, name, self.threads)
-            lookup.save(record_key, found[0])
+            found = self._compile_graph(captured, kinds, prepare, clock, style)
+            if not captured.changes:
+                lookup.save(record_key, found[0])
         program, entry = found
         self._programs.setdefault(key, []).insert(0, program)
         program.entries[style] = entry
@@ -247,6 +248,23 @@ class Jitted(staticmethod):
             self._put(program, entry)
         _report(program, kinds)
         return program
+
+    def _compile_graph(
+        self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any
+    ) -> tuple[Any, Any]:
+        """The program of a traced function, from the cache or compiled now."""
+        from . import lookup
+
+        name = function_name(self.function)
+        with clock("fingerprint"):
+            key = lookup.graph_key(captured, kinds, (*style, self.threads))
+        found = lookup.load(key, name, kinds, prepare, clock, captured)
+        if found is None:
+            from .building import build
+
+            found = build(captured, kinds, prepare, clock, name, self.threads)
+            lookup.save(key, found[0], captured=True)
+        return found
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
@@ -375,7 +393,8 @@ def _report(program: Any, kinds: Sequence[Leaf]) -> None:
     from .explain import Explanation
 
     arguments = ", ".join(str(kind.type) for kind in kinds)
-    origin = "the cache, untraced" if program.from_record else "tracing"
+    ways = {"function": "the cache, untraced", "graph": "the cache, traced", "": "tracing"}
+    origin = ways[program.from_record]
     debugging.show(f"wengert: {program.name}({arguments}) from {origin}: {program.clock}")
     story = Explanation(program, None)
     if level >= 2 and program.stages is not None:

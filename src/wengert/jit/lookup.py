@@ -1,11 +1,15 @@
-"""The cache that is asked before tracing: whole programs by the function's fingerprint.
+"""Whole programs kept on disk, found before tracing, or before compiling.
 
 A record holds the object code of a program and all that is needed to bind it: shapes and dtypes of
 the buffers, the constants, the size of the arena and the structure of the result. It exists for
-functions that have a `fingerprint`, and programs without state that are one native function. Its
-key covers the fingerprint, the kinds of arguments, the way the call was written, the processor,
-the layout of the interpreter's objects and the source of wengert itself. Records are JSON and raw
-bytes in the object cache, which checks their integrity.
+programs that are one native function. There are two ways to one. The *function's* key needs no
+tracing; it exists where the function has a `fingerprint` and there is no state. The *graph's* key
+needs the trace, but no pass, no schedule and no code generation; it holds for any function whose
+graph is made of wengert's own operations.
+
+Both keys cover the kinds of arguments, the way the call was written, the processor, the layout of
+the interpreter's objects and the source of wengert itself. Records are JSON and raw bytes in the
+object cache, which checks their integrity.
 """
 
 from __future__ import annotations
@@ -18,10 +22,13 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..graph import Node
 from .arguments import Call, Leaf
 from .debugging import Clock
-from .fingerprint import fingerprint
-from .tracing import StaticResult
+from .fingerprint import fingerprint, graph_fingerprint
+from .frames import Layout
+from .program import Program, object_cache
+from .tracing import Captured, StaticResult
 
 _VERSION = 1
 _LENGTH = struct.Struct("<Q")
@@ -35,8 +42,6 @@ def key_of(
     function: Callable, call: Call, structure: tree.Structure, kinds: Sequence[Leaf], style: Any
 ) -> str | None:
     """The key of the record for such a call; None where only tracing can tell."""
-    from .program import object_cache
-
     if object_cache().folder is None:
         return None
     statics = tuple((place, static.value) for place, static in call.statics())
@@ -47,6 +52,24 @@ def key_of(
         shape = _structure_to_json(structure)
     except _Unrecordable:
         return None
+    return _key("function", code, kinds, json.dumps(shape), style)
+
+
+def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | None:
+    """The key of the record for a traced function; None where operations are not all our own."""
+    if object_cache().folder is None:
+        return None
+    code = graph_fingerprint(captured.graph)
+    if code is None:
+        return None
+    state = [
+        (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
+        for c in captured.changes
+    ]
+    return _key("graph", code, kinds, str(captured.structure), (*style, state))
+
+
+def _key(way: str, code: str, kinds: Sequence[Leaf], structure: str, style: Any) -> str:
     from ..codegen.cache import cache_key, source_fingerprint
     from ..codegen.target import Target
     from ..runtime.builtin import native_layout
@@ -55,48 +78,43 @@ def key_of(
         (k.kind, k.type.dtype.str, k.type.shape, k.type.weak, k.strides or "contiguous")
         for k in kinds
     ]
-    return cache_key(
-        "program",
-        _VERSION,
-        code,
-        described,
-        json.dumps(shape),
-        style,
-        Target.host().key(),
-        str(native_layout()),
-        source_fingerprint(),
-    )
+    surroundings = (Target.host().key(), str(native_layout()), source_fingerprint())
+    return cache_key(way, _VERSION, code, described, structure, style, surroundings)
 
 
-def save(key: str | None, program: Any) -> None:
-    """Keep a program under its key, if a record can hold it."""
-    from .program import object_cache
-
-    if key is None or program.state or "entry" not in program.compiled.exports:
+def save(key: str | None, program: Any, captured: bool = False) -> None:
+    """Keep a program under its key, if a record can hold it; `captured`: of its graph."""
+    if key is None or "entry" not in program.compiled.exports:
         return
     try:
-        data = _pack(program)
+        data = _pack(program, captured)
     except _Unrecordable:
         return
     object_cache().put(key, data)
 
 
 def load(
-    key: str | None, name: str, kinds: Sequence[Leaf], prepare: Callable[[Any], Any], clock: Clock
+    key: str | None,
+    name: str,
+    kinds: Sequence[Leaf],
+    prepare: Callable[[Any], Any],
+    clock: Clock,
+    captured: Captured | None = None,
 ) -> tuple[Any, Any] | None:
-    """The program kept under the key and its native entry, ready to be called; or None."""
-    from .program import object_cache
+    """The program kept under the key and its native entry, ready to be called; or None.
 
+    `captured` is the traced function, for the key of its graph.
+    """
     if key is None:
         return None
     with clock("look up"):
         data = object_cache().get(key)
         if data is None:
             return None
-        program = _unpack(data, name, kinds, clock)
-    signature = prepare(program)
-    if signature is None:
-        return None
+        program, expected = _unpack(data, name, kinds, captured, clock)
+        signature = prepare(program)
+        if repr(signature) != expected:  # its entry was compiled for another
+            return None
     with clock("link"):
         return program, program.bind(signature, program.compiled, "entry")
 
@@ -104,29 +122,32 @@ def load(
 # ---------------------------------------------------------------- records
 
 
-def _pack(program: Any) -> bytes:
+def _pack(program: Any, captured: bool) -> bytes:
     layout = program.layout
-    header = {
+    header: dict[str, Any] = {
         "outputs": [(dtype.str, shape) for dtype, shape in layout.outputs],
         "inputs": [(dtype.str, shape) for dtype, shape in layout.inputs],
         "constants": [(c.dtype.str, c.shape) for c in layout.constants],
         "arena": layout.arena_bytes,
         "work": layout.work,
-        "structure": _structure_to_json(program.structure),
-        "results": [_static_to_json(result) for result in program.results],
+        "direct": [state.scratch is None for state in program.state if state.written],
+        "signature": program.signature_text,
     }
+    if not captured:
+        header["structure"] = _structure_to_json(program.structure)
+        header["results"] = [_static_to_json(result) for result in program.results]
     text = json.dumps(header).encode()
     parts = [text, *(c.tobytes() for c in layout.constants), program.compiled.image]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
-def _unpack(data: bytes, name: str, kinds: Sequence[Leaf], clock: Clock) -> Any:
+def _unpack(
+    data: bytes, name: str, kinds: Sequence[Leaf], captured: Captured | None, clock: Clock
+) -> tuple[Any, str]:
     from ..codegen import pool
     from ..codegen.compile import load_image
     from ..runtime import threads
     from ..runtime.builtin import c_api_addresses
-    from .frames import Layout
-    from .program import Program
 
     parts = []
     while data:
@@ -146,11 +167,28 @@ def _unpack(data: bytes, name: str, kinds: Sequence[Leaf], clock: Clock) -> Any:
         buffers("inputs"), buffers("outputs"), constants, header["arena"], header["work"]
     )
     compiled = load_image(parts[-1], symbols=c_api_addresses())
-    if pool.PARALLEL_FOR in compiled.needs:
-        threads.attach(pool.load())
-    structure = _structure_from_json(header["structure"])
-    results = [None if result is None else StaticResult(result[0]) for result in header["results"]]
-    return Program(name, kinds, layout, structure, results, compiled, ["kernel0"], clock=clock)
+    if {pool.PARALLEL_FOR, pool.PARALLEL_FOR_LIMITED} & set(compiled.needs):
+        threads.attach(pool.load(object_cache()))
+    if captured is None:
+        structure = _structure_from_json(header["structure"])
+        results = [None if one is None else StaticResult(one[0]) for one in header["results"]]
+    else:
+        structure = captured.structure
+        results = [r if isinstance(r, StaticResult) else None for r in captured.results]
+    program = Program(
+        name,
+        kinds,
+        layout,
+        structure,
+        results,
+        compiled,
+        ["kernel0"],
+        captured.changes if captured else (),
+        direct=header["direct"],
+        clock=clock,
+    )
+    program.from_record = "function" if captured is None else "graph"
+    return program, header["signature"]
 
 
 def _static_to_json(result: Any) -> Any:

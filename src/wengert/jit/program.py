@@ -67,7 +67,8 @@ class Program:
         self.compiled, self.segments = compiled, list(segments)
         self.stages, self.buffers = stages, list(buffers)
         self.clock = clock or debugging.Clock()
-        self.from_record = stages is None
+        self.from_record = ""  # the cache's way to it: "function", "graph", or none
+        self.signature_text = ""  # of the entry in `compiled`
         first = len(layout.constants)
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes

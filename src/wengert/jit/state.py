@@ -76,7 +76,8 @@ class Cell:
 
     def watch(self, table: np.ndarray, slot: int, present: bool) -> None:
         """Keep `table[slot]` at the address while `present` holds, and at zero otherwise."""
-        self._places.append((weakref.ref(table), slot, present))
+        with _places_lock:
+            self._places.append((weakref.ref(table), slot, present))
         self.update()
 
     def retire(self) -> None:
@@ -98,15 +99,17 @@ class Cell:
         )
 
     def _set_places(self, word: Any) -> None:
-        live = []
-        for place in self._places:
-            table = place[0]()
-            if table is not None:
-                table[place[1]] = word(place[2])
-                live.append(place)
-        self._places = live
+        with _places_lock:
+            live = []
+            for place in self._places:
+                table = place[0]()
+                if table is not None:
+                    table[place[1]] = word(place[2])
+                    live.append(place)
+            self._places = live
 
 
+_places_lock = threading.RLock()
 _cells: weakref.WeakSet[Cell] = weakref.WeakSet()
 _traces_running = 0
 

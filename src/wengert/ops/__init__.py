@@ -1,4 +1,4 @@
-"""Every primitive in one place each: type rule, evaluation, derivative, batching, loops, samples."""
+"""Every primitive in one place each: types, evaluation, derivative, batching, loops, samples."""
 
 from . import (
     contract,

@@ -176,7 +176,9 @@ subtract: Op = binary(
 negative: Op = unary(
     "negative", np.negative, linear=(0,), transpose=(lambda g, x: negative(g),), dtypes=NUMBERS
 )
-positive: Op = unary("positive", np.positive, linear=(0,), transpose=(lambda g, x: g,), dtypes=NUMBERS)
+positive: Op = unary(
+    "positive", np.positive, linear=(0,), transpose=(lambda g, x: g,), dtypes=NUMBERS
+)
 multiply: Op = binary(
     "multiply",
     np.multiply,
@@ -210,7 +212,9 @@ fmod: Op = binary(
     domains=((0.1, 0.9), (1.1, 2.0)),
     dtypes=(*REALS, "int64"),
 )
-reciprocal: Op = unary("reciprocal", np.reciprocal, lambda ans, x: -ans * ans, POSITIVE, dtypes=FIELDS)
+reciprocal: Op = unary(
+    "reciprocal", np.reciprocal, lambda ans, x: -ans * ans, POSITIVE, dtypes=FIELDS
+)
 square: Op = unary("square", np.square, lambda ans, x: 2 * x, dtypes=NUMBERS)
 sqrt: Op = unary("sqrt", np.sqrt, lambda ans, x: over(0.5, ans), POSITIVE, dtypes=FIELDS)
 cbrt: Op = unary("cbrt", np.cbrt, lambda ans, x: over(ans, 3 * x), POSITIVE, dtypes=REALS)
@@ -335,7 +339,9 @@ exp2: Op = unary("exp2", np.exp2, lambda ans, x: ans * float(np.log(2)), dtypes=
 expm1: Op = unary("expm1", np.expm1, lambda ans, x: ans + 1, dtypes=REALS)
 log: Op = unary("log", np.log, lambda ans, x: 1 / x, POSITIVE, dtypes=FIELDS)
 log2: Op = unary("log2", np.log2, lambda ans, x: float(1 / np.log(2)) / x, POSITIVE, dtypes=REALS)
-log10: Op = unary("log10", np.log10, lambda ans, x: float(1 / np.log(10)) / x, POSITIVE, dtypes=REALS)
+log10: Op = unary(
+    "log10", np.log10, lambda ans, x: float(1 / np.log(10)) / x, POSITIVE, dtypes=REALS
+)
 log1p: Op = unary("log1p", np.log1p, lambda ans, x: 1 / (1 + x), POSITIVE, dtypes=REALS)
 
 
@@ -405,7 +411,9 @@ copysign: Op = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y
 
 nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
 # The part of x behind the point, and its mantissa in [1/2, 1).
-fraction: Op = unary("fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS)
+fraction: Op = unary(
+    "fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS
+)
 mantissa: Op = unary(
     "mantissa",
     lambda x: np.frexp(x)[0],

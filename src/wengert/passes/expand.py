@@ -13,6 +13,8 @@ def expand(graph: Graph) -> Graph:
     def rule(node: Operator) -> Node | None:
         if node.op.compose is None or not all(s.type.dtype.kind == "f" for s in node.inputs):
             return None
+        if any(0 in source.type.shape for source in node.inputs):
+            return None  # there is no largest of no elements
         return _insert(_composition(node), node)
 
     return rebuild(graph, rule)

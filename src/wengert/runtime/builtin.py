@@ -388,7 +388,7 @@ C_API: list[str] = """
     PyList_New PyList_SetItem PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong
     PyLong_FromLongLong PyObject_Vectorcall PyThread_get_thread_ident PyTuple_New PyTuple_SetItem
     Py_DecRef Py_EnterRecursiveCall Py_IncRef Py_LeaveRecursiveCall
-""".split()  # noqa: SIM905
+""".split()
 
 
 def c_api_addresses() -> dict[str, int]:

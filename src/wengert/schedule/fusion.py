@@ -49,8 +49,6 @@ from .cost import EXPENSIVE
 from .parallel import parallelise
 from .shaping import shape_nest
 
-
-
 NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
 
 
@@ -111,9 +109,11 @@ class Scheduler:
         wanted = {node.serial for node in self.graph.outputs if node is not None}
         self.stored: set[int] = set()
         for node in self.graph.operators:
-            if not is_pointwise(node):
-                self.stored.add(node.serial)
-            elif node.serial in wanted or self._needs_memory(node, users.get(node.serial, [])):
+            if (
+                not is_pointwise(node)
+                or node.serial in wanted
+                or self._needs_memory(node, users.get(node.serial, []))
+            ):
                 self.stored.add(node.serial)
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:

@@ -71,9 +71,7 @@ def _chunk(nest: Nest, var: Var, length: int, start: Affine, task: Var) -> Nest:
     return rewrite_indices(nest, variables, change)
 
 
-def _partial_stores(
-    nest: Nest, var: Var, tasks: int, task: Var
-) -> tuple[list[Store], list[Nest]]:
+def _partial_stores(nest: Nest, var: Var, tasks: int, task: Var) -> tuple[list[Store], list[Nest]]:
     """Stores that combine over the cut loop, each task with a place of its own; and the joins."""
     stores, joins = [], []
     for store in nest.stores:
@@ -93,4 +91,3 @@ def _partial_stores(
         join = Store(store.buffer, store.at, value, store.combine, store.continues)
         joins.append(Nest([*kept, number], [join], "join"))
     return stores, joins
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from ..loops import (
@@ -173,7 +174,7 @@ def merge_loops(nest: Nest) -> Nest:
         variables = [var for var in nest.vars if var.extent != 1] or nest.vars[:0]
         if len(variables) != len(nest.vars):
             nest = Nest(variables, nest.stores, nest.label, nest.nodes)
-        for outer, inner in zip(variables, variables[1:], strict=False):
+        for outer, inner in itertools.pairwise(variables):
             if all(at.coefficient(outer) == at.coefficient(inner) * inner.extent for at in indices):
                 nest = _merged(nest, outer, inner)
                 merged = True

@@ -23,7 +23,7 @@ from .views import Views, copy_of
 # NumPy's names -> wengert's functions: "sum", "linalg.norm", "fft.rfft", ...
 FUNCTIONS: dict[str, Callable] = {}
 
-_METHODS = (  # noqa: SIM905
+_METHODS = (
     "all any argmax argmin argpartition argsort clip conj cumprod cumsum diagonal dot max mean min "
     "nonzero prod ptp put repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split()

@@ -1,0 +1,188 @@
+"""Nests of loops as machine code: orders, strides, masks, sums, branches."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+from wengert.codegen.compile import compile_module
+from wengert.codegen.nests import NestEmitter
+from wengert.codegen.target import Target
+from wengert.loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    IndexValue,
+    InRange,
+    Literal,
+    Load,
+    Nest,
+    Store,
+    Var,
+    c_strides,
+    cast,
+)
+
+F8 = np.dtype("f8")
+PTR = ir.PointerType()
+
+
+def buffer_of(array, kind="input"):
+    return Buffer("b", array.dtype, array.shape, c_strides(array.shape), kind)
+
+
+def run(nests, arrays):
+    """Emit nests over buffers and run them; `arrays` maps buffers to contiguous arrays."""
+    target = Target.host()
+    module = ir.Module("nests")
+    module.triple = target.triple
+    signature = ir.FunctionType(ir.VoidType(), [PTR] * len(arrays))
+    function = ir.Function(module, signature, "nest")
+    builder = ir.IRBuilder(function.append_basic_block())
+    places = {id(buffer): arg for buffer, arg in zip(arrays, function.args, strict=True)}
+    for nest in nests:
+        NestEmitter(builder, target, lambda b: places[id(b)]).emit(nest)
+    builder.ret_void()
+    call = compile_module(module, target).function("nest", None, *[ctypes.c_void_p] * len(arrays))
+    call(*[array.ctypes.data for array in arrays.values()])
+
+
+def variables(*extents):
+    return [Var("ijkl"[n], extent) for n, extent in enumerate(extents)]
+
+
+def index(buffer, *places):
+    return buffer.flat(tuple(Affine.of(place) for place in places))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 1000])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1"])
+def test_nothing_outside_is_touched(n, dtype):
+    """The last vector is masked: what lies behind the array keeps its value."""
+    guarded = np.full(n + 64, 77, dtype)
+    x = np.arange(n).astype(dtype)
+    out, source = Buffer("o", guarded.dtype, (n,), (1,), "output"), buffer_of(x)
+    (i,) = variables(n)
+    value = Apply("add", (Load(source, index(source, i)), Literal(1, x.dtype)), x.dtype)
+    run([Nest([i], [Store(out, Affine.of(i), value)])], {out: guarded, source: x})
+    np.testing.assert_array_equal(guarded[:n], x + np.dtype(dtype).type(1))
+    assert np.all(guarded[n:] == 77)
+
+
+@pytest.mark.parametrize("stride", [-3, -1, 0, 2, 5])
+def test_strided_reads_and_writes(stride):
+    n = 21
+    x = np.arange(200.0)
+    out = np.zeros(100)
+    source, target = buffer_of(x), buffer_of(out, "output")
+    (i,) = variables(n)
+    read = Load(source, Affine.of(i) * stride + 90)
+    run([Nest([i], [Store(target, Affine.of(i) * 3 + 2, read)])], {target: out, source: x})
+    want = np.zeros(100)
+    want[2 : 2 + 3 * n : 3] = x[90 + stride * np.arange(n)]
+    np.testing.assert_array_equal(out, want)
+
+
+COMBINES = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(3, 5, 37), (1, 2, 8), (9, 1, 3)])
+def test_every_axis_is_combined(combine, axis, shape):
+    x = np.random.default_rng(1).uniform(0.5, 1.5, shape)
+    want = np.asarray(COMBINES[combine](x, axis=axis))
+    out = np.full(want.shape, np.nan)  # whatever was there does not matter
+    source, target = buffer_of(x), buffer_of(out, "output")
+    loops = variables(*shape)
+    summed = axis if isinstance(axis, tuple) else (axis,)
+    kept = [var for number, var in enumerate(loops) if number not in summed]
+    value = Load(source, index(source, *loops))
+    run([Nest(loops, [Store(target, index(target, *kept), value, combine)])],
+        {target: out, source: x})  # fmt: skip
+    np.testing.assert_allclose(out, want, rtol=1e-14)
+
+
+def test_continued_sums_add_to_what_is_there():
+    x, out = np.arange(10.0), np.array(100.0)
+    source, target = buffer_of(x), buffer_of(out, "output")
+    (i,) = variables(10)
+    store = Store(target, Affine(0), Load(source, Affine.of(i)), "add", continues=True)
+    run([Nest([i], [store])], {target: out, source: x})
+    assert out == 145.0
+
+
+@pytest.mark.parametrize("combine, identity", [("add", 0.0), ("multiply", 1.0)])
+def test_loops_that_never_run_leave_the_identity(combine, identity):
+    x, out = np.zeros((3, 0)), np.full(3, 7.0)
+    source, target = buffer_of(x), buffer_of(out, "output")
+    i, j = variables(3, 0)
+    store = Store(target, index(target, i), Load(source, index(source, i, j)), combine)
+    run([Nest([i, j], [store])], {target: out, source: x})
+    assert out.tolist() == [identity] * 3
+
+
+def test_several_stores_share_a_nest():
+    x = np.random.default_rng(2).uniform(-1, 1, (4, 19))
+    total, rows, doubled = np.array(0.0), np.zeros(4), np.zeros((4, 19))
+    source = buffer_of(x)
+    outs = [buffer_of(a, "output") for a in (total, rows, doubled)]
+    i, j = variables(4, 19)
+    element = Load(source, index(source, i, j))
+    twice = Apply("add", (element, element), F8)
+    stores = [
+        Store(outs[0], Affine(0), element, "add"),
+        Store(outs[1], index(outs[1], i), twice, "maximum"),
+        Store(outs[2], index(outs[2], i, j), twice),
+    ]
+    arrays = dict(zip([*outs, source], [total, rows, doubled, x], strict=True))
+    run([Nest([i, j], stores)], arrays)
+    np.testing.assert_allclose(total, x.sum(), rtol=1e-13)
+    np.testing.assert_array_equal(rows, 2 * x.max(axis=1))
+    np.testing.assert_array_equal(doubled, 2 * x)
+
+
+def test_index_values_count():
+    out = np.zeros((3, 11))
+    target = buffer_of(out, "output")
+    i, j = variables(3, 11)
+    value = cast(IndexValue(Affine.of(i) * 100 + Affine.of(j) * -1), F8)
+    run([Nest([i, j], [Store(target, index(target, i, j), value)])], {target: out})
+    np.testing.assert_array_equal(out, 100 * np.arange(3)[:, None] - np.arange(11.0))
+
+
+def test_a_nest_without_loops():
+    x, out = np.array(3.0), np.array(0.0)
+    source, target = buffer_of(x), buffer_of(out, "output")
+    value = Apply("square", (Load(source, Affine(0)),), F8)
+    run([Nest([], [Store(target, Affine(0), value)])], {target: out, source: x})
+    assert out == 9.0
+
+
+def test_what_is_not_chosen_is_not_read():
+    """The element exists for one row only; elsewhere its address is far outside."""
+    x, out = np.array([5.0]), np.zeros((6, 10))
+    source, target = buffer_of(x), buffer_of(out, "output")
+    i, j = variables(6, 10)
+    far = Load(source, (Affine.of(i) + -4) * (1 << 40))
+    test = InRange(Affine.of(i), 4, 5)
+    scaled = Apply("multiply", (far, cast(IndexValue(Affine.of(j)), F8)), F8)
+    value = Choose(test, scaled, Literal(-1.0, F8), F8)
+    run([Nest([i, j], [Store(target, index(target, i, j), value)])], {target: out, source: x})
+    want = np.full((6, 10), -1.0)
+    want[4] = 5.0 * np.arange(10)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_a_choice_among_values_known_outside_the_innermost_loop():
+    out = np.zeros((5, 3))
+    target = buffer_of(out, "output")
+    i, j = variables(5, 3)
+    outer = Apply("square", (cast(IndexValue(Affine.of(i)), F8),), F8)
+    shifted = Apply("add", (outer, Literal(0.5, F8)), F8)
+    value = Choose(InRange(Affine.of(i), 2, 4), Apply("negative", (shifted,), F8), outer, F8)
+    run([Nest([i, j], [Store(target, index(target, i, j), value)])], {target: out})
+    want = np.array([0.0, 1.0, -4.5, -9.5, 16.0])
+    np.testing.assert_array_equal(out, np.repeat(want[:, None], 3, axis=1))

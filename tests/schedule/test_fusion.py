@@ -1,0 +1,140 @@
+"""Which loops a graph becomes, and that merging them changes nothing."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as xp
+from wengert.jit import jit
+from wengert.loops import Contraction, Host, Load, walk
+from wengert.passes import optimise
+from wengert.schedule import plan, schedule
+from wengert.schedule.memory import buffers_of, root
+
+RNG = np.random.default_rng(4)
+X = RNG.uniform(-1, 1, (23, 12))
+
+
+def loops_of(function, *args):
+    return plan(schedule(optimise(wg.trace(function, *args))))
+
+
+def test_a_chain_is_one_nest():
+    program = loops_of(lambda x: xp.exp(-x * x) + xp.sin(x), X)
+    assert len(program.kernels) == 1
+    assert program.arena_bytes == 0
+
+
+def test_sums_over_the_same_data_take_one_pass():
+    program = loops_of(lambda x: (xp.sum(x), xp.sum(x * x), xp.max(x, axis=0)), X)
+    assert len(program.kernels) == 1
+
+
+def test_value_and_gradient_of_a_sum_take_one_pass():
+    program = loops_of(wg.value_and_grad(lambda x: xp.sum(xp.sin(x) * x)), X)
+    assert len(program.kernels) == 1
+
+
+def test_products_and_numpy_get_kernels_of_their_own():
+    kinds = [type(kernel) for kernel in loops_of(lambda x: xp.sort(x @ x.T), X).kernels]
+    assert Contraction in kinds
+    assert Host in kinds
+
+
+def near_misses():
+    """Values over loops that differ by a little, some of which need each other."""
+    yield "reflect", lambda x: xp.pad(xp.tanh(xp.pad(x, [(1, 3), (0, 3)], "edge")), 2, "reflect")
+    yield "sides", lambda x: (xp.tanh(x[1:]), xp.tanh(x[:-1]), xp.tanh(x))
+    yield "chained", lambda x: xp.sum(xp.tanh(x)[1:] * xp.exp(x)[:-1]) + xp.sum(xp.tanh(x))
+    yield "both axes", lambda x: xp.sum(xp.tanh(x)[1:, 1:]) * xp.sum(xp.tanh(x)[:-1, :-2] ** 2)
+    yield "twice", lambda x: xp.cumsum(xp.sin(x), axis=0)[1:] * xp.sin(x)[:-1] + xp.sin(x)[1:]
+
+
+@pytest.mark.parametrize("name, function", [pytest.param(*c, id=c[0]) for c in near_misses()])
+def test_nearly_equal_loops_may_merge(name, function):
+    def loss(x):
+        total = 0.0
+        for part in wg.tree.leaves(function(x)):
+            weights = np.cos(np.arange(float(np.size(part)))).reshape(np.shape(part))
+            total = total + xp.sum(weights * part)
+        return total + xp.sum(x)
+
+    f = wg.value_and_grad(loss)
+    want_value, want = f(X)
+    value, gradient = jit(f)(X)
+    np.testing.assert_allclose(value, want_value, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gradient, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name, function", [pytest.param(*c, id=c[0]) for c in near_misses()])
+def test_a_store_never_reads_its_own_result(name, function):
+    program = loops_of(wg.value_and_grad(lambda x: xp.sum(wg.tree.leaves(function(x))[0])), X)
+    for kernel in program.kernels:
+        for store in getattr(kernel, "stores", ()):
+            loads = [e for e in walk([store.value]) if isinstance(e, Load)]
+            assert all(load.buffer is not store.buffer for load in loads)
+
+
+def lives(program):
+    """First and last use of every arena buffer."""
+    found = {}
+    for position, kernel in enumerate(program.kernels):
+        for buffer in map(root, buffers_of(kernel)):
+            if buffer.kind == "arena":
+                first = found.get(id(buffer), (buffer, position))[1]
+                found[id(buffer)] = (buffer, first, position)
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: xp.sort(xp.cumsum(xp.sort(x @ x.T), axis=0) @ x, axis=1),
+        wg.value_and_grad(lambda x: xp.sum(xp.tanh(xp.tanh(x @ x.T) @ x) ** 2)),
+        lambda x: [xp.sort(x * k) for k in range(6)],
+    ],
+)
+def test_live_buffers_do_not_overlap(function):
+    program = loops_of(function, X)
+    found = lives(program)
+    assert found
+    for number, (one, first, last) in enumerate(found):
+        assert one.offset % 64 == 0
+        assert one.offset + one.nbytes <= program.arena_bytes
+        for other, start, end in found[:number]:
+            if start <= last and first <= end:
+                apart = one.offset + one.nbytes <= other.offset
+                assert apart or other.offset + other.nbytes <= one.offset
+
+
+def test_space_is_used_again():
+    def deep(x, count):
+        for _ in range(count):
+            x = xp.sort(x, axis=0) * 0.5
+        return x
+
+    few, many = (loops_of(lambda x, n=n: deep(x, n), X).arena_bytes for n in (4, 40))
+    assert many - few < X.nbytes + 40 * 64  # a flag a sort at most
+
+
+def test_python_numbers_are_compared():
+    assert jit(lambda n: n > 0)(2)
+    assert not jit(lambda n, m: n >= m)(2, 2.5)
+
+
+def test_integer_powers_are_numpys():
+    np.testing.assert_array_equal(jit(lambda n: n**3)(np.arange(-3, 4)), np.arange(-3, 4) ** 3)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        jit(lambda n, m: n**m)(np.arange(3), -np.arange(3))
+
+
+def test_gathers_under_choices():
+    """More pieces than a nest is split into: choices become branches around gathered elements."""
+
+    def f(x, at):
+        rows = x[at]
+        padded = xp.pad(xp.pad(rows, 1), [(2, 2), (2, 2)])
+        return xp.pad(padded[None, :, None] + 0.0, 1) * 2.0 + xp.pad(padded, 2)[:1, :1]
+
+    x, at = RNG.uniform(-1, 1, (4, 3)), np.array([3, 0, 0, 2])
+    np.testing.assert_array_equal(jit(f)(x, at), f(x, at))
