@@ -948,7 +948,7 @@ def test_trees_hold_leaves_only():
         Signature((3,), ())
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_overhead(squares):
     """At most 0.3 us a call for a value and a gradient of 8 numbers, 0.1 us with `out`."""
     names = {"f": squares.call, "x": np.ones(8), "out": (np.zeros(()), np.zeros(8))}

@@ -492,7 +492,7 @@ def test_set_threads_accepts_numpy_integers():
     threads.set_threads(None)
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_fork_and_join_take_less_than_three_microseconds(tasks):
     """Two tasks on two threads cost at most 3 us more than one task alone, when hot."""
     context = tasks.context(steps=20_000)

@@ -350,7 +350,7 @@ def test_error_is_at_most_two_ulp(name: str, kind: str, has_fma: bool) -> None:
     assert error <= (0 if name in EXACT else BOUND), message
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_error_on_many_points(name: str, kind: str) -> None:
     for seed in range(2, 6):
@@ -359,7 +359,7 @@ def test_error_on_many_points(name: str, kind: str) -> None:
         assert error <= (0 if name in EXACT else BOUND), message
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(vmath.NAMES - vmath.TWO_ARGUMENTS))
 def test_float32_over_its_whole_range(name: str) -> None:
     low, high = DOMAIN.get(name, (-INF, INF))

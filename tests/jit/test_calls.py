@@ -565,7 +565,7 @@ def test_long_doubles_and_half():
         np.testing.assert_array_equal(got, x + x)
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_overhead():
     jf = wg.jit(wg.value_and_grad(polynomial))
     x = np.ones(8)

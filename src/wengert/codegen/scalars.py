@@ -253,8 +253,9 @@ def _scale(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     t, d = args
     if dtype.kind != "f":
         return b.mul(t, d)
-    flat = b.or_(b.fcmp_ordered("==", t, zero), b.fcmp_ordered("==", d, zero))
-    return b.select(flat, zero, b.fmul(t, d))
+    # in this form AVX-512 needs two compares and one masked product
+    live = b.and_(b.fcmp_unordered("!=", t, zero), b.fcmp_unordered("!=", d, zero))
+    return b.select(live, b.fmul(t, d), zero)
 
 
 @_emitter("absolute")

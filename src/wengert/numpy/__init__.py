@@ -64,6 +64,11 @@ int8, int16, int32, int64 = _np.int8, _np.int16, _np.int32, _np.int64
 uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float32, float64 = _np.float32, _np.float64
 complex64, complex128 = _np.complex64, _np.complex128
+# What says something of types or of plain arrays alone is NumPy's own.
+finfo, iinfo, isdtype, promote_types = _np.finfo, _np.iinfo, _np.isdtype, _np.promote_types
+from_dlpack, isscalar, issubdtype, einsum_path = (
+    _np.from_dlpack, _np.isscalar, _np.issubdtype, _np.einsum_path,
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import DTypeError, explain
 from ..types import ArrayType, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
-from .elementwise import exp, log, log1p, scale, select
+from .elementwise import exp, log, log1p, negative, scale, select
 from .families import (
     REAL,
     Interval,
@@ -29,7 +29,7 @@ from .families import (
     broadcast_shapes,
     unary,
 )
-from .layout import batch_axes, convert, expand_over, reduce_sum, without_axes
+from .layout import batch_axes, broadcast_to, convert, expand_over, reduce_sum, without_axes
 from .logic import equal, greater, isinf, isposinf, logical_and, sign
 from .op import Op
 from .reductions import reduce_max
@@ -277,12 +277,11 @@ def _logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
     return total.reshape(without_axes(total.shape, axes))[()]
 
 
-def _weights(ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """exp(x - logsumexp(x)); where the sum is infinite only its infinite elements count."""
-    total = expand_over(ans, type_of(x).shape, axes)
-    number = type_of(ans).dtype.type
-    finite = x - select(isinf(total), 0.0, total)
-    return exp(select(isposinf(total), select(isposinf(x), number(0), number(-np.inf)), finite))
+def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
+    spread = expand_over(total, np.shape(x), axes)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(x - np.where(np.isinf(spread), 0, spread))
+    return np.where(np.isposinf(spread), np.isposinf(x), weights).astype(weights.dtype)[()]
 
 
 def _composed_exp(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
@@ -311,6 +310,43 @@ def _composed_log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
     return shifted - expand_over(log(reduce_sum(weights, axes=axes)), shape, axes)
 
 
+def _composed_weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
+    """The softmax of x, which has most of its work in common with the sum it belongs to."""
+    spread = expand_over(total, type_of(x).shape, axes)
+    number = type_of(x).dtype.type
+    alone = select(isposinf(x), number(1), number(0))
+    return select(isposinf(spread), alone, _composed_softmax(x, axes))
+
+
+def _weights_samples(rng: np.random.Generator) -> Any:
+    for (x,), params in _line_samples(rng):
+        yield (x, _logsumexp(x, **params)), params
+
+
+# exp(x - total) where total is logsumexp(x): the share of each element in the sum. Where the sum
+# is infinite only its infinite elements count.
+weights: Op = Op(
+    "weights",
+    _weights,
+    lambda x, total, axes: ArrayType(total.dtype, x.shape),
+    jvp=(
+        lambda t, ans, x, total, axes: scale(t, ans),
+        lambda t, ans, x, total, axes: scale(expand_over(negative(t), type_of(x).shape, axes), ans),
+    ),
+    batch=lambda size, flags, x, total, axes: _batch_weights(size, flags, x, total, axes),
+    compose=_composed_weights,
+    samples=_weights_samples,
+)
+
+
+def _batch_weights(size: int, flags: Sequence[bool], x: Any, total: Any, axes: Any) -> Any:
+    given = [
+        value if flag else broadcast_to(value, shape=(size, *type_of(value).shape))
+        for value, flag in zip((x, total), flags, strict=True)
+    ]
+    return weights(*given, axes=tuple(axis + 1 for axis in axes))
+
+
 def _reduced_type(name: str) -> Callable:
     return lambda x, axes: ArrayType(real_dtype(name, [x]), without_axes(x.shape, axes))
 
@@ -319,7 +355,7 @@ logsumexp: Op = Op(
     "logsumexp",
     _logsumexp,
     _reduced_type("logsumexp"),
-    jvp=(lambda t, ans, x, axes: reduce_sum(scale(t, _weights(ans, x, axes)), axes=axes),),
+    jvp=(lambda t, ans, x, axes: reduce_sum(scale(t, weights(x, ans, axes=axes)), axes=axes),),
     batch=batch_axes(lambda: logsumexp),
     compose=_composed_logsumexp,
     samples=_line_samples,

@@ -49,17 +49,14 @@ from .cost import EXPENSIVE
 from .parallel import parallelise
 from .shaping import shape_nest
 
+# A value that takes more operations than this is not computed again in another nest.
+MOST_REPEATED = 48
+
+# An expensive value of at most this many elements is kept rather than computed again; a larger one
+# would have to come back from main memory.
+MOST_KEPT = 1 << 20
+
 NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
-
-
-def lowering(node: Operator) -> Any:
-    """How the node lowers to loops, or None: NumPy evaluates it."""
-    if node.op.multiple or not all(map(_is_native, (node, *node.inputs))):
-        return None
-    if node.op.name == "power" and node.type.dtype.kind != "f":
-        return None  # NumPy refuses negative exponents of integers, which takes a look at them
-    loops = node.op.loops
-    return loops(**node.params) if callable(loops) else loops
 
 
 def _is_native(node: Node) -> bool:
@@ -67,9 +64,13 @@ def _is_native(node: Node) -> bool:
     return dtype is not None and f"{dtype.kind}{dtype.itemsize}" in NATIVE
 
 
-def is_pointwise(node: Node) -> bool:
-    """Whether the node's elements are expressions, computed where they are needed."""
-    return isinstance(node, Operator) and isinstance(lowering(node), Pointwise)
+def _lowering(node: Operator) -> Any:
+    if node.op.multiple or not all(map(_is_native, (node, *node.inputs))):
+        return None
+    if node.op.name == "power" and node.type.dtype.kind != "f":
+        return None  # NumPy refuses negative exponents of integers, which takes a look at them
+    loops = node.op.loops
+    return loops(**node.params) if callable(loops) else loops
 
 
 class Scheduler:
@@ -80,6 +81,7 @@ class Scheduler:
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
+        self.lowerings: dict[int, Any] = {}
         self.items: dict[int, list[Buffer]] = {}
         self.checks: list[Check] = []
         self.input_strides = input_strides
@@ -98,6 +100,29 @@ class Scheduler:
         self.kernels += self.checks
         return LoopProgram(inputs, [buffer for _, buffer in outputs], self.kernels)
 
+    # ------------------------------------------------------------ what operations become
+
+    def lowering(self, node: Operator) -> Any:
+        """How the node lowers to loops, or None: NumPy evaluates it."""
+        found = self.lowerings.get(node.serial, self)
+        if found is self:
+            found = self.lowerings[node.serial] = _lowering(node)
+        return found
+
+    def is_pointwise(self, node: Node) -> bool:
+        """Whether the node's elements are expressions, computed where they are needed."""
+        return isinstance(node, Operator) and isinstance(self.lowering(node), Pointwise)
+
+    def is_aligned(self, node: Operator) -> bool:
+        """Whether the element at an index depends on the operands at that index alone."""
+        loops = self.lowering(node)
+        if isinstance(loops, Reduction):
+            return True
+        if not isinstance(loops, Pointwise) or loops.free:
+            return False
+        shape = node.type.shape
+        return all(source.type.shape == shape for source in node.inputs if source.type.shape)
+
     # ------------------------------------------------------------ what gets a buffer
 
     def _choose_stored(self) -> None:
@@ -108,18 +133,28 @@ class Scheduler:
                 users.setdefault(source.serial, []).append(node)
         wanted = {node.serial for node in self.graph.outputs if node is not None}
         self.stored: set[int] = set()
+        inlined: dict[int, int] = {}  # operations that reading an element would repeat
         for node in self.graph.operators:
+            readers = users.get(node.serial, [])
+            work = 1 + sum(inlined.get(source.serial, 0) for source in node.inputs)
             if (
-                not is_pointwise(node)
+                not self.is_pointwise(node)
                 or node.serial in wanted
-                or self._needs_memory(node, users.get(node.serial, []))
+                or self._needs_memory(node, readers)
+                or (work > MOST_REPEATED and self._crosses_passes(node, readers))
             ):
                 self.stored.add(node.serial)
+            else:
+                inlined[node.serial] = min(work, MOST_REPEATED + 1)
+
+    def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether the node is read in a pass over it and again after that pass."""
+        return len(users) > 1 and not all(self.is_pointwise(user) for user in users)
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
-            loops = lowering(user)
-            if isinstance(loops, Product) and lowering(node).free:
+            loops = self.lowering(user)
+            if isinstance(loops, Product) and self.lowering(node).free:
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
@@ -130,8 +165,10 @@ class Scheduler:
                 return True
         if node.op.name not in EXPENSIVE:
             return False
+        if self._crosses_passes(node, users) and node.type.size <= MOST_KEPT:
+            return True
         # an expensive value that is read at several places or in several shapes
-        shapes = {user.type.shape if is_pointwise(user) else node.type.shape for user in users}
+        shapes = {user.type.shape if self.is_pointwise(user) else node.type.shape for user in users}
         return len(users) > 1 and len(shapes) > 1
 
     # ------------------------------------------------------------ buffers
@@ -167,7 +204,7 @@ class Scheduler:
 
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
-        return node.op.name != "item" and not isinstance(lowering(node), Alias)
+        return node.op.name != "item" and not isinstance(self.lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
         found = self.buffers.get(node.serial)
@@ -184,7 +221,7 @@ class Scheduler:
     # ------------------------------------------------------------ kernels
 
     def _schedule(self, node: Operator) -> None:
-        loops = lowering(node)
+        loops = self.lowering(node)
         if isinstance(loops, Alias):
             self._schedule_alias(node)
         elif isinstance(loops, Pointwise):
@@ -277,7 +314,9 @@ class Scheduler:
     def _earliest(self, node: Operator, shape: tuple[int, ...]) -> int:
         """The first kernel position that sees everything the node reads."""
         earliest = 0
-        pending: list[tuple[Node, bool]] = [(source, is_aligned(node)) for source in node.inputs]
+        pending: list[tuple[Node, bool]] = [
+            (source, self.is_aligned(node)) for source in node.inputs
+        ]
         seen: set[tuple[int, bool]] = set()
         while pending:
             source, aligned = pending.pop()
@@ -292,17 +331,17 @@ class Scheduler:
                     and isinstance(kernel, FusedNest)
                     and source.serial in kernel.members
                     and kernel.shape == shape == source.type.shape
-                    and is_pointwise(source)
+                    and self.is_pointwise(source)
                 )
                 earliest = max(earliest, position if same else position + 1)
             else:
-                keeps = aligned and is_aligned(source)
+                keeps = aligned and self.is_aligned(source)
                 pending.extend((inner, keeps) for inner in source.inputs)
         return earliest
 
     def _schedule_check(self, node: Operator) -> None:
         """The condition under which the node may be computed, as a flag that is read at the end."""
-        loops = lowering(node)
+        loops = self.lowering(node)
         check = getattr(loops, "check", None)
         if check is None:
             return
@@ -416,17 +455,6 @@ class Scheduler:
             self._copy(node, self._buffer_of(node), buffer)
 
 
-def is_aligned(node: Operator) -> bool:
-    """Whether the node's element at an index depends on its operands at that index alone."""
-    loops = lowering(node)
-    if isinstance(loops, Reduction):
-        return True
-    if not isinstance(loops, Pointwise) or loops.free:
-        return False
-    shape = node.type.shape
-    return all(source.type.shape == shape for source in node.inputs if source.type.shape)
-
-
 def _variables(shape: Sequence[int]) -> list[Var]:
     return [Var("ijklmnpq"[axis % 8] + str(axis // 8 or ""), n) for axis, n in enumerate(shape)]
 
@@ -498,10 +526,12 @@ class FusedNest(Nest):
             return self._constant(node, index)
         assert isinstance(node, Operator)
         is_member = node.serial in self.members and index == self.index
-        if node.serial in scheduler.stored and not (is_member and is_pointwise(node)):
+        if node.serial in scheduler.stored and not (
+            is_member and self.scheduler.is_pointwise(node)
+        ):
             buffer = scheduler._buffer_of(node)
             return Load(buffer, buffer.flat(index))
-        value = lowering(node).rule(index, *self.operands(node), **node.params)
+        value = self.scheduler.lowering(node).rule(index, *self.operands(node), **node.params)
         return cast(value, node.type.dtype)
 
     def operands(self, node: Operator) -> list[Operand]:
