@@ -68,18 +68,60 @@ def zero_slope(node: Operator) -> Node | None:
     return None
 
 
+def _number(node: Node) -> float | None:
+    """The value of a constant whose elements are one real number."""
+    value = constant_value(node)
+    if value is None or not _is_one_number(value) or np.asarray(value).dtype.kind not in "iuf":
+        return None
+    return float(np.asarray(value).flat[0])
+
+
+def _factor(node: Operator) -> tuple[float, Node] | None:
+    """A product with a number, as the number and the rest."""
+    for this, other in (node.inputs, node.inputs[::-1]):
+        number = _number(this)
+        if number is not None and same_type(other, node.type):
+            return number, other
+    return None
+
+
+def _times(number: float, x: Node, like: Operator) -> Operator:
+    return apply(ew.multiply, full(number, ArrayType(like.type.dtype, ())), x, params={}, like=like)
+
+
 @_rule("scale")
 def plain_product(node: Operator) -> Node | None:
     """scale(c, d) -> c * d for a number c that is finite and not zero."""
     for source in node.inputs:
-        value = constant_value(source)
-        if value is not None and np.size(value) == 1 and np.isfinite(value) and np.all(value != 0):
+        number = _number(source)
+        if number is not None and np.isfinite(number) and number != 0:
             return apply(ew.multiply, *node.inputs, params={}, like=node)
-        if value is not None and np.size(value) > 1 and not any(np.asarray(value).strides):
-            number = np.asarray(value).flat[0]
-            if np.isfinite(number) and number != 0:
-                return apply(ew.multiply, *node.inputs, params={}, like=node)
     return None
+
+
+@_rule("multiply")
+def two_factors(node: Operator) -> Node | None:
+    """a * (b * x) -> (a * b) * x where b is a power of two and both are at least 1 in size.
+
+    Then b * x is exact, or it overflows and so does all of it: the result is the same.
+    """
+    outer = _factor(node) if node.type.dtype.kind == "f" else None
+    inner = _inner(outer[1], "multiply") if outer else None
+    found = _factor(inner) if inner is not None else None
+    if outer is None or found is None:
+        return None
+    a, (b, x) = outer[0], found
+    product = node.type.dtype.type(a) * node.type.dtype.type(b)
+    exact = abs(np.frexp(b)[0]) == 0.5 and abs(b) >= 1 and abs(a) >= 1 and np.isfinite(product)
+    return _times(float(product), x, node) if exact else None
+
+
+@_rule("negative")
+def negated_factor(node: Operator) -> Node | None:
+    """-(c * x) -> (-c) * x."""
+    inner = _inner(node.inputs[0], "multiply") if node.type.dtype.kind == "f" else None
+    found = _factor(inner) if inner is not None else None
+    return _times(-found[0], found[1], node) if found is not None else None
 
 
 @_rule("add")
