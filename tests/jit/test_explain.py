@@ -156,3 +156,10 @@ def test_debug_nans_with_state():
         with pytest.raises(NotANumberError):
             f(3.0)
         assert w.item() == 1.0
+
+
+def test_derivatives_capture_no_arrays_of_ones():
+    """The seed of reverse mode is one number, however large the array it is spread over."""
+    x = np.linspace(0.0, 1.0, 5000)
+    function = wg.jit(wg.value_and_grad(lambda x: np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2)))
+    assert function.memory(x)["constants"] == 0

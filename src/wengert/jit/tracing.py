@@ -55,7 +55,7 @@ def capture(
 ) -> Captured:
     """Run the function once on abstract arguments of these kinds."""
     names = _names(function, call, len(leaves))
-    with Trace(keep_source=True) as trace, Running(trace) as running:
+    with Trace(keep_source=True, lazy=True) as trace, Running(trace) as running:
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):
             tracer = trace.variable(array_type=leaf.type, name=name, active=False)
