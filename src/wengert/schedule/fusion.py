@@ -82,6 +82,7 @@ class Scheduler:
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
         self.lowerings: dict[int, Any] = {}
+        self.constants: dict[Any, Buffer] = {}
         self.items: dict[int, list[Buffer]] = {}
         self.checks: list[Check] = []
         self.input_strides = input_strides
@@ -210,12 +211,21 @@ class Scheduler:
         found = self.buffers.get(node.serial)
         if found is None:
             if isinstance(node, Constant):
-                value = np.ascontiguousarray(node.output, node.type.dtype)
-                found = self._new_buffer(ArrayType(value.dtype, node.type.shape), "constant", "c")
-                found.value = value.reshape(node.type.shape)
+                found = self._constant_buffer(node)
             else:
                 found = self._new_buffer(node.type, "arena", "t")
             self.buffers[node.serial] = found
+        return found
+
+    def _constant_buffer(self, node: Constant) -> Buffer:
+        """The memory of a constant; equal constants have one."""
+        value = np.ascontiguousarray(node.output, node.type.dtype).reshape(node.type.shape)
+        key = (value.dtype, value.shape, value.tobytes())
+        found = self.constants.get(key)
+        if found is None:
+            array_type = ArrayType(value.dtype, value.shape)
+            found = self.constants[key] = self._new_buffer(array_type, "constant", "c")
+            found.value = value
         return found
 
     # ------------------------------------------------------------ kernels
