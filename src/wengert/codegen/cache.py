@@ -331,6 +331,12 @@ class _Folder:
                     yield _Entry(entry.name, status.st_size, status.st_mtime_ns)
 
 
+@functools.cache
+def shared_cache() -> ObjectCache:
+    """The cache of this process, in the default folder."""
+    return ObjectCache()
+
+
 def default_folder() -> Path | None:
     """Return the folder that `WENGERT_CACHE` or the system names; None if it is off or unknown."""
     chosen = os.environ.get("WENGERT_CACHE", "")

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .cache import ObjectCache, cache_key
+from .cache import ObjectCache, cache_key, shared_cache
 from .target import Target, llvm
 
 Optimise = Literal["none", "light"]
@@ -295,7 +295,7 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
     if any(name.startswith("wengert_parallel_for") for name in compiled.needs):
         from . import pool  # which is itself compiled here
 
-        pool.load()
+        pool.load(shared_cache())
     for name in compiled.needs:
         address = symbols.get(name) or _registered.get(name)
         if address:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -373,9 +372,8 @@ def _usable(target: Any, inputs: Sequence[np.ndarray]) -> bool:
     return not any(np.may_share_memory(target, array) for array in inputs)
 
 
-@functools.cache
 def object_cache() -> Any:
     """The cache of object code on disk."""
-    from ..codegen.cache import ObjectCache
+    from ..codegen.cache import shared_cache
 
-    return ObjectCache()
+    return shared_cache()
