@@ -329,3 +329,11 @@ class TestUserLine:
     def test_explain(self):
         assert errors.explain("f", "is wrong", "Mend it.") == f"f (at {here()}): is wrong. Mend it."
         assert errors.explain("f", "is wrong") == f"f (at {here()}): is wrong."
+
+
+def test_a_masked_array_is_refused_because_its_mask_would_be_lost():
+    masked = np.ma.masked_array([1.0, 2.0], [True, False])
+    for call in (wg.grad(np.sum), wg.jit(np.sum)):
+        lost = r"is a masked array, whose mask would be lost\. Pass"
+        with pytest.raises(errors.DTypeError, match=lost):
+            call(masked)

@@ -20,11 +20,8 @@ _LEAVES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 def check_leaf(value: Any, operation: str, name: object) -> Any:
     """A leaf that can be traced: an array or a number; anything else is a clear error."""
     if isinstance(value, _LEAVES):
-        if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
-            raise DTypeError(
-                f"{operation}: argument {name!r} is an array of dtype {value.dtype}, expected "
-                "numbers. Convert it with astype."
-            )
+        if isinstance(value, np.ndarray):
+            _check_array(value, operation, name)
         return value
     if hasattr(value, "__array__"):
         return np.asarray(value)
@@ -32,6 +29,19 @@ def check_leaf(value: Any, operation: str, name: object) -> Any:
         f"{operation}: argument {name!r} holds {value!r} of type {type(value).__name__}, expected "
         "arrays or numbers. Pass other things by closure or functools.partial."
     )
+
+
+def _check_array(value: np.ndarray, operation: str, name: object) -> None:
+    if value.dtype.kind not in "biufc":
+        raise DTypeError(
+            f"{operation}: argument {name!r} is an array of dtype {value.dtype}, expected "
+            "numbers. Convert it with astype."
+        )
+    if type(value) is not np.ndarray and hasattr(value, "mask"):
+        raise DTypeError(
+            f"{operation}: argument {name!r} is a masked array, whose mask would be lost. "
+            "Pass x.filled(0) and the mask, and use wnp.where(mask, 0, x)."
+        )
 
 
 def argument(trace: Trace, value: Any, name: str = "", active: bool = True) -> Tracer:
