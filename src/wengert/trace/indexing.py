@@ -297,6 +297,8 @@ def _integer_item(item: Any, length: int, axis: int) -> int:
 def _as_int(item: Any) -> int:
     try:
         return item.__index__()
+    except AbstractValueError:
+        raise
     except (AttributeError, TypeError):
         raise DTypeError(
             explain(

@@ -17,7 +17,7 @@ from ..types import type_of
 from .batching import evaluate_batched, vmap
 from .forward import Recording, jvp
 from .modes import owned, pull, zero_like
-from .reverse import argument_positions, grad
+from .reverse import argument_numbers, argument_positions, grad
 
 MODES = ("auto", "forward", "reverse")
 
@@ -39,7 +39,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
 
     @functools.wraps(f)
     def jacobian_of_f(*args: Any, **kwargs: Any) -> Any:
-        given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        given, single = argument_numbers(argnums)
         numbers = argument_positions(given, len(args), "jacobian")
         chosen = tuple(args[number] for number in numbers)
 
@@ -53,7 +53,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         _check_types(recording, function_name(f))
         forward = mode == "forward" or (mode == "auto" and _forward_is_cheaper(recording))
         blocks = _forward_blocks(recording) if forward else _reverse_blocks(recording)
-        return _assemble(recording, blocks, single=isinstance(argnums, int))
+        return _assemble(recording, blocks, single=single)
 
     return jacobian_of_f
 

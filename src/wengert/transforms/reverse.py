@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -147,7 +148,7 @@ def _differentiate_by(
     trace: Trace, f: Callable, args: tuple, argnums: int | Sequence[int], operation: str
 ) -> tuple[list[Any], list[Node], Callable]:
     """Trace the arguments that `argnums` names; the other arguments stay as they are."""
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers, single = argument_numbers(argnums)
     traced = list(args)
     inputs: list[Node] = []
     structures = []
@@ -167,9 +168,16 @@ def _differentiate_by(
         for structure in structures:
             parts.append(tree.unflatten(structure, gradients[start : start + structure.leaf_count]))
             start += structure.leaf_count
-        return parts[0] if isinstance(argnums, int) else tuple(parts)
+        return parts[0] if single else tuple(parts)
 
     return traced, inputs, rebuild
+
+
+def argument_numbers(argnums: Any) -> tuple[tuple[int, ...], bool]:
+    """The numbers that `argnums` gives, and whether it is a single one."""
+    single = hasattr(argnums, "__index__")
+    given = (argnums,) if single else argnums
+    return tuple(operator.index(number) for number in given), single
 
 
 def argument_positions(numbers: Sequence[int], count: int, operation: str) -> list[int]:
