@@ -79,8 +79,9 @@ def test_reproduce_runs_all_by_default(tmp_path, monkeypatch, capsys):
         return Experiment(lambda section, progress, quick: ran.append((name, quick)), name, "")
 
     monkeypatch.setattr("wengert.experiments.EXPERIMENTS", {n: note(n) for n in ("a", "b")})
-    assert cli.main(["reproduce", "--quick", "--out", str(tmp_path)]) == 0
-    assert ran == [("a", True), ("b", True)]
+    assert cli.main(["reproduce", "--out", str(tmp_path)]) == 0
+    assert cli.main(["reproduce", "--full", "--out", str(tmp_path)]) == 0
+    assert ran == [("a", True), ("b", True), ("a", False), ("b", False)]
 
 
 def test_interrupt_leaves_finished_results(tmp_path, monkeypatch, capsys):

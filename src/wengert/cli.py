@@ -83,7 +83,7 @@ def _add_reproduce(commands: Any) -> None:
         "reproduce",
         run_reproduce,
         "run the papers' experiments: tables, results.json and report.html",
-        "  wengert reproduce ratio --quick --out results",
+        "  wengert reproduce ratio --full --out results",
     )
     parser.add_argument(
         "experiment",
@@ -92,7 +92,11 @@ def _add_reproduce(commands: Any) -> None:
         choices=("all", *EXPERIMENT_NAMES),
         help="which experiment (default: all)",
     )
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+    effort = parser.add_mutually_exclusive_group()
+    effort.add_argument(
+        "--quick", action="store_true", help="smaller sizes, fewer rounds (the default)"
+    )
+    effort.add_argument("--full", action="store_true", help="everything the papers ask for")
     parser.add_argument(
         "--out",
         type=Path,
@@ -112,7 +116,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     if arguments.out.exists() and not arguments.out.is_dir():
         raise UsageError(f"--out {arguments.out} is a file, expected a folder. Name another one.")
     try:
-        reproduce(chosen, arguments.out, arguments.quick)
+        reproduce(chosen, arguments.out, quick=not arguments.full)
     finally:
         if (arguments.out / "report.html").exists():
             print(f"results: {arguments.out / 'results.json'}, {arguments.out / 'report.html'}")

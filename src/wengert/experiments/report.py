@@ -117,7 +117,8 @@ class Report:
     def html(self) -> str:
         """The whole page."""
         facts = "".join(f"<li>{escape(k)}: {escape(str(v))}</li>" for k, v in machine().items())
-        mode = "<p>Run with <code>--quick</code>: smaller sizes.</p>" if self.quick else ""
+        quick = "<p>A quick run with smaller sizes; <code>--full</code> runs everything.</p>"
+        mode = quick if self.quick else ""
         sections = "\n".join(section.html() for section in self.sections)
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
