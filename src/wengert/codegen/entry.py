@@ -20,13 +20,11 @@ all references held. Objects and addresses come from the context that `runtime.b
 Python's C functions are resolved by name.
 """
 
-import ctypes
 import functools
 import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -57,52 +55,30 @@ from wengert.runtime.builtin import (
     native_layout,
 )
 
-I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
-F32, F64 = ir.FloatType(), ir.DoubleType()
-PTR = ir.PointerType()
-VOID = ir.VoidType()
-C_LONG = ir.IntType(8 * ctypes.sizeof(ctypes.c_long))
-NULL = ir.Constant(PTR, None)
-ZERO = ir.Constant(I64, 0)
-
-POLL = "wengert.poll"
-
-# NumPy's flags
-C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x1, 0x4, 0x100, 0x400, -1 << 31
-
-Value = Any  # of llvmlite
-
-
-def _constant(value: int, kind: ir.Type = I64) -> Value:
-    return ir.Constant(kind, value)
-
-
-_C_TYPES: dict[str, tuple[ir.Type, Sequence[ir.Type]]] = {
-    "PyDict_GetItemWithError": (PTR, [PTR, PTR]),
-    "PyDict_New": (PTR, []),
-    "PyDict_SetItem": (I32, [PTR, PTR, PTR]),
-    "PyDict_Size": (I64, [PTR]),
-    "PyErr_CheckSignals": (I32, []),
-    "PyErr_Clear": (VOID, []),
-    "PyErr_Occurred": (PTR, []),
-    "PyEval_RestoreThread": (VOID, [PTR]),
-    "PyEval_SaveThread": (PTR, []),
-    "PyGILState_Ensure": (I32, []),
-    "PyGILState_Release": (VOID, [I32]),
-    "PyList_New": (PTR, [I64]),
-    "PyList_SetItem": (I32, [PTR, I64, PTR]),
-    "PyLong_AsLongLongAndOverflow": (I64, [PTR, PTR]),
-    "PyLong_AsUnsignedLongLong": (I64, [PTR]),
-    "PyLong_FromLongLong": (PTR, [I64]),
-    "PyObject_Vectorcall": (PTR, [PTR, PTR, I64, PTR]),
-    "PyThread_get_thread_ident": (C_LONG, []),
-    "PyTuple_New": (PTR, [I64]),
-    "PyTuple_SetItem": (I32, [PTR, I64, PTR]),
-    "Py_DecRef": (VOID, [PTR]),
-    "Py_EnterRecursiveCall": (I32, [PTR]),
-    "Py_IncRef": (VOID, [PTR]),
-    "Py_LeaveRecursiveCall": (VOID, []),
-}
+from .objects import (
+    ALIGNED,
+    C_CONTIGUOUS,
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    NULL,
+    POLL,
+    PTR,
+    WARN_ON_WRITE,
+    WRITEABLE,
+    Code,
+    Value,
+    c_function,
+    constant,
+    emit_apart,
+    emit_check,
+    emit_measure,
+    emit_provide,
+    emit_recycle,
+)
 
 
 def emit_entry(
@@ -137,24 +113,16 @@ def emit_poll(module: ir.Module) -> ir.Function:
         return poll
     poll.linkage = "linkonce_odr"
     b = ir.IRBuilder(poll.append_basic_block())
-    state = b.call(_c_function(module, "PyGILState_Ensure"), [])
-    raised_before = b.icmp_unsigned("!=", b.call(_c_function(module, "PyErr_Occurred"), []), NULL)
+    state = b.call(c_function(module, "PyGILState_Ensure"), [])
+    raised_before = b.icmp_unsigned("!=", b.call(c_function(module, "PyErr_Occurred"), []), NULL)
     answer = b.alloca(I32)
-    b.store(_constant(1, I32), answer)
+    b.store(constant(1, I32), answer)
     with b.if_then(b.not_(raised_before)):  # a handler must not run over an exception
-        raised = b.call(_c_function(module, "PyErr_CheckSignals"), [])
-        b.store(b.zext(b.icmp_signed("!=", raised, _constant(0, I32)), I32), answer)
-    b.call(_c_function(module, "PyGILState_Release"), [state])
+        raised = b.call(c_function(module, "PyErr_CheckSignals"), [])
+        b.store(b.zext(b.icmp_signed("!=", raised, constant(0, I32)), I32), answer)
+    b.call(c_function(module, "PyGILState_Release"), [state])
     b.ret(b.load(answer, typ=I32))
     return poll
-
-
-def _c_function(module: ir.Module, name: str) -> ir.Function:
-    found = module.globals.get(name)
-    if found is None:
-        result, arguments = _C_TYPES[name]
-        found = ir.Function(module, ir.FunctionType(result, arguments), name)
-    return found
 
 
 def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> ir.Function:
@@ -163,249 +131,16 @@ def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> i
     run = ir.Function(module, kernel_type, f"{name}.run")
     b = ir.IRBuilder(run.append_basic_block())
     if release_gil:
-        state = b.call(_c_function(module, "PyEval_SaveThread"), [])
+        state = b.call(c_function(module, "PyEval_SaveThread"), [])
         code = b.call(target, run.args)
-        b.call(_c_function(module, "PyEval_RestoreThread"), [state])
+        b.call(c_function(module, "PyEval_RestoreThread"), [state])
     else:
         code = b.call(target, run.args)
     b.ret(code)
     return run
 
 
-class _Code:
-    """A function under construction, and the small pieces that all of them are made of.
-
-    `b` is where code goes, `slots` the block of the stack's variables; what `require` finds wrong
-    goes to the block `mismatch`.
-    """
-
-    def __init__(self, module: ir.Module, layout: Layout, name: str, kind: ir.FunctionType):
-        self.module, self.layout = module, layout
-        self.function = ir.Function(module, kind, name)
-        self.slots = ir.IRBuilder(self.function.append_basic_block("slots"))
-        self.b = ir.IRBuilder(self.function.append_basic_block("start"))
-        self.mismatch = self.function.append_basic_block("mismatch")
-
-    def call(self, name: str, *arguments: Value) -> Value:
-        return self.b.call(_c_function(self.module, name), arguments)
-
-    def load(self, base: Value, offset: int, kind: ir.Type = PTR) -> Value:
-        at = self.b.gep(base, [_constant(offset)], source_etype=I8) if offset else base
-        return self.b.load(at, typ=kind)
-
-    def element(self, array: Value, index: Value) -> Value:
-        return self.b.load(self.b.gep(array, [index], source_etype=I64), typ=I64)
-
-    def slot(self, kind: ir.Type, align: int = WORD) -> Value:
-        slot = self.slots.alloca(kind)
-        slot.align, slot.type = align, PTR
-        return slot
-
-    def null_slot(self) -> Value:
-        slot = self.slot(PTR)
-        self.slots.store(NULL, slot)
-        return slot
-
-    def put(self, value: Value, array: Value, index: int) -> None:
-        self.b.store(value, self.b.gep(array, [_constant(index)], source_etype=I64))
-
-    def same(self, a: Value, b: Value) -> Value:
-        return self.b.icmp_unsigned("==", a, b)
-
-    def is_null(self, value: Value) -> Value:
-        return self.same(value, NULL)
-
-    def require(self, condition: Value, otherwise: ir.Block | None = None) -> None:
-        """Go on only if `condition` holds."""
-        following = self.function.append_basic_block()
-        branch = self.b.cbranch(condition, following, otherwise or self.mismatch)
-        branch.set_weights([1 << 16, 1])
-        self.b.position_at_end(following)
-
-    @contextmanager
-    def loop(self, count: Value, first: Value = ZERO) -> Iterator[Value]:
-        b = self.b
-        before = b.block
-        head, body, done = (self.function.append_basic_block() for _ in range(3))
-        b.branch(head)
-        b.position_at_end(head)
-        index = b.phi(I64)
-        index.add_incoming(first, before)
-        b.cbranch(b.icmp_unsigned("<", index, count), body, done)
-        b.position_at_end(body)
-        yield index
-        index.add_incoming(b.add(index, _constant(1)), b.block)
-        b.branch(head)
-        b.position_at_end(done)
-
-    def ret(self, good: Value, bad: Value) -> None:
-        """Return `good`, or `bad` on a mismatch."""
-        self.b.ret(good)
-        self.b.position_at_end(self.mismatch)
-        self.b.ret(bad)
-
-    def finish(self) -> ir.Function:
-        """End a helper function."""
-        self.function.linkage = "internal"
-        self.slots.branch(self.function.blocks[1])
-        return self.function
-
-
-def _emit_check(module: ir.Module, layout: Layout, name: str) -> ir.Function:
-    """`i1 check(array, type, dtype, numbers, mask, flags, ndim, shape, strides)`.
-
-    A function, not code for each array, so that a tree of hundreds compiles fast. Its lengths and
-    strides are tables: -1 is any length, and no strides means that flags say it all.
-    """
-    kind = ir.FunctionType(I1, [PTR, PTR, PTR, I32, I32, I32, I32, PTR, PTR])
-    code = _Code(module, layout, name, kind)
-    array, exact, dtype, numbers, mask, flags, ndim, shape, strides = code.function.args
-    b = code.b
-    code.require(code.same(code.load(array, layout.type), exact))
-    found_flags = b.and_(code.load(array, layout.array_flags, I32), mask)
-    found_ndim = code.load(array, layout.array_ndim, I32)
-    code.require(b.and_(code.same(found_flags, flags), code.same(found_ndim, ndim)))
-    found = code.load(array, layout.array_dtype)
-    with b.if_then(b.not_(code.same(found, dtype)), likely=False):
-        # Nearly always the same object; else the number of an equal type, in native order.
-        number = code.load(found, layout.dtype_number, I32)
-        code.require(b.icmp_unsigned("<", number, _constant(32, I32)))
-        code.require(b.trunc(b.lshr(numbers, number), I1))
-        order = code.load(found, layout.dtype_byteorder, I8)
-        native = (code.same(order, _constant(ord(mark), I8)) for mark in "=|")
-        code.require(b.or_(*native))
-    found_shape = code.load(array, layout.array_shape)
-    found_strides = code.load(array, layout.array_strides)
-    with code.loop(b.zext(ndim, I64)) as axis:
-        length = code.element(shape, axis)
-        equal = code.same(length, code.element(found_shape, axis))
-        code.require(b.or_(equal, code.same(length, _constant(-1))))
-        with b.if_then(b.not_(code.is_null(strides))):
-            equal = code.same(code.element(strides, axis), code.element(found_strides, axis))
-            code.require(b.or_(equal, code.same(length, _constant(1))))
-    code.ret(_constant(1, I1), _constant(0, I1))
-    return code.finish()
-
-
-def _emit_apart(module: ir.Module, layout: Layout, name: str) -> ir.Function:
-    """`i1 apart(ranges, written, all)`: does none of the first, written, ranges meet another?"""
-    code = _Code(module, layout, name, ir.FunctionType(I1, [PTR, I64, I64]))
-    ranges, written, total = code.function.args
-    b = code.b
-
-    def bounds(index: Value) -> tuple[Value, Value]:
-        low = b.shl(index, _constant(1))
-        return code.element(ranges, low), code.element(ranges, b.add(low, _constant(1)))
-
-    with code.loop(written) as one:
-        low, high = bounds(one)
-        with code.loop(total, b.add(one, _constant(1))) as other:
-            start, end = bounds(other)
-            before, after = b.icmp_unsigned("<=", high, start), b.icmp_unsigned("<=", end, low)
-            code.require(b.or_(before, after))
-    code.ret(_constant(1, I1), _constant(0, I1))
-    return code.finish()
-
-
-def _emit_measure(module: ir.Module, layout: Layout, name: str) -> ir.Function:
-    """`void measure(array, itemsize, range)`: where an array begins and ends in memory.
-
-    0 and 0 for NULL and for an array without elements: these meet nothing.
-    """
-    code = _Code(module, layout, name, ir.FunctionType(VOID, [PTR, I64, PTR]))
-    array, itemsize, bounds = code.function.args
-    b, zero = code.b, _constant(0)
-    low, high = code.slot(I64), code.slot(I64)
-    code.require(b.not_(code.is_null(array)))
-    start = b.ptrtoint(code.load(array, layout.array_data), I64)
-    b.store(start, low)
-    b.store(b.add(start, itemsize), high)
-    shape, strides = (
-        code.load(array, offset) for offset in (layout.array_shape, layout.array_strides)
-    )
-    with code.loop(b.zext(code.load(array, layout.array_ndim, I32), I64)) as axis:
-        length = code.element(shape, axis)
-        code.require(b.not_(code.same(length, zero)))
-        reach = b.mul(b.sub(length, _constant(1)), code.element(strides, axis))
-        backwards = b.icmp_signed("<", reach, zero)
-        b.store(b.add(b.load(low, typ=I64), b.select(backwards, reach, zero)), low)
-        b.store(b.add(b.load(high, typ=I64), b.select(backwards, zero, reach)), high)
-    code.put(b.load(low, typ=I64), bounds, 0)
-    code.put(b.load(high, typ=I64), bounds, 1)
-    b.ret_void()
-    b.position_at_end(code.mismatch)
-    code.put(zero, bounds, 0)
-    code.put(zero, bounds, 1)
-    b.ret_void()
-    return code.finish()
-
-
-def _emit_provide(module: ir.Module, layout: Layout, name: str) -> ir.Function:
-    """`ptr provide(given, made, new, type, dtype, ndim, shape)`: where to write a result.
-
-    The data of the array given, or of a new one that goes to the slot `made`; NULL without memory.
-    """
-    kind = ir.FunctionType(PTR, [PTR, PTR, PTR, PTR, PTR, I32, PTR])
-    code = _Code(module, layout, name, kind)
-    given, made, new, exact, dtype, ndim, shape = code.function.args
-    b = code.b
-    with b.if_then(b.not_(code.is_null(given))):
-        b.ret(code.load(given, layout.array_data))
-    code.call("Py_IncRef", dtype)  # PyArray_NewFromDescr takes this reference
-    new_type = ir.FunctionType(PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR])
-    new.type = ir.PointerType(new_type)  # a call needs the type of what it calls
-    array = b.call(new, [exact, dtype, ndim, shape, NULL, NULL, _constant(0, I32), NULL])
-    code.require(b.not_(code.is_null(array)))
-    b.store(array, made)
-    code.ret(code.load(array, layout.array_data), NULL)
-    return code.finish()
-
-
-def _emit_recycle(
-    module: ir.Module, layout: Layout, name: str, check: ir.Function, provide: ir.Function
-) -> ir.Function:
-    """`ptr recycle(spares, first, given, made, new, type, dtype, ndim, shape)`: as `provide`, but
-    an array made before is given again if the list of spares is all that holds it.
-
-    Nothing is ever removed from the list here, so no array dies and no Python code runs.
-    """
-    kind = ir.FunctionType(PTR, [PTR, I64, PTR, PTR, PTR, PTR, PTR, I32, PTR])
-    code = _Code(module, layout, name, kind)
-    spares, first, given, made, new, exact, dtype, ndim, shape = code.function.args
-    b = code.b
-    with b.if_then(b.not_(code.is_null(given))):
-        b.ret(code.load(given, layout.array_data))
-    items = code.load(spares, layout.list_items)
-    wanted = _constant(C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, I32)
-    for number in range(SPARES):
-        place = b.gep(items, [b.add(first, _constant(number))], source_etype=PTR)
-        spare = b.load(place, typ=PTR)
-        alone = code.same(code.load(spare, 0, I64), _constant(1))
-        with b.if_then(alone):
-            arguments = [spare, exact, dtype, _constant(0, I32), wanted, wanted, ndim, shape, NULL]
-            fits = b.call(check, arguments)
-            unwatched = code.is_null(code.load(spare, layout.array_weakrefs))
-            with b.if_then(b.and_(fits, unwatched)):
-                code.call("Py_IncRef", spare)
-                b.store(spare, made)
-                b.ret(code.load(spare, layout.array_data))
-    pointer = b.call(provide, [given, made, new, exact, dtype, ndim, shape])
-    code.require(b.not_(code.is_null(pointer)))
-    array = b.load(made, typ=PTR)
-    for number in range(SPARES):
-        place = b.gep(items, [b.add(first, _constant(number))], source_etype=PTR)
-        held = b.load(place, typ=PTR)
-        empty = b.not_(code.same(code.load(held, layout.type), exact))
-        with b.if_then(empty):
-            code.call("Py_IncRef", array)
-            b.store(array, place)
-            code.call("Py_DecRef", held)  # None, which does not die
-            b.ret(pointer)
-    code.ret(pointer, NULL)
-    return code.finish()
-
-
-class _Entry(_Code):
+class _Entry(Code):
     """Emits one entry."""
 
     def __init__(
@@ -429,8 +164,8 @@ class _Entry(_Code):
         self.lengths: dict[str, Value] = {}
         self.dynamic: list[Value] = []  # in the order of the slots after the buffers
         self.tables: dict[tuple[int, ...], ir.GlobalVariable] = {}
-        self.check = _emit_check(module, layout, f"{name}.check")
-        self.provide = _emit_provide(module, layout, f"{name}.provide")
+        self.check = emit_check(module, layout, f"{name}.check")
+        self.provide = emit_provide(module, layout, f"{name}.provide")
         self.recycle: ir.Function | None = None
 
     def item(self, index: int) -> Value:
@@ -456,7 +191,7 @@ class _Entry(_Code):
     def own(self, value: Value | None) -> Value:
         """Keep a reference until `leave`; the slot it is in, which may also be filled later."""
         index, self.owned_count = self.owned_count, self.owned_count + 1
-        slot = self.b.gep(self.owned, [_constant(index)], source_etype=PTR)
+        slot = self.b.gep(self.owned, [constant(index)], source_etype=PTR)
         if value is not None:
             self.b.store(value, slot)
         return slot
@@ -465,10 +200,10 @@ class _Entry(_Code):
 
     def emit(self) -> None:
         signature = self.signature
-        with self.loop(_constant(self.owned_limit)) as index:
+        with self.loop(constant(self.owned_limit)) as index:
             self.b.store(NULL, self.b.gep(self.owned, [index], source_etype=PTR))
         by_name, self.out = self.keywords()
-        self.require(self.same(self.nargs, _constant(len(signature.args))))
+        self.require(self.same(self.nargs, constant(len(signature.args))))
         by_position = [self.load(self.args, WORD * i) for i in range(len(signature.args))]
         found: list[tuple[Any, Value]] = []
         self.walk(signature.trees(), [*by_position, *by_name], found)
@@ -490,7 +225,7 @@ class _Entry(_Code):
         code = self.b.call(self.run, [array, arena])
         unlock(self.b)
         failed = self.function.append_basic_block("failed")
-        self.require(self.same(code, _constant(0, I32)), failed)
+        self.require(self.same(code, constant(0, I32)), failed)
         self.build_result(given, results, made)
         self.emit_failed(failed, code)
         self.emit_mismatch()
@@ -504,13 +239,13 @@ class _Entry(_Code):
         b = self.b
         with b.if_then(b.not_(self.is_null(self.kwnames))):
             count = self.load(self.kwnames, self.layout.size, I64)
-            self.require(b.icmp_unsigned("<=", count, _constant(len(names))))
+            self.require(b.icmp_unsigned("<=", count, constant(len(names))))
             first = b.gep(self.args, [self.nargs], source_etype=PTR)
             with self.loop(count) as index:
-                items = b.gep(self.kwnames, [_constant(self.layout.tuple_items)], source_etype=I8)
+                items = b.gep(self.kwnames, [constant(self.layout.tuple_items)], source_etype=I8)
                 name = b.load(b.gep(items, [index], source_etype=PTR), typ=PTR)
                 value = b.load(b.gep(first, [index], source_etype=PTR), typ=PTR)
-                known = _constant(0, I1)
+                known = constant(0, I1)
                 for declared, slot in zip(names, slots, strict=True):
                     equal = self.same(name, self.object(sys.intern(declared)))
                     known = b.or_(known, equal)
@@ -536,7 +271,7 @@ class _Entry(_Code):
             size = self.call("PyDict_Size", value)
         else:
             size = self.load(value, self.layout.size, I64)
-        self.require(self.same(size, _constant(len(tree))))
+        self.require(self.same(size, constant(len(tree))))
         if isinstance(tree, tuple):
             offset = self.layout.tuple_items
             return [self.load(value, offset + WORD * i) for i in range(len(tree))]
@@ -598,7 +333,7 @@ class _Entry(_Code):
         ndim = len(spec.shape)
         lengths = [dim if isinstance(dim, int) else -1 for dim in spec.shape]
         strides = self.table(*spec.strides) if spec.strides else NULL
-        words = [_constant(word, I32) for word in (numbers, mask, flags, ndim)]
+        words = [constant(word, I32) for word in (numbers, mask, flags, ndim)]
         kinds = [self.object(np.ndarray), self.object(spec.dtype)]
         tables = [self.table(*lengths), strides]
         self.require(self.b.call(self.check, [array, *kinds, *words, *tables]))
@@ -621,9 +356,9 @@ class _Entry(_Code):
     def length(self, dim: int | Dim | None) -> Value:
         assert dim is not None  # only arguments have such axes, and those bind them
         if isinstance(dim, int):
-            return _constant(dim)
-        scaled = self.b.mul(self.lengths[dim.name], _constant(dim.times))
-        return self.b.add(scaled, _constant(dim.plus))
+            return constant(dim)
+        scaled = self.b.mul(self.lengths[dim.name], constant(dim.times))
+        return self.b.add(scaled, constant(dim.plus))
 
     def scalar(self, spec: ScalarSpec, value: Value) -> Value:
         b = self.b
@@ -636,7 +371,7 @@ class _Entry(_Code):
             return self.converted(self.integer(value, spec.dtype), spec.dtype)
         kinds = {"float": float, "complex": complex, "numpy": spec.dtype.type}
         self.require_type(value, kinds[spec.kind])
-        payload = b.gep(value, [_constant(self.layout.value)], source_etype=I8)
+        payload = b.gep(value, [constant(self.layout.value)], source_etype=I8)
         python = {"float": np.float64, "complex": np.complex128}.get(spec.kind)
         if python is None or spec.dtype == python:
             return payload  # the object is immutable and outlives the call
@@ -650,10 +385,10 @@ class _Entry(_Code):
         overflow = self.slot(I32)
         number = self.slot(I64)
         b.store(self.call("PyLong_AsLongLongAndOverflow", value, overflow), number)
-        fits = self.same(b.load(overflow, typ=I32), _constant(0, I32))
+        fits = self.same(b.load(overflow, typ=I32), constant(0, I32))
         loaded = b.load(number, typ=I64)
         if dtype.kind == "u":
-            nonnegative = b.icmp_signed(">=", loaded, _constant(0))
+            nonnegative = b.icmp_signed(">=", loaded, constant(0))
             if dtype.itemsize < WORD:
                 self.require(b.and_(fits, nonnegative))
             else:
@@ -685,7 +420,7 @@ class _Entry(_Code):
         size = dtype.itemsize // len(parts)
         for index, part in enumerate(parts):
             part = part if size == WORD else b.fptrunc(part, F32)
-            at = b.gep(slot, [_constant(index * size)], source_etype=I8)
+            at = b.gep(slot, [constant(index * size)], source_etype=I8)
             b.store(part, at)
         return slot
 
@@ -693,7 +428,7 @@ class _Entry(_Code):
         for spec, slot in zip(self.signature.outputs(), given, strict=True):
             for dim in spec.shape:
                 if isinstance(dim, Dim) and (dim.plus < 0 or dim.times < 0):
-                    self.require(self.b.icmp_signed(">=", self.length(dim), _constant(0)))
+                    self.require(self.b.icmp_signed(">=", self.length(dim), constant(0)))
             array = self.b.load(slot, typ=PTR)
             with self.b.if_then(self.b.not_(self.is_null(array))):
                 self.check_array(spec, array, C_CONTIGUOUS | WRITEABLE)
@@ -721,20 +456,20 @@ class _Entry(_Code):
         arrays = [(spec, value) for spec, value, _ in inputs if isinstance(spec, ArraySpec)]
         count, total = len(outputs) + len(written), len(outputs) + len(state) + len(arrays)
         ranges = self.slot(ir.ArrayType(I64, 2 * total))
-        always = _constant(bool(written), I1)
+        always = constant(bool(written), I1)
         with b.if_then(b.or_(always, self.has_out)):
-            measure = _emit_measure(self.module, self.layout, f"{self.function.name}.measure")
-            apart = _emit_apart(self.module, self.layout, f"{self.function.name}.apart")
+            measure = emit_measure(self.module, self.layout, f"{self.function.name}.measure")
+            apart = emit_apart(self.module, self.layout, f"{self.function.name}.apart")
             for index, (spec, data) in enumerate(written + read, len(outputs)):
                 start = b.ptrtoint(data, I64)
                 self.put(start, ranges, 2 * index)
-                self.put(b.add(start, _constant(spec.nbytes)), ranges, 2 * index + 1)
+                self.put(b.add(start, constant(spec.nbytes)), ranges, 2 * index + 1)
             given_arrays = [(s, b.load(g, typ=PTR)) for s, g in zip(outputs, given, strict=True)]
             places = [*range(len(outputs)), *range(len(outputs) + len(state), total)]
             for index, (array_spec, array) in zip(places, given_arrays + arrays, strict=True):
-                at = b.gep(ranges, [_constant(2 * index)], source_etype=I64)
-                b.call(measure, [array, _constant(array_spec.dtype.itemsize), at])
-            arguments = [ranges, _constant(count), _constant(total)]
+                at = b.gep(ranges, [constant(2 * index)], source_etype=I64)
+                b.call(measure, [array, constant(array_spec.dtype.itemsize), at])
+            arguments = [ranges, constant(count), constant(total)]
             self.require(b.call(apart, arguments))
 
     # Arena, allocation, result
@@ -756,11 +491,11 @@ class _Entry(_Code):
         lock = self.pointer(Pointer.LOCK)
         me = self.call("PyThread_get_thread_ident")
         me = me if me.type == I64 else b.zext(me, I64)
-        swapped = b.cmpxchg(lock, _constant(0), me, "acquire", "monotonic")
+        swapped = b.cmpxchg(lock, constant(0), me, "acquire", "monotonic")
         self.require(b.extract_value(swapped, 1))
 
         def unlock(builder: ir.IRBuilder) -> None:
-            builder.atomic_rmw("xchg", lock, _constant(0), "release")
+            builder.atomic_rmw("xchg", lock, constant(0), "release")
 
         return self.pointer(Pointer.ARENA), unlock
 
@@ -773,7 +508,7 @@ class _Entry(_Code):
             made.append(self.own(None))
             array = b.load(slot, typ=PTR)
             if spec.shape:
-                ndim = _constant(len(spec.shape), I32)
+                ndim = constant(len(spec.shape), I32)
                 arguments = [array, made[-1], new, exact, self.object(spec.dtype), ndim]
                 arguments.append(self.shape_of(spec))
                 pointer = self.place_for(spec, number, arguments)
@@ -798,8 +533,8 @@ class _Entry(_Code):
             return self.b.call(self.provide, arguments)
         if self.recycle is None:
             name = f"{self.function.name}.recycle"
-            self.recycle = _emit_recycle(self.module, self.layout, name, self.check, self.provide)
-        first = _constant(SPARES * number)
+            self.recycle = emit_recycle(self.module, self.layout, name, self.check, self.provide)
+        first = constant(SPARES * number)
         return self.b.call(self.recycle, [self.item(CONTEXT_SPARES), first, *arguments])
 
     def shape_of(self, spec: ArraySpec) -> Value:
@@ -857,7 +592,7 @@ class _Entry(_Code):
         children = list(tree.values() if isinstance(tree, dict) else tree)
         parts = [self.build(child, finished, statics) for child in children]
         kind = {"tuple": "PyTuple", "list": "PyList", "dict": "PyDict"}[type(tree).__name__]
-        size = [] if isinstance(tree, dict) else [_constant(len(tree))]
+        size = [] if isinstance(tree, dict) else [constant(len(tree))]
         container = self.call(f"{kind}_New", *size)
         self.require(b.not_(self.is_null(container)), self.leave)
         self.own(container)
@@ -865,10 +600,10 @@ class _Entry(_Code):
             if isinstance(tree, dict):
                 key = self.object(list(tree)[index])
                 stored = self.call("PyDict_SetItem", container, key, part)
-                self.require(self.same(stored, _constant(0, I32)), self.leave)
+                self.require(self.same(stored, constant(0, I32)), self.leave)
             else:
                 self.call("Py_IncRef", part)  # the container takes this reference
-                self.call(f"{kind}_SetItem", container, _constant(index), part)
+                self.call(f"{kind}_SetItem", container, constant(index), part)
         return container
 
     # The other ends
@@ -886,9 +621,9 @@ class _Entry(_Code):
             b.store(b.add(self.nargs, self.load(self.kwnames, self.layout.size, I64)), count_slot)
         with self.loop(b.load(count_slot, typ=I64)) as index:
             value = b.load(b.gep(self.args, [index], source_etype=PTR), typ=PTR)
-            after = b.add(index, _constant(1))
+            after = b.add(index, constant(1))
             b.store(value, b.gep(arguments, [after], source_etype=PTR))
-        nargs = b.add(self.nargs, _constant(1))
+        nargs = b.add(self.nargs, constant(1))
         self.call_on_error(arguments, b.sext(code, I64), nargs, self.kwnames)
 
     def call_on_error(self, arguments: Value, code: Value, nargs: Value, kwnames: Value) -> None:
@@ -912,18 +647,18 @@ class _Entry(_Code):
         self.hold(following)  # the cell may be repointed meanwhile
         text = _text(self.module, f"{self.function.name}.where", " in a compiled call")
         entered = self.call("Py_EnterRecursiveCall", text)  # a ring of entries must not crash
-        self.require(self.same(entered, _constant(0, I32)), self.leave)
+        self.require(self.same(entered, constant(0, I32)), self.leave)
         answer = self.call("PyObject_Vectorcall", following, self.args, self.nargs, self.kwnames)
         b.store(answer, self.result)
         self.call("Py_LeaveRecursiveCall")
         b.branch(self.leave)
         b.position_at_end(nothing)
-        self.call_on_error(self.slot(PTR), _constant(NO_FALLBACK), _constant(1), NULL)
+        self.call_on_error(self.slot(PTR), constant(NO_FALLBACK), constant(1), NULL)
 
     def emit_leave(self) -> None:
         self.b.position_at_end(self.leave)
         assert self.owned_count <= self.owned_limit
-        with self.loop(_constant(self.owned_limit)) as index:
+        with self.loop(constant(self.owned_limit)) as index:
             at = self.b.gep(self.owned, [index], source_etype=PTR)
             owned = self.b.load(at, typ=PTR)
             with self.b.if_then(self.b.not_(self.is_null(owned))):
