@@ -140,7 +140,8 @@ def assert_agrees(name, got, want, ulps):
 
 
 # NumPy rounds these differently by a few units: its own error, or another formula.
-ULPS = {"deg2rad": 1, "rad2deg": 1, "gammaln": 64, "digamma": 256}
+# Near its root at 1.46 the generated digamma is right to 1e-16: 10 ulp of the result at 1.5.
+ULPS = {"deg2rad": 1, "rad2deg": 1, "digamma": 10}
 ROUNDED = {"sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmax", "fmin"}
 # NumPy's choice between 0.0 and -0.0 in them depends on the processor.
 EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin"}
