@@ -16,7 +16,6 @@ import numpy as np
 from . import special_coefficients as c
 
 Array = np.ndarray
-SQRT_PI = math.sqrt(math.pi)
 SQRT_HALF = math.sqrt(0.5)
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # Where digamma is 0, as a sum of two floats.

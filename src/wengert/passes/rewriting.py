@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
-from ..types import ArrayType, type_of
+from ..types import ArrayType
 
 Rule = Callable[[Operator], Node | None]
 
@@ -45,11 +45,6 @@ def apply(op: Any, *inputs: Node, params: dict[str, Any], like: Node | None = No
     return node
 
 
-def constant(value: Any) -> Constant:
-    """A constant node."""
-    return Constant(value)
-
-
 def constant_value(node: Node) -> Any:
     """The plain value of a constant node, else None."""
     if isinstance(node, Constant) and isinstance(
@@ -79,8 +74,3 @@ def full(value: Any, array_type: ArrayType) -> Constant:
     """A constant of one number, as a broadcast view: it takes no memory."""
     scalar = np.asarray(value, array_type.dtype)
     return Constant(np.broadcast_to(scalar, array_type.shape), ArrayType(*array_type[:2]))
-
-
-def plain_type(value: Any) -> ArrayType:
-    """The type of a value."""
-    return type_of(value)

@@ -1,15 +1,13 @@
 """Python -> Graph: the tracer, NumPy's protocols, in-place writes."""
 
-from .tracer import Trace, Tracer, concrete, current_trace, is_traced, lift
-from .tracing import trace, traced_call
+from .tracer import Trace, Tracer, concrete, current_trace, lift
+from .tracing import trace
 
 __all__ = [
     "Trace",
     "Tracer",
     "concrete",
     "current_trace",
-    "is_traced",
     "lift",
     "trace",
-    "traced_call",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
 from ..ops.op import Op, Traced, leaked
-from ..types import ArrayType, Typed, type_of
+from ..types import ArrayType, Typed
 from .array import Array
 from .views import snapshot
 
@@ -232,13 +232,3 @@ def lazily(value: Any, constant: Any) -> Any:
             return value._trace.constant(constant)
         value = value.value  # type: ignore[attr-defined]
     return constant
-
-
-def is_traced(value: Any) -> bool:
-    """Whether a value is traced."""
-    return isinstance(value, Traced)
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of an array, a number or a traced value."""
-    return type_of(value).shape

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, LeakedTracerError
+from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
 from .tracer import Trace, Tracer
@@ -134,13 +134,3 @@ class ArgumentName(LeafName):
 def function_name(function: Callable) -> str:
     """The name of a function for messages and printing."""
     return getattr(function, "__name__", type(function).__name__)
-
-
-def check_leaks(values: Sequence[Any], operation: str) -> None:
-    """Raise for traced values whose trace has ended."""
-    for value in values:
-        if isinstance(value, Traced) and value._trace.closed:
-            raise LeakedTracerError(
-                f"{operation}: got a traced value whose function has already returned. "
-                "Return values from the function instead of storing them outside it."
-            )

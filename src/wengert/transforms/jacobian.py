@@ -13,7 +13,6 @@ from ..errors import DTypeError, StructureError
 from ..graph import Node
 from ..ops.layout import permute, reshape
 from ..trace.tracing import function_name
-from ..types import type_of
 from .batching import evaluate_batched, vmap
 from .forward import Recording, jvp
 from .modes import owned, pull, zero_like
@@ -182,8 +181,3 @@ def _assemble(recording: Recording, blocks: list[list[Any]], single: bool) -> An
         arguments = tree.unflatten(recording.in_structure, owned(row))
         rows.append(arguments[0] if single else arguments)
     return tree.unflatten(recording.out_structure, rows)
-
-
-def jacobian_shape(out: Any, argument: Any) -> tuple[int, ...]:
-    """The shape of the Jacobian block of a result by an argument."""
-    return type_of(out).shape + type_of(argument).shape
