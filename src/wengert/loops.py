@@ -19,7 +19,8 @@ and None where it is evaluated by NumPy from inside the compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,6 +93,15 @@ class Affine:
             reach = coefficient * (var.extent - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         return low, high
+
+    def is_one_to_one(self) -> bool:
+        """Whether different values of the variables surely give different indices."""
+        reach = 0
+        for var, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
+            if abs(coefficient) <= reach:
+                return False
+            reach += abs(coefficient) * (var.extent - 1)
+        return True
 
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The index with a variable replaced."""
@@ -587,11 +597,38 @@ class Pointwise:
     check: Callable[..., Expr] | None = None
 
 
+# A reduction of at most this many elements can be written out.
+FEW = 16
+
+
 @dataclass(frozen=True)
 class Reduction:
     """The elements along the param ``axes`` are combined."""
 
     kind: str
+
+    def written_out(self, dtype: np.dtype) -> Pointwise:
+        """The same without a loop: one expression that combines all elements, by halves."""
+
+        def rule(at: Index, x: Operand, axes: tuple[int, ...], **params: Any) -> Expr:
+            kept = iter(at)
+            whole = [None if axis in axes else next(kept) for axis in range(len(x.type.shape))]
+            values = [
+                cast(x(_filled(whole, place)), dtype)
+                for place in itertools.product(*[range(x.type.shape[axis]) for axis in axes])
+            ]
+            while len(values) > 1:
+                pairs = itertools.zip_longest(values[::2], values[1::2])
+                values = [a if b is None else Apply(self.kind, (a, b), dtype) for a, b in pairs]
+            return values[0]
+
+        return Pointwise(rule)
+
+
+def _filled(index: Sequence[Affine | None], numbers: Iterable[int]) -> Index:
+    """The index with its gaps filled by numbers, in order."""
+    rest = iter(numbers)
+    return tuple(Affine(next(rest)) if at is None else at for at in index)
 
 
 @dataclass(frozen=True)

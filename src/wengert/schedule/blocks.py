@@ -8,33 +8,29 @@ are, and sums over samples go, group by group, to memory of their own and are jo
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from ..graph import Node, Operator
 from ..loops import (
     BOOL,
+    FEW,
     Affine,
     Apply,
     BlockLoop,
     Buffer,
-    Expr,
     Index,
     IndexValue,
     Kernel,
     Literal,
     Load,
     Nest,
-    Operand,
-    Pointwise,
     Reduction,
     Store,
     Transfer,
     Var,
     c_strides,
-    cast,
     identity_of,
 )
 from .fusion import Scheduler
@@ -45,8 +41,6 @@ from .shaping import shape_nest
 
 # Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
 FEW_GROUPS, MANY_GROUPS = 4, 8
-# Up to so many elements a reduction is written out rather than looped over.
-WRITTEN_OUT = 12
 
 
 class BlockScheduler(Scheduler):
@@ -204,34 +198,14 @@ class BlockScheduler(Scheduler):
         """How the node lowers; a reduction of a few elements is an expression of them all."""
         if node.serial not in self.lowerings:
             loops = super().lowering(node)
-            if isinstance(loops, Reduction) and self._few(node):
-                self.lowerings[node.serial] = Pointwise(_written_out(loops.kind, node))
+            if isinstance(loops, Reduction) and self._is_small(node):
+                self.lowerings[node.serial] = loops.written_out(node.type.dtype)
         return super().lowering(node)
 
-    def _few(self, node: Operator) -> bool:
+    def _is_small(self, node: Operator) -> bool:
         shape = node.inputs[0].type.shape
         count = prod(shape[axis] for axis in node.params["axes"])
-        return 0 < count <= WRITTEN_OUT and node.serial not in self.summed
+        return 0 < count <= FEW and node.serial not in self.summed
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         return isinstance(node.op.loops, Reduction) or super()._needs_memory(node, users)
-
-
-def _written_out(kind: str, node: Operator) -> Callable[..., Expr]:
-    """The rule of a reduction that reads its elements one by one."""
-    axes = node.params["axes"]
-    shape = node.inputs[0].type.shape
-    dtype = node.type.dtype
-
-    def rule(index: Index, x: Operand, **params: Any) -> Expr:
-        total: Expr | None = None
-        for chosen in itertools.product(*[range(shape[axis]) for axis in axes]):
-            at, kept = [], iter(index)
-            for axis in range(len(shape)):
-                at.append(Affine(chosen[axes.index(axis)]) if axis in axes else next(kept))
-            value = cast(x(at), dtype)
-            total = value if total is None else Apply(kind, (total, value), dtype)
-        assert total is not None
-        return total
-
-    return rule

@@ -39,7 +39,6 @@ from ..loops import (
     Reduction,
     Scatter,
     Store,
-    Var,
     c_strides,
     cast,
 )
@@ -57,6 +56,7 @@ MOST_REPEATED = 48
 # An expensive value of at most this many elements is kept rather than computed again; a larger one
 # would have to come back from main memory.
 MOST_KEPT = 1 << 20
+
 
 class Scheduler:
     """Turns one graph into a `LoopProgram`."""
@@ -152,6 +152,8 @@ class Scheduler:
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
                 return True
+        if isinstance(node.op.loops, Reduction) and not self._feeds_one(node, users):
+            return True
         if node.op.name not in EXPENSIVE:
             return False
         if self._crosses_passes(node, users) and node.type.size <= MOST_KEPT:
@@ -159,6 +161,10 @@ class Scheduler:
         # an expensive value that is read at several places or in several shapes
         shapes = {user.type.shape if self.is_pointwise(user) else node.type.shape for user in users}
         return len(users) > 1 and len(shapes) > 1
+
+    def _feeds_one(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether each element is used once, for the same element of one other value."""
+        return len(users) == 1 and self.is_aligned(users[0])
 
     # ------------------------------------------------------------ buffers
 
@@ -297,9 +303,7 @@ class Scheduler:
         axes = node.params["axes"]
         kept = tuple(at for axis, at in enumerate(nest.index) if axis not in axes)
         value = cast(nest.element(node.inputs[0], nest.index), buffer.dtype)
-        return Store(
-            buffer, buffer.flat(kept), value, loops.kind, continues=self._continues(node)
-        )
+        return Store(buffer, buffer.flat(kept), value, loops.kind, continues=self._continues(node))
 
     def _continues(self, node: Operator) -> bool:
         """Whether the memory of a sum already holds a part of it."""
@@ -398,16 +402,21 @@ class Scheduler:
         self.kernels.append(Nest(nest.vars, nest.stores, node.op.name, [node]))
 
     def _schedule_accumulate(self, node: Operator, loops: Accumulate) -> None:
-        """Zeros first, then every element of the argument added at its place."""
+        """Zeros first, then every element of the argument added at its place.
+
+        Where no two elements meet they are put there, and if they fill it all, without zeros.
+        """
         out = self._buffer_of(node)
-        variables = loop_variables(node.type.shape)
-        zero = Literal(out.dtype.type(0), out.dtype)
-        place = out.flat(tuple(Affine.of(v) for v in variables))
-        self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         nest = FusedNest(self, node.inputs[0].type.shape)
         target = out.flat(tuple(loops.place(nest.index, **node.params)))
+        apart = target.is_one_to_one()
+        if not apart or node.inputs[0].type.size < node.type.size:
+            variables = loop_variables(node.type.shape)
+            zero = Literal(out.dtype.type(0), out.dtype)
+            place = out.flat(tuple(Affine.of(v) for v in variables))
+            self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         value = nest.element(node.inputs[0], nest.index)
-        store = Store(out, target, value, "add", continues=True)
+        store = Store(out, target, value, None if apart else "add", continues=not apart)
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(Nest(nest.vars, [store], node.op.name, [node]))
 

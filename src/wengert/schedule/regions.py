@@ -111,7 +111,7 @@ def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
             for axis, length in enumerate(source.type.shape)
             if length >= SHORTEST
         }
-        work.update({kind: flops for kind in axes})
+        work.update(dict.fromkeys(axes, flops))
     return [kind for kind, amount in work.most_common(4) if 2 * amount > _work(graph.operators)]
 
 
@@ -433,9 +433,7 @@ class _BlockBuilder:
         assert self.exists is not None
         axis, shape = self.own[node.serial], node.type.shape
         line = tuple(n if a == axis else 1 for a, n in enumerate(shape))
-        mask = self._apply(
-            reshape, (self.exists,), {"shape": line}, ArrayType(BOOL, line), axis
-        )
+        mask = self._apply(reshape, (self.exists,), {"shape": line}, ArrayType(BOOL, line), axis)
         mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
         nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
         return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
