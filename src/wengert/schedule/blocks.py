@@ -67,7 +67,12 @@ class BlockScheduler(Scheduler):
         self.fills: list[Nest] = []
         self.joins: list[Nest] = []
         self.flags: list[tuple[Buffer, Operator]] = []
-        self.summed: set[int] = set()
+        # the results that are sums over all samples
+        self.summed = {
+            node.serial
+            for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
+            if node is not None and axis is None
+        }
 
     def loop(self, node: Operator) -> BlockLoop:
         """The whole loop."""
@@ -150,7 +155,6 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 assert combine is not None
                 self.buffers[node.serial] = self._partial(outer, combine)
-                self.summed.add(node.serial)
         return []
 
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
@@ -196,16 +200,16 @@ class BlockScheduler(Scheduler):
 
     def lowering(self, node: Operator) -> Any:
         """How the node lowers; a reduction of a few elements is an expression of them all."""
-        if node.serial not in self.lowerings:
-            loops = super().lowering(node)
-            if isinstance(loops, Reduction) and self._is_small(node):
-                self.lowerings[node.serial] = loops.written_out(node.type.dtype)
+        if isinstance(node.op.loops, Reduction) and node.serial not in self.lowerings:
+            loops = node.op.loops
+            few = 0 < _terms(node) <= FEW and node.serial not in self.summed
+            self.lowerings[node.serial] = loops.written_out(node.type.dtype) if few else loops
         return super().lowering(node)
-
-    def _is_small(self, node: Operator) -> bool:
-        shape = node.inputs[0].type.shape
-        count = prod(shape[axis] for axis in node.params["axes"])
-        return 0 < count <= FEW and node.serial not in self.summed
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         return isinstance(node.op.loops, Reduction) or super()._needs_memory(node, users)
+
+
+def _terms(node: Operator) -> int:
+    """How many elements a reduction combines into one."""
+    return prod(node.inputs[0].type.shape[axis] for axis in node.params["axes"])
