@@ -453,7 +453,7 @@ class BlockLoop:
     live: Var  # how many samples of the block exist
     fills: list[Nest]  # what sums begin with, for each group
     body: list[Any]
-    joins: list[Nest]
+    joins: list[Any]
     nodes: list[Any] = field(default_factory=list)
     planned_bytes: int = 0  # of a worker's arena, for the buffers of the body
     label: str = "batch loop"

@@ -15,6 +15,7 @@ reversed, as a number) is *mixed*: one element of the result needs others along 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,8 +178,8 @@ class _Recorder:
         return [
             Operand(
                 source.type,
-                lambda index, number=number: self._read(number, index),
-                lambda number=number: self.buffers[number],
+                functools.partial(self._read, number),
+                functools.partial(self.buffers.__getitem__, number),
                 source.output if isinstance(source, Constant) else None,
             )
             for number, source in enumerate(self.node.inputs)

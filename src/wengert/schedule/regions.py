@@ -38,13 +38,20 @@ from .lowering import lowering_of
 WIDTH = 16
 # An axis shorter than this is not worth a loop of its own.
 SHORTEST = 16
-# Multiplications and additions that a region must have.
+# Below this much arithmetic it is not worth looking for regions.
 LEAST_WORK = 1 << 18
 # Bytes of weights that each block reads again: more than this and they no longer stay in the
 # second-level cache, so that products over the whole batch are better.
 MOST_WEIGHTS = 1 << 19
 # Bytes of the largest value of a block, for the same reason.
 MOST_VALUE = 1 << 20
+
+# A rough model of time, in microseconds, to compare a region with its operators one by one:
+# products on one and on two threads, an element of what is computed in between, and waking threads.
+# In a
+# block products run a little slower, because nothing is packed, and the rest from the near cache.
+_OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
+_SHARED, _BLOCKED, _NEAR = 1 << 22, 0.75, 4.0
 
 
 @dataclass
@@ -197,9 +204,9 @@ class _Cutter:
             default=0,
         )
         return (
-            _work(nodes) >= LEAST_WORK
-            and sum(weights.values()) <= MOST_WEIGHTS
-            and largest // self.length * WIDTH <= MOST_VALUE
+            sum(weights.values()) <= MOST_WEIGHTS
+            and largest // max(self.length, 1) * WIDTH <= MOST_VALUE
+            and _time_together(nodes) < _time_apart(nodes)
         )
 
     @property
@@ -248,6 +255,26 @@ class _Cutter:
             item = Operator(ITEM, (operator,), {"index": number}, None, node.type)
             item.source = node.source
             new[node.serial] = item
+
+
+def _time_apart(nodes: Sequence[Operator]) -> float:
+    """Microseconds of the operators one by one, each over all samples."""
+    total = _elements(nodes) / _ELEMENTS
+    for flops in map(_flops, nodes):
+        shared = flops >= _SHARED
+        total += flops / (_OPERATIONS * (2 if shared else 1)) + _WAKING * shared
+    return total
+
+
+def _time_together(nodes: Sequence[Operator]) -> float:
+    """Microseconds of a region made of them."""
+    products = _work(nodes) / (_OPERATIONS * 2 * _BLOCKED)
+    return _WAKING + products + _elements(nodes) / (_ELEMENTS * _NEAR)
+
+
+def _elements(nodes: Sequence[Operator]) -> int:
+    """Elements that are computed, and not only moved."""
+    return sum(node.type.size for node in nodes if not _flops(node) and not _is_free(node))
 
 
 def _copy(node: Operator, inputs: tuple[Node, ...]) -> Operator:
