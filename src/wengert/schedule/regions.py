@@ -48,8 +48,8 @@ MOST_VALUE = 1 << 20
 
 # A rough model of time, in microseconds, to compare a region with its operators one by one:
 # products on one and on two threads, an element of what is computed in between, and waking threads.
-# In a
-# block products run a little slower, because nothing is packed, and the rest from the near cache.
+# In a block products run a little slower, because nothing is packed, and the rest from the near
+# cache.
 _OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
 _SHARED, _BLOCKED, _NEAR = 1 << 22, 0.75, 4.0
 
@@ -213,7 +213,7 @@ class _Cutter:
     def worth_it(self) -> bool:
         """Whether most of the work is in regions."""
         if self.length < SHORTEST:
-            return False
+            return False  # also where the axes of one class differ in length
         work = sum(_work(nodes) for nodes in self.members.values())
         return bool(self.members) and 2 * work > _work(self.graph.operators)
 
@@ -418,7 +418,7 @@ class _BlockBuilder:
             if axis is None:
                 return source
             value = np.asarray(source.output)
-            if not any(value.strides):  # one number everywhere
+            if value.size and not any(value.strides):  # one number everywhere
                 made = Constant(np.broadcast_to(value.flat[0], block_type.shape), block_type)
                 self.own[made.serial] = axis
                 return made
