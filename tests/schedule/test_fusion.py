@@ -41,6 +41,40 @@ def test_products_and_numpy_get_kernels_of_their_own():
     assert Host in kinds
 
 
+def test_pooling_reads_its_windows_in_place():
+    x = RNG.normal(size=(20, 10, 10))
+    program = loops_of(lambda x: xp.max_pool(xp.maximum(x + 1.0, 0.0), (2, 2)), x)
+    assert len(program.kernels) == 1
+    assert program.arena_bytes == 0
+
+
+def test_the_gradient_of_pooling_is_native():
+    x = RNG.normal(size=(20, 10, 10)).astype(np.float32)
+    program = loops_of(wg.grad(lambda x: xp.sum(xp.max_pool(x, (2, 2)))), x)
+    assert len(program.kernels) <= 3  # the largest, where it is, what goes back
+    assert not any(isinstance(kernel, Host) for kernel in program.kernels)
+
+
+@pytest.mark.parametrize("shape", [(40, 2, 3), (3, 700), (2, 40000), (9, 1), (17,)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u8", "?"])
+@pytest.mark.parametrize("find", [xp.argmax, xp.argmin])
+def test_places_of_extremes_are_native(find, shape, dtype):
+    x = (4 * RNG.normal(size=shape)).round().astype(dtype)
+    program = loops_of(lambda x: find(x, axis=-1), x)
+    assert not any(isinstance(kernel, Host) for kernel in program.kernels)
+    np.testing.assert_array_equal(jit(lambda x: find(x, axis=-1))(x), find(x, axis=-1))
+
+
+@pytest.mark.parametrize("reduce", [xp.sum, xp.prod, xp.max, xp.min, xp.any, xp.all, xp.mean])
+@pytest.mark.parametrize("dtype", ["f8", "i1", "u4", "?"])
+def test_short_reductions_are_written_out(reduce, dtype):
+    x = (2 * RNG.normal(size=(50, 3))).round().astype(dtype)
+    want = reduce(x, axis=1)
+    got = jit(lambda x: reduce(x, axis=1))(x)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
 def near_misses():
     """Values over loops that differ by a little, some of which need each other."""
     yield "reflect", lambda x: xp.pad(xp.tanh(xp.pad(x, [(1, 3), (0, 3)], "edge")), 2, "reflect")

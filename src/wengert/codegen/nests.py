@@ -38,6 +38,9 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
 
+# Vectors of every n-th element are picked out of whole vectors up to this n, else lane by lane.
+LARGEST_SHUFFLED = 4
+
 
 class NestEmitter:
     """Emits one nest into the current position of a builder."""
@@ -281,9 +284,10 @@ class NestEmitter:
         return [flat[k * count : (k + 1) * count] for k in range(unroll)]
 
     def _mask(self, at: ir.Value, stop: int) -> ir.Value:
+        """The lanes that are left; `live` is how many."""
         lanes = ir.Constant(ir.VectorType(I64, self.lanes), list(range(self.lanes)))
-        left = self.vector.splat(self.builder.sub(_i64(stop), at))
-        return self.builder.icmp_signed("<", lanes, left)
+        self.live = self.builder.sub(_i64(stop), at)
+        return self.builder.icmp_signed("<", lanes, self.vector.splat(self.live))
 
     def _vector_body(
         self,
@@ -569,9 +573,34 @@ class NestEmitter:
             value = self.builder.load(address, typ=kind, align=buffer.dtype.itemsize)
         elif stride == 1:
             value = self._masked_load(address, kind, buffer.dtype.itemsize)
+        elif 1 < stride <= LARGEST_SHUFFLED and self.lanes >= 2 * stride:
+            value = self._every(address, stride, kind, buffer.dtype.itemsize)
         else:
             value = self._gather(address, stride, kind, buffer)
         return self._from_memory(value, buffer.dtype)
+
+    def _every(self, address: ir.Value, stride: int, kind: ir.VectorType, align: int) -> ir.Value:
+        """Every stride-th element, picked out of whole vectors; nothing behind the last is read."""
+        b, lanes, held = self.builder, self.lanes, self.mask
+        live: ir.Value = _i64(lanes)
+        if held is not None:
+            live = self.live
+        end = self.vector.splat(b.add(b.mul(b.sub(live, _i64(1)), _i64(stride)), _i64(1)))
+        value: ir.Value = ir.Constant(kind, ir.Undefined)
+        for part in range(stride):
+            first = part * lanes
+            places = [first + lane for lane in range(lanes)]
+            self.mask = b.icmp_signed("<", ir.Constant(ir.VectorType(I64, lanes), places), end)
+            place = b.gep(address, [_i64(first)], source_etype=kind.element)
+            loaded = self._masked_load(place, kind, align)
+            picks = [
+                lanes + lane * stride - first if first <= lane * stride < first + lanes else lane
+                for lane in range(lanes)
+            ]
+            chosen = ir.Constant(ir.VectorType(I32, lanes), picks)
+            value = b.shuffle_vector(value, loaded, chosen)
+        self.mask = held
+        return value
 
     def _masked_load(self, address: ir.Value, kind: ir.VectorType, align: int) -> ir.Value:
         name = f"llvm.masked.load.v{kind.count}{type_suffix(kind.element)}.p0"

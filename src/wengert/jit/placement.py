@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..loops import (
+    BlockLoop,
     Buffer,
     Choose,
     Contraction,
@@ -25,6 +26,7 @@ from ..loops import (
     Nest,
     ParallelNest,
     Store,
+    Transfer,
     roots_of,
     walk,
 )
@@ -59,7 +61,7 @@ def _names(buffer: Buffer, found: Iterable[Buffer] | None) -> bool:
 
 def _nests(kernel: Any) -> list[Nest] | None:
     if isinstance(kernel, ParallelNest):
-        return [kernel.body, *([] if kernel.rest is None else [kernel.rest]), *kernel.joins]
+        return kernel.parts()
     return [kernel] if isinstance(kernel, Nest) else None
 
 
@@ -67,6 +69,10 @@ def _written(kernel: Any) -> list[Buffer] | None:
     """The buffers that a kernel writes; None for one that may fail or is not known here."""
     if isinstance(kernel, Contraction):
         return [kernel.out]
+    if isinstance(kernel, Transfer):
+        return [kernel.inner if kernel.inward else kernel.outer]
+    if isinstance(kernel, BlockLoop):
+        return [buffer for part in kernel.parts() for buffer in _written(part) or []]
     nests = _nests(kernel)
     return None if nests is None else [s.buffer for nest in nests for s in nest.stores]
 
@@ -74,6 +80,10 @@ def _written(kernel: Any) -> list[Buffer] | None:
 def _read(kernel: Any) -> list[Buffer] | None:
     if isinstance(kernel, Contraction):
         return [kernel.x, kernel.y]
+    if isinstance(kernel, Transfer):
+        return [kernel.outer if kernel.inward else kernel.inner]
+    if isinstance(kernel, BlockLoop):
+        return [buffer for part in kernel.parts() for buffer in _read(part) or []]
     nests = _nests(kernel)
     if nests is None:
         return None

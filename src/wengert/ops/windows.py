@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
-from ..loops import Accumulate, Affine, Index, Pointwise
+from ..loops import FEW, Accumulate, Affine, Index, Pointwise
 from ..types import ArrayType
 from .op import Op
 
@@ -94,6 +94,14 @@ def _place_of(at: Index, strides: Numbers, dilations: Numbers) -> list[Affine]:
     return [*at[:leading], *moved]
 
 
+def _are_apart(sizes: Numbers, strides: Numbers, dilations: Numbers) -> bool:
+    """Whether no two windows have an element in common: each is then read once."""
+    return all(
+        dilation * (size - 1) < stride
+        for size, stride, dilation in zip(sizes, strides, dilations, strict=True)
+    )
+
+
 windows: Op = Op(
     "windows",
     lambda x, sizes, strides, dilations: _windows(np.asarray(x), sizes, strides, dilations),
@@ -105,10 +113,10 @@ windows: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: windows(x, **params),
-    loops=Pointwise(
-        lambda at, x, sizes, strides, dilations: x(_place_of(at, strides, dilations)),
+    loops=lambda sizes, strides, dilations: Pointwise(
+        lambda at, x, **params: x(_place_of(at, strides, dilations)),
         free=True,
-        whole=(0,),  # every element is read several times
+        whole=() if _are_apart(sizes, strides, dilations) and prod(sizes) <= FEW else (0,),
     ),
     samples=_window_samples,
 )

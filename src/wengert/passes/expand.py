@@ -11,7 +11,7 @@ def expand(graph: Graph) -> Graph:
     """logsumexp(x) -> log(sum(exp(x - max(x)))) + max(x), and whatever else says how."""
 
     def rule(node: Operator) -> Node | None:
-        if node.op.compose is None or not all(s.type.dtype.kind == "f" for s in node.inputs):
+        if node.op.compose is None or not all(s.type.dtype.kind in "biuf" for s in node.inputs):
             return None
         if any(0 in source.type.shape for source in node.inputs):
             return None  # there is no largest of no elements

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..loops import (
+    BlockLoop,
     Buffer,
     Check,
     Contraction,
@@ -14,6 +15,7 @@ from ..loops import (
     LoadAt,
     LoopProgram,
     ParallelNest,
+    Transfer,
     roots_of,
     walk,
 )
@@ -36,8 +38,10 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
         return [kernel.out, kernel.x, kernel.y]
     if isinstance(kernel, Check):
         return [kernel.flag]
-    if isinstance(kernel, ParallelNest):
-        parts = [kernel.body, *kernel.joins]
+    if isinstance(kernel, Transfer):
+        return [kernel.outer, kernel.inner]
+    if isinstance(kernel, (ParallelNest, BlockLoop)):
+        parts = kernel.parts()
         return [buffer for part in parts for buffer in buffers_of(part)]
     found = [store.buffer for store in kernel.stores]
     values = walk(roots_of(kernel.stores))
@@ -45,11 +49,20 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
 
 
 def plan(program: LoopProgram) -> LoopProgram:
-    """Give every arena buffer its offset; first fit over the intervals of use."""
+    """Give every buffer in an arena its offset."""
+    for kernel in program.kernels:
+        if isinstance(kernel, BlockLoop):
+            kernel.planned_bytes = _place(kernel.body, "block")
+    program.planned_bytes = _place(program.kernels, "arena")
+    return program
+
+
+def _place(kernels: Sequence[Kernel], kind: str) -> int:
+    """Offsets for the buffers of one kind, first fit over the intervals of use; bytes in all."""
     lives: dict[int, tuple[Buffer, int, int]] = {}
-    for position, kernel in enumerate(program.kernels):
+    for position, kernel in enumerate(kernels):
         for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind == "arena":
+            if buffer.kind == kind:
                 _, start, _ = lives.get(id(buffer), (buffer, position, position))
                 lives[id(buffer)] = (buffer, start, position)
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first use, last use
@@ -65,8 +78,7 @@ def plan(program: LoopProgram) -> LoopProgram:
         buffer.offset = offset
         placed.append((offset, offset + size, start, end))
         total = max(total, offset + size)
-    program.planned_bytes = total
-    return program
+    return total
 
 
 def _round(size: int) -> int:

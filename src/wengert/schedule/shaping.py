@@ -197,10 +197,11 @@ def order_loops(nest: Nest) -> Nest:
     """Put the loop along which most memory is contiguous innermost."""
     if len(nest.vars) < 2:
         return nest
-    indices = [store.at for store in nest.stores]
+    accesses = [(store.buffer, store.at) for store in nest.stores]
     for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):
-            indices.append(expr.at)
+            accesses.append((expr.buffer, expr.at))
+    indices = list({(id(buffer), at): at for buffer, at in accesses}.values())
     best = max(nest.vars, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
     variables = [var for var in nest.vars if var is not best] + [best]
     return Nest(variables, nest.stores, nest.label, nest.nodes)
@@ -210,6 +211,8 @@ def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
     """How many accesses walk memory one by one along the variable; strided ones count against."""
     score = 0.0
     for at in indices:
-        coefficient = at.coefficient(var)
-        score += 1.0 if coefficient == 1 else (0.0 if coefficient == 0 else -1.0)
-    return score * min(1.0, var.extent / 16)
+        step = at.coefficient(var)
+        if step:
+            # a few steps at a time still uses most of a line of the cache
+            score += 1.0 if step == 1 else (-0.25 if 0 < step <= 4 else -1.0)
+    return score * min(1.0, var.extent / 16) if score > 0 else score
