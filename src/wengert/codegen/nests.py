@@ -163,7 +163,8 @@ class NestEmitter:
         return _Loop(self.builder, 0, extent, 1, [])
 
     def _level(self, level: int, accumulators: dict[int, ir.Value]) -> dict[int, ir.Value]:
-        """Emit the loops from `level` inwards; accumulators go in and come out as scalars."""
+        """Emit the loops from `level` inwards; accumulators go in and come out as vectors, whose
+        lanes are joined when the last of the loops they run through has ended."""
         own = [s for s in self.nest.stores if s.combine and self.starts[id(s)] == level]
         if level == len(self.vars):
             self._innermost_scalar(accumulators)
@@ -171,7 +172,7 @@ class NestEmitter:
         if level == self.last:
             return self._vector_level(accumulators, own)
         for store in own:
-            accumulators[id(store)] = self._identity(store, self.scalar)
+            accumulators[id(store)] = self._identity(store, self.vector)
         keys = [id(s) for s in self.nest.stores if id(s) in accumulators]
         var = self.vars[level]
         loop = _Loop(self.builder, 0, var.extent, 1, [accumulators[key] for key in keys])
@@ -184,7 +185,7 @@ class NestEmitter:
         results = dict(zip(keys, loop.__exit__(), strict=True))
         del self.counters[var]
         for store in own:
-            self._finish(store, results.pop(id(store)))
+            self._finish(store, self._across_lanes(store, results.pop(id(store))))
         return results
 
     def _identity(self, store: Store, scalars: Scalars) -> ir.Value:
@@ -227,6 +228,9 @@ class NestEmitter:
         self.bases = self._hoisted_addresses(var)
         self.splats = self._hoisted_splats()
         copies = [[self._identity(s, self.vector) for s in stores] for _ in range(unroll)]
+        copies[0] = [
+            accumulators.get(id(s), start) for s, start in zip(stores, copies[0], strict=True)
+        ]
         main = var.extent // (lanes * unroll) * (lanes * unroll)
         if main:
             copies = self._run(var, 0, main, unroll, copies, stores, masked=False)
@@ -239,12 +243,10 @@ class NestEmitter:
             total = copies[0][position]
             for copy in copies[1:]:
                 total = self._combine(self.vector, store, total, copy[position])
-            scalar = self._across_lanes(store, total)
             if store in own:
-                self._finish(store, scalar)
+                self._finish(store, self._across_lanes(store, total))
             else:
-                outer = accumulators[id(store)]
-                results[id(store)] = self._combine(self.scalar, store, outer, scalar)
+                results[id(store)] = total
         return results
 
     def _choose_unroll(self, extent: int) -> int:

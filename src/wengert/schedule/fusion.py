@@ -46,6 +46,7 @@ from ..ops.layout import reshape
 from ..types import ArrayType
 from .cost import EXPENSIVE
 from .lowering import is_native, loop_variables, lowering_of
+from .memory import buffers_of
 from .parallel import parallelise
 from .regions import cut_regions
 from .shaping import shape_nest
@@ -83,8 +84,8 @@ class Scheduler:
             if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
-        self.kernels += self.checks
-        return LoopProgram(inputs, [buffer for _, buffer in outputs], self.kernels)
+        kernels = _with_checks(self.kernels, self.checks)
+        return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels)
 
     # ------------------------------------------------------------ what operations become
 
@@ -518,6 +519,18 @@ class Scheduler:
             if self.buffers.get(node.serial) is buffer:
                 continue
             self._copy(node, self._buffer_of(node), buffer)
+
+
+def _with_checks(kernels: Sequence[Kernel], checks: Sequence[Check]) -> list[Kernel]:
+    """Each check as soon as its flag is known: what comes after it cannot fail because of it."""
+    due: dict[int, list[Check]] = {}
+    for check in checks:
+        last = max(k for k, kernel in enumerate(kernels) if check.flag in buffers_of(kernel))
+        due.setdefault(last, []).append(check)
+    found: list[Kernel] = []
+    for position, kernel in enumerate(kernels):
+        found += [kernel, *due.get(position, [])]
+    return found
 
 
 class FusedNest(Nest):
