@@ -204,7 +204,8 @@ class _Cutter:
             default=0,
         )
         return (
-            sum(weights.values()) <= MOST_WEIGHTS
+            largest > 0  # a product that keeps the axis, not only sums over it
+            and sum(weights.values()) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * WIDTH <= MOST_VALUE
             and _time_together(nodes) < _time_apart(nodes)
         )
