@@ -645,10 +645,13 @@ class Alias:
 class Accumulate:
     """Zeros to which every element of the argument is added at an affine place.
 
-    ``place(index, **params)`` gives the index in the result of the element at `index`.
+    ``place(index, **params)`` gives the index in the result of the element at `index`, and
+    ``axes(x, **params)`` the order of the loops over the argument's axes, for a type `x`: elements
+    that meet should not come one right after the other.
     """
 
     place: Callable[..., Iterable[Affine]]
+    axes: Callable[..., Sequence[int]]
 
 
 @dataclass(frozen=True)

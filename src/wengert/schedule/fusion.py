@@ -417,8 +417,12 @@ class Scheduler:
             self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         value = nest.element(node.inputs[0], nest.index)
         store = Store(out, target, value, None if apart else "add", continues=not apart)
+        variables = nest.vars
+        if not apart:
+            order = loops.axes(node.inputs[0].type, **node.params)
+            variables = [nest.vars[axis] for axis in order]
         self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(Nest(nest.vars, [store], node.op.name, [node]))
+        self.kernels.append(Nest(variables, [store], node.op.name, [node]))
 
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]

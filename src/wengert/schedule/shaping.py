@@ -33,6 +33,7 @@ def shape_nest(nest: Nest) -> list[Nest]:
         return [nest]  # scattered stores keep the order of their elements
     pieces = split_choices(nest)
     if len(pieces) > 1:
+        pieces = _filled_first(nest, pieces)
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
     return [order_loops(merge_loops(piece)) for piece in pieces if piece.stores]
 
@@ -48,6 +49,22 @@ def _first_fills(nest: Nest) -> list[Nest]:
             kept = [var for var in nest.vars if var in used]
             fills.append(Nest(kept, [Store(store.buffer, store.at, value)], "fill"))
     return fills
+
+
+def _filled_first(nest: Nest, pieces: list[Nest]) -> list[Nest]:
+    """Edges of one number (zeros around an array) -> all filled with it first: two nests, not nine.
+
+    The edges are thin, so a loop over each would cost more than writing the inside twice.
+    """
+    if len(nest.stores) != 1 or nest.stores[0].combine or nest.stores[0].guards:
+        return pieces
+    values = [piece.stores[0].value for piece in pieces]
+    edges = [value for value in values if isinstance(value, Literal)]
+    if len(edges) < 2 or len({value.value.tobytes() for value in edges}) > 1:
+        return pieces
+    inside = [p for p, value in zip(pieces, values, strict=True) if not isinstance(value, Literal)]
+    fill = Nest(nest.vars, [nest.stores[0].changed(value=edges[0])], "fill", nest.nodes)
+    return [fill, *inside]
 
 
 def _continued(nest: Nest) -> Nest:
