@@ -12,6 +12,7 @@ An operation's entry in the registry has, as `loops`, one of
 - `Reduction(kind)`: the operand is combined over the param ``axes``.
 - `Product()`: a sum over products of two operands, with the param ``spec``.
 - `Scatter(...)` and `Accumulate(place)`: elements are put, or added, where an index says.
+- `Running(first, step)`: each element is made from the one before it along the param ``axis``.
 - `Alias()`: the same elements in the same order under another shape.
 
 and None where it is evaluated by NumPy from inside the compiled program.
@@ -36,13 +37,17 @@ INDEX = np.dtype(np.int64)
 
 
 class Var:
-    """A loop variable that counts from 0 to `extent` - 1."""
+    """A loop variable that counts from 0 to `extent` - 1.
 
-    __slots__ = ("extent", "name")
+    An `ordered` one must count up, one by one: each turn reads what the one before has stored.
+    """
 
-    def __init__(self, name: str, extent: int):
+    __slots__ = ("extent", "name", "ordered")
+
+    def __init__(self, name: str, extent: int, ordered: bool = False):
         self.name = name
         self.extent = extent
+        self.ordered = ordered
 
     def __repr__(self) -> str:
         return self.name
@@ -629,6 +634,18 @@ def _filled(index: Sequence[Affine | None], numbers: Iterable[int]) -> Index:
     """The index with its gaps filled by numbers, in order."""
     rest = iter(numbers)
     return tuple(Affine(next(rest)) if at is None else at for at in index)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Along the param ``axis``, backwards with ``reverse``, elements are made one from another.
+
+    ``first(at, *operands)`` gives the element that the line starts with, and
+    ``step(before, at, *operands)`` every other one from its predecessor.
+    """
+
+    first: Callable[..., Expr]
+    step: Callable[..., Expr]
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,12 @@ def test_nearly_equal_loops_may_merge(name, function):
 def test_a_store_never_reads_its_own_result(name, function):
     program = loops_of(wg.value_and_grad(lambda x: xp.sum(wg.tree.leaves(function(x))[0])), X)
     for kernel in program.kernels:
+        if any(var.ordered for var in getattr(kernel, "vars", ())):
+            continue  # a line in which each element is made from the one before
         for store in getattr(kernel, "stores", ()):
             loads = [e for e in walk([store.value]) if isinstance(e, Load)]
-            assert all(load.buffer is not store.buffer for load in loads)
+            (low, high), own = store.at.bounds(), [e for e in loads if e.buffer is store.buffer]
+            assert all(e.at.bounds()[1] < low or e.at.bounds()[0] > high for e in own)
 
 
 def lives(program):

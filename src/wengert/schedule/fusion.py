@@ -37,6 +37,7 @@ from ..loops import (
     Pointwise,
     Product,
     Reduction,
+    Running,
     Scatter,
     Store,
     c_strides,
@@ -148,7 +149,7 @@ class Scheduler:
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
                     return True
-            elif not isinstance(loops, (Reduction, Scatter, Accumulate)) or (
+            elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
                 return True
@@ -246,6 +247,8 @@ class Scheduler:
             self._schedule_scatter(node, loops)
         elif isinstance(loops, Accumulate):
             self._schedule_accumulate(node, loops)
+        elif isinstance(loops, Running):
+            self._schedule_running(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
         elif node.op.name == "region":
@@ -423,6 +426,35 @@ class Scheduler:
             variables = [nest.vars[axis] for axis in order]
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(Nest(variables, [store], node.op.name, [node]))
+
+    def _schedule_running(self, node: Operator, loops: Running) -> None:
+        """The start of every line, then its other elements, each from the one before."""
+        shape, axis = node.type.shape, node.params["axis"]
+        length, step = shape[axis], -1 if node.params["reverse"] else 1
+        start = 0 if step > 0 else length - 1
+        out = self._buffer_of(node)
+
+        def add(count: int, first: int, value_of: Callable[..., Expr]) -> None:
+            """A nest over `count` places of the axis, from the place `first` on."""
+            nest = FusedNest(self, (*shape[:axis], count, *shape[axis + 1 :]))
+            along = nest.index[axis] * step + first
+            at = (*nest.index[:axis], along, *nest.index[axis + 1 :])
+            before = Load(out, out.flat(at) + -step * out.strides[axis])
+            operands = nest.operands(node)
+            value = nest.complete(lambda: cast(value_of(before, at, *operands), out.dtype))
+            store = Store(out, out.flat(at), value)
+            line = nest.vars[axis]
+            line.ordered = count > 1
+            variables = nest.vars
+            if prod(shape[axis + 1 :]) < MANY:  # too few lines side by side to make vectors of
+                variables = [var for var in nest.vars if var is not line] + [line]
+            self.kernels.append(Nest(variables, [store], node.op.name, [node]))
+
+        if length:
+            add(1, start, lambda before, at, *operands: loops.first(at, *operands))
+        if length > 1:
+            add(length - 1, start + step, loops.step)
+        self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]

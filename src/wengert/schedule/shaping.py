@@ -161,7 +161,7 @@ def _find_cut(nest: Nest) -> tuple[Var, int] | None:
 
 
 def _segment(nest: Nest, var: Var, start: int, stop: int) -> Nest:
-    part = Var(var.name, stop - start)
+    part = Var(var.name, stop - start, var.ordered)
     variables = [part if v is var else v for v in nest.vars]
     value = Affine.of(part) + start
     return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
@@ -192,6 +192,8 @@ def merge_loops(nest: Nest) -> Nest:
         if len(variables) != len(nest.vars):
             nest = Nest(variables, nest.stores, nest.label, nest.nodes)
         for outer, inner in itertools.pairwise(variables):
+            if outer.ordered or inner.ordered:
+                continue
             if all(at.coefficient(outer) == at.coefficient(inner) * inner.extent for at in indices):
                 nest = _merged(nest, outer, inner)
                 merged = True
@@ -212,14 +214,15 @@ def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
 
 def order_loops(nest: Nest) -> Nest:
     """Put the loop along which most memory is contiguous innermost."""
-    if len(nest.vars) < 2:
+    if len(nest.vars) < 2 or nest.vars[-1].ordered:
         return nest
     accesses = [(store.buffer, store.at) for store in nest.stores]
     for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):
             accesses.append((expr.buffer, expr.at))
     indices = list({(id(buffer), at): at for buffer, at in accesses}.values())
-    best = max(nest.vars, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
+    free = [var for var in nest.vars if not var.ordered]
+    best = max(free, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
     variables = [var for var in nest.vars if var is not best] + [best]
     return Nest(variables, nest.stores, nest.label, nest.nodes)
 
