@@ -682,4 +682,4 @@ class Scatter:
     combine: str | None
     place: Callable[..., tuple[Affine, tuple[tuple[Expr, int], ...]]]
     shape: Callable[..., tuple[int, ...]]
-    check: Callable[..., Expr]
+    check: Callable[..., Expr] | None = None

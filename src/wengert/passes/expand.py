@@ -26,7 +26,7 @@ def expand(graph: Graph) -> Graph:
 
 def _has_loops(node: Operator) -> bool:
     loops = node.op.loops
-    return (loops(**node.params) if callable(loops) else loops) is not None
+    return bool(loops(**node.params) if callable(loops) else loops)
 
 
 def _composition(node: Operator) -> Graph:
