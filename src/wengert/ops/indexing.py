@@ -125,14 +125,11 @@ _strided_embed_loops = Accumulate(
 )
 
 
-def _strided_place(at: Index, x: Operand, y: Operand, key: Key) -> tuple[Affine, tuple]:
-    place = Affine(0)
-    for one, step in zip(_source_index(at, key), c_strides(x.type.shape), strict=True):
-        place = place + one * step
-    return place, ()
-
-
-_strided_set_loops = Scatter(None, _strided_place, lambda x, y, key: key_shape(x.shape, key))
+_strided_set_loops = Scatter(
+    None,
+    lambda at, out, x, y, key: (out.flat(tuple(_source_index(at, key))), ()),
+    lambda x, y, key: key_shape(x.shape, key),
+)
 
 
 def _batched_key(size: int, key: Key) -> Key:

@@ -49,6 +49,7 @@ from .cost import EXPENSIVE
 from .lowering import is_native, loop_variables, lowering_of
 from .parallel import parallelise
 from .regions import cut_regions
+from .running import running_nests
 from .shaping import shape_nest
 
 # A value that takes more operations than this is not computed again in another nest.
@@ -428,32 +429,8 @@ class Scheduler:
         self.kernels.append(Nest(variables, [store], node.op.name, [node]))
 
     def _schedule_running(self, node: Operator, loops: Running) -> None:
-        """The start of every line, then its other elements, each from the one before."""
-        shape, axis = node.type.shape, node.params["axis"]
-        length, step = shape[axis], -1 if node.params["reverse"] else 1
-        start = 0 if step > 0 else length - 1
-        out = self._buffer_of(node)
-
-        def add(count: int, first: int, value_of: Callable[..., Expr]) -> None:
-            """A nest over `count` places of the axis, from the place `first` on."""
-            nest = FusedNest(self, (*shape[:axis], count, *shape[axis + 1 :]))
-            along = nest.index[axis] * step + first
-            at = (*nest.index[:axis], along, *nest.index[axis + 1 :])
-            before = Load(out, out.flat(at) + -step * out.strides[axis])
-            operands = nest.operands(node)
-            value = nest.complete(lambda: cast(value_of(before, at, *operands), out.dtype))
-            store = Store(out, out.flat(at), value)
-            line = nest.vars[axis]
-            line.ordered = count > 1
-            variables = nest.vars
-            if prod(shape[axis + 1 :]) < MANY:  # too few lines side by side to make vectors of
-                variables = [var for var in nest.vars if var is not line] + [line]
-            self.kernels.append(Nest(variables, [store], node.op.name, [node]))
-
-        if length:
-            add(1, start, lambda before, at, *operands: loops.first(at, *operands))
-        if length > 1:
-            add(length - 1, start + step, loops.step)
+        new_nest = functools.partial(FusedNest, self)
+        self.kernels += running_nests(node, loops, self._buffer_of(node), new_nest)
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
