@@ -42,12 +42,11 @@ def running_nests(
 
 
 def _in_order(variables: list[Var], line: Var, out: Buffer) -> list[Var]:
-    """The loops as they are, but the line innermost if there are too few lines for vectors."""
+    """The line just outside a loop across many lines that lie side by side, else innermost."""
     across = [
-        var.extent
+        var
         for var, stride in zip(variables, out.strides, strict=True)
-        if stride == 1 and var is not line
+        if stride == 1 and var is not line and var.extent >= MANY
     ]
-    if max(across, default=0) >= MANY:
-        return variables
-    return [*[var for var in variables if var is not line], line]
+    inner = [line, *across[:1]]
+    return [*[var for var in variables if var not in inner], *inner]
