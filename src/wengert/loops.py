@@ -101,12 +101,24 @@ class Affine:
 
     def is_one_to_one(self) -> bool:
         """Whether different values of the variables surely give different indices."""
-        reach = 0
-        for var, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
-            if abs(coefficient) <= reach:
+        return all(self.tells_apart(var) for var, _ in self.terms)
+
+    def tells_apart(self, var: Var) -> bool:
+        """Whether different values of one variable surely give different indices.
+
+        >>> i, j = Var("i", 10), Var("j", 3)
+        >>> (Affine.of(i) * 3 + Affine.of(j)).tells_apart(i)
+        True
+        >>> (Affine.of(i) * 2 + Affine.of(j)).tells_apart(i)
+        False
+        """
+        reach, passed = 0, False
+        for other, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
+            passed = passed or other is var
+            if passed and abs(coefficient) <= reach:
                 return False
-            reach += abs(coefficient) * (var.extent - 1)
-        return True
+            reach += abs(coefficient) * (other.extent - 1)
+        return passed
 
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The index with a variable replaced."""

@@ -44,12 +44,20 @@ def parallelise(nest: Nest) -> Nest | ParallelNest:
 
 def _choose_loop(nest: Nest) -> Var | None:
     """The loop to cut: outermost first, and one that nothing is combined over if possible."""
-    candidates = [var for var in nest.vars if not var.ordered]
+    candidates = [var for var in nest.vars if not var.ordered and _keeps_apart(nest, var)]
     for var in candidates:
         free = all(store.at.coefficient(var) for store in nest.stores)
         if free and var.extent >= 2:
             return var
     return max(candidates, key=lambda var: var.extent, default=None)
+
+
+def _keeps_apart(nest: Nest, var: Var) -> bool:
+    """Whether no two tasks add to one place, as overlapping windows would."""
+    return all(
+        not store.combine or not store.at.coefficient(var) or store.at.tells_apart(var)
+        for store in nest.stores
+    )
 
 
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
