@@ -12,6 +12,7 @@ An operation's entry in the registry has, as `loops`, one of
 - `Reduction(kind)`: the operand is combined over the param ``axes``.
 - `Product()`: a sum over products of two operands, with the param ``spec``.
 - `Scatter(...)` and `Accumulate(place)`: elements are put, or added, where an index says.
+- `Running(first, step)`: each element is made from the one before it along the param ``axis``.
 - `Alias()`: the same elements in the same order under another shape.
 
 and None where it is evaluated by NumPy from inside the compiled program.
@@ -36,13 +37,17 @@ INDEX = np.dtype(np.int64)
 
 
 class Var:
-    """A loop variable that counts from 0 to `extent` - 1."""
+    """A loop variable that counts from 0 to `extent` - 1.
 
-    __slots__ = ("extent", "name")
+    An `ordered` one must count up, one by one: each turn reads what the one before has stored.
+    """
 
-    def __init__(self, name: str, extent: int):
+    __slots__ = ("extent", "name", "ordered")
+
+    def __init__(self, name: str, extent: int, ordered: bool = False):
         self.name = name
         self.extent = extent
+        self.ordered = ordered
 
     def __repr__(self) -> str:
         return self.name
@@ -96,12 +101,24 @@ class Affine:
 
     def is_one_to_one(self) -> bool:
         """Whether different values of the variables surely give different indices."""
-        reach = 0
-        for var, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
-            if abs(coefficient) <= reach:
+        return all(self.tells_apart(var) for var, _ in self.terms)
+
+    def tells_apart(self, var: Var) -> bool:
+        """Whether different values of one variable surely give different indices.
+
+        >>> i, j = Var("i", 10), Var("j", 3)
+        >>> (Affine.of(i) * 3 + Affine.of(j)).tells_apart(i)
+        True
+        >>> (Affine.of(i) * 2 + Affine.of(j)).tells_apart(i)
+        False
+        """
+        reach, passed = 0, False
+        for other, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
+            passed = passed or other is var
+            if passed and abs(coefficient) <= reach:
                 return False
-            reach += abs(coefficient) * (var.extent - 1)
-        return True
+            reach += abs(coefficient) * (other.extent - 1)
+        return passed
 
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The index with a variable replaced."""
@@ -632,6 +649,18 @@ def _filled(index: Sequence[Affine | None], numbers: Iterable[int]) -> Index:
 
 
 @dataclass(frozen=True)
+class Running:
+    """Along the param ``axis``, backwards with ``reverse``, elements are made one from another.
+
+    ``first(at, *operands)`` gives the element that the line starts with, and
+    ``step(before, at, *operands)`` every other one from its predecessor.
+    """
+
+    first: Callable[..., Expr]
+    step: Callable[..., Expr]
+
+
+@dataclass(frozen=True)
 class Product:
     """A contraction of two arguments by the param ``spec``."""
 
@@ -645,10 +674,13 @@ class Alias:
 class Accumulate:
     """Zeros to which every element of the argument is added at an affine place.
 
-    ``place(index, **params)`` gives the index in the result of the element at `index`.
+    ``place(index, **params)`` gives the index in the result of the element at `index`, and
+    ``axes(x, **params)`` the order of the loops over the argument's axes, for a type `x`: elements
+    that meet should not come one right after the other.
     """
 
     place: Callable[..., Iterable[Affine]]
+    axes: Callable[..., Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -662,4 +694,4 @@ class Scatter:
     combine: str | None
     place: Callable[..., tuple[Affine, tuple[tuple[Expr, int], ...]]]
     shape: Callable[..., tuple[int, ...]]
-    check: Callable[..., Expr]
+    check: Callable[..., Expr] | None = None

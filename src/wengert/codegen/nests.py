@@ -110,6 +110,8 @@ class NestEmitter:
     def _choose_lanes(self) -> int:
         if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
             return 1
+        if self.vars[-1].ordered:
+            return 1
         if any(store.picks for store in self.nest.stores):
             return 1  # two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.nest.stores]

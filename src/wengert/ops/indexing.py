@@ -21,6 +21,7 @@ from ..errors import DTypeError, OutOfRangeError, explain
 from ..loops import (
     BOOL,
     INDEX,
+    Accumulate,
     Affine,
     Apply,
     Buffer,
@@ -118,6 +119,19 @@ def _index_set_loops(at: Index, x: Operand, y: Operand, key: Key) -> Expr:
     return _within(at, key, lambda places: cast(y.broadcast(tuple(places)), dtype), x(at))
 
 
+# What a key with steps leaves out lies between: the elements are put where they go instead.
+_strided_embed_loops = Accumulate(
+    lambda at, key, shape: _source_index(at, key), lambda x, **params: range(x.ndim)
+)
+
+
+_strided_set_loops = Scatter(
+    None,
+    lambda at, out, x, y, key: (out.flat(tuple(_source_index(at, key))), ()),
+    lambda x, y, key: key_shape(x.shape, key),
+)
+
+
 def _batched_key(size: int, key: Key) -> Key:
     return (_ALL_OF(size), *key)
 
@@ -173,7 +187,9 @@ embed: Op = Op(
     batch=lambda size, flags, x, key, shape: embed(
         x, key=_batched_key(size, key), shape=(size, *shape)
     ),
-    loops=lambda key, shape: _dense(key) and Pointwise(_embed_loops, free=True),
+    loops=lambda key, shape: (
+        Pointwise(_embed_loops, free=True) if _dense(key) else _strided_embed_loops
+    ),
     resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(2,)),), {"key": ((1, 3, 1), 2), "shape": (4, 3)}),
@@ -239,7 +255,7 @@ index_set: Op = Op(
         lambda g, x, y, key: index(g, key=key),
     ),
     batch=_batch_index_set,
-    loops=lambda key: _dense(key) and Pointwise(_index_set_loops, free=True),
+    loops=lambda key: Pointwise(_index_set_loops, free=True) if _dense(key) else _strided_set_loops,
     resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),
@@ -585,6 +601,7 @@ def _scatter_extreme(name: str, ufunc: np.ufunc) -> Op:
         _scatter_type,
         jvp=_scatter_extreme_jvp,
         batch=batch_scatter(lambda: op),
+        loops=scatter_loops(ufunc.__name__),
         samples=_extreme_samples,
         absent={"transpose": "it is not linear in any argument"},
     )

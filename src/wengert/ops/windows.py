@@ -176,6 +176,12 @@ def _fold_samples(rng: np.random.Generator) -> Any:
         yield (rng.normal(size=given.shape),), {"shape": shape, **params}
 
 
+def _positions_last(ndim: int, rank: int) -> Sequence[int]:
+    """The axes with the places in the window before its positions."""
+    leading = ndim - 2 * rank
+    return *range(leading), *range(leading + rank, ndim), *range(leading, leading + rank)
+
+
 fold: Op = Op(
     "fold",
     lambda x, shape, strides, dilations: _fold(np.asarray(x), shape, strides, dilations),
@@ -190,7 +196,10 @@ fold: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: fold(x, **params),
-    loops=Accumulate(lambda at, shape, strides, dilations: _place_of(at, strides, dilations)),
+    loops=Accumulate(
+        lambda at, shape, strides, dilations: _place_of(at, strides, dilations),
+        axes=lambda x, shape, **params: _positions_last(x.ndim, len(shape)),
+    ),
     samples=_fold_samples,
 )
 

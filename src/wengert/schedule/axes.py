@@ -36,6 +36,7 @@ from ..loops import (
     Pointwise,
     Product,
     Reduction,
+    Running,
     Scatter,
     Var,
     walk,
@@ -77,6 +78,8 @@ def relate(node: Operator, loops: Any) -> Relation:
         return _Recorder(node).scatter(loops)
     if isinstance(loops, Reduction):
         return _reduced(node)
+    if isinstance(loops, Running):
+        return _along_lines(node)
     if isinstance(loops, Product):
         return _multiplied(node)
     if isinstance(loops, Alias):
@@ -101,6 +104,16 @@ def _reduced(node: Operator) -> Relation:
     return Relation(
         pairs=[(place, 0, axis) for place, axis in enumerate(kept)],
         sums=[[(0, axis)] for axis in axes],
+    )
+
+
+def _along_lines(node: Operator) -> Relation:
+    line, numbers = node.params["axis"], range(len(node.inputs))
+    axes = [axis for axis in range(_rank(node)) if axis != line]
+    return Relation(
+        pairs=[(axis, number, axis) for number in numbers for axis in axes],
+        mixed={line},
+        mixed_places={(number, line) for number in numbers},
     )
 
 

@@ -37,6 +37,7 @@ from ..loops import (
     Pointwise,
     Product,
     Reduction,
+    Running,
     Scatter,
     Store,
     c_strides,
@@ -49,6 +50,7 @@ from .lowering import is_native, loop_variables, lowering_of
 from .memory import buffers_of
 from .parallel import parallelise
 from .regions import cut_regions
+from .running import running_nests
 from .shaping import shape_nest
 
 # A value that takes more operations than this is not computed again in another nest.
@@ -149,7 +151,7 @@ class Scheduler:
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
                     return True
-            elif not isinstance(loops, (Reduction, Scatter, Accumulate)) or (
+            elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
                 return True
@@ -247,6 +249,8 @@ class Scheduler:
             self._schedule_scatter(node, loops)
         elif isinstance(loops, Accumulate):
             self._schedule_accumulate(node, loops)
+        elif isinstance(loops, Running):
+            self._schedule_running(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
         elif node.op.name == "region":
@@ -418,8 +422,17 @@ class Scheduler:
             self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         value = nest.element(node.inputs[0], nest.index)
         store = Store(out, target, value, None if apart else "add", continues=not apart)
+        variables = nest.vars
+        if not apart:
+            order = loops.axes(node.inputs[0].type, **node.params)
+            variables = [nest.vars[axis] for axis in order]
         self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(Nest(nest.vars, [store], node.op.name, [node]))
+        self.kernels.append(Nest(variables, [store], node.op.name, [node]))
+
+    def _schedule_running(self, node: Operator, loops: Running) -> None:
+        new_nest = functools.partial(FusedNest, self)
+        self.kernels += running_nests(node, loops, self._buffer_of(node), new_nest)
+        self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]
