@@ -161,7 +161,32 @@ class _Cutter:
             self.sums.add(node.serial)
 
     def _phases(self) -> dict[int, int]:
-        """For each operator the region it is in, or the number of regions that come before it."""
+        """For each operator the region it is in, or the number of regions that come before it.
+
+        As late as possible: what only a later region needs is computed there, and need not be
+        kept from one to the other.
+        """
+        earliest = self._earliest()
+        last = max((earliest[n.serial] for n in self.graph.operators if self._member(n)), default=0)
+        users: dict[int, list[Operator]] = {}
+        for node in self.graph.operators:
+            for source in node.inputs:
+                users.setdefault(source.serial, []).append(node)
+        phases: dict[int, int] = {}
+        for node in reversed(self.graph.operators):
+            own = self._member(node)
+            phases[node.serial] = min(
+                (
+                    phases[user.serial]
+                    - (own and not (self._member(user) and node.serial in self.inside))
+                    for user in users.get(node.serial, [])
+                ),
+                default=last if own else last + 1,
+            )
+        return phases
+
+    def _earliest(self) -> dict[int, int]:
+        """The same as early as possible."""
         phases: dict[int, int] = {}
         for node in self.graph.operators:
             own = self._member(node)
