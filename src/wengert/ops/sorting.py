@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
+from ..loops import BOOL, Affine, Apply, Expr, Index, Literal, LoadAt, Operand, Pointwise, cast
 from ..types import ArrayType, type_of
 from .indexing import gather
 from .layout import broadcast_to
@@ -106,6 +107,44 @@ def _batch_searchsorted(
     return searchsorted(a, v, side=side, leading=leading + 1)
 
 
+_CORNERS = np.array([0.5, 1.0, 3.0, np.inf, -np.inf, np.nan, -0.0])
+
+
+def _searchsorted_loops(at: Index, a: Operand, v: Operand, side: str, leading: int) -> Expr:
+    """Halving without branches: a step is taken if it leads no further than before `v`."""
+    memory, length = a.memory(), a.type.shape[-1]
+    dtype = np.result_type(a.type.dtype, v.type.dtype)
+    value = cast(v(at), dtype)
+    line = memory.flat((*at[:leading], Affine(0)))
+
+    def number(n: int) -> Expr:
+        return Literal(INDEX.type(n), INDEX)
+
+    found = number(0)
+    for power in reversed(range(length.bit_length())):
+        ahead = Apply("add", (found, number(1 << power)), INDEX)
+        inside = Apply("less_equal", (ahead, number(length)), BOOL)
+        last = Apply(
+            "subtract", (Apply("minimum", (ahead, number(length)), INDEX), number(1)), INDEX
+        )
+        element = cast(LoadAt(memory, line, ((last, memory.strides[-1]),)), dtype)
+        passes = Apply("logical_and", (inside, _comes_before(element, value, side)), BOOL)
+        found = Apply("where", (passes, ahead, found), INDEX)
+    return found
+
+
+def _comes_before(x: Expr, y: Expr, side: str) -> Expr:
+    """Whether x < y, or on the right x <= y, where NaN is larger than all else."""
+    before = Apply("less" if side == "left" else "less_equal", (x, y), BOOL)
+    if x.dtype.kind != "f":
+        return before
+    beyond = Apply("isnan", (y,), BOOL)
+    if side == "left":
+        number = Apply("equal", (x, x), BOOL)
+        beyond = Apply("logical_and", (beyond, number), BOOL)
+    return Apply("logical_or", (before, beyond), BOOL)
+
+
 # Where `v` would be put into the sorted `a`; each has `leading` axes in common, which are looped
 # over.
 searchsorted: Op = Op(
@@ -114,7 +153,17 @@ searchsorted: Op = Op(
     _searchsorted_type,
     zero=DISCRETE,
     batch=_batch_searchsorted,
+    loops=Pointwise(_searchsorted_loops, whole=(0,)),
     samples=lambda rng: [
+        *[
+            (
+                (np.array([-np.inf, 0.0, 1.0, 1.0, 2.0, np.nan, np.nan]), _CORNERS),
+                {"side": side, "leading": 0},
+            )
+            for side in ("left", "right")
+        ],
+        ((np.zeros(0), np.arange(3.0)), {"side": "left", "leading": 0}),
+        ((np.arange(9.0), np.arange(-2, 11)), {"side": "right", "leading": 0}),
         ((np.sort(rng.normal(size=5)), rng.normal(size=(2, 3))), {"side": "left", "leading": 0}),
         ((np.arange(4), np.arange(-1, 5)), {"side": "right", "leading": 0}),
         ((np.arange(4.0), np.float64(1.5)), {"side": "left", "leading": 0}),
