@@ -8,6 +8,7 @@ is linear and every derivative of sorting is again a gather.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,18 @@ import numpy as np
 from ..errors import ShapeError, explain
 from ..loops import BOOL, Affine, Apply, Expr, Index, Literal, LoadAt, Operand, Pointwise, cast
 from ..types import ArrayType, type_of
+from .elementwise import select
 from .indexing import gather
-from .layout import broadcast_to
-from .logic import DISCRETE
+from .layout import broadcast_to, reduce_sum, reshape
+from .logic import DISCRETE, equal, isnan, less, logical_and, logical_not, logical_or
 from .op import Op
 
 INDEX = np.dtype(np.intp)
 # From this size on it pays to look for ties before sorting.
 LARGE = 512
+# Compiled code compares all pairs of elements in lines up to this length, up to so many pairs.
+MOST_RANKED, MOST_PAIRS = 64, 1 << 20
+_CORNERS = np.array([0.5, 1.0, 3.0, np.inf, -np.inf, np.nan, -0.0, 0.0])
 
 
 def along(x: Any, indices: Any, axis: int) -> Any:
@@ -59,6 +64,28 @@ def _all_differ(x: Any, axis: int) -> bool:
     return bool(np.all(ordered[..., :-1] < ordered[..., 1:]))
 
 
+def _composed_argsort(x: Any, axis: int, descending: bool) -> Any:
+    """Of short lines: the rank of an element is how many come before it, each looked at."""
+    dtype, shape, _ = type_of(x)
+    length = shape[axis]
+    if length > MOST_RANKED or length * prod(shape) > MOST_PAIRS:
+        return None
+    down, right = (*shape[:axis], length, 1), (*shape[:axis], 1, length)
+    this, other = (reshape(x, shape=(*front, *shape[axis + 1 :])) for front in (down, right))
+    lower, upper = (this, other) if descending else (other, this)
+    before = less(lower, upper)
+    if dtype.kind == "f":  # NaN is larger than all else
+        before = logical_or(before, logical_and(isnan(upper), logical_not(isnan(lower))))
+    same = equal(this, other)
+    if dtype.kind == "f":
+        same = logical_or(same, logical_and(isnan(this), isnan(other)))
+    numbers = np.arange(length, dtype=INDEX).reshape((length,) + (1,) * (len(shape) - 1 - axis))
+    earlier = numbers[None] < numbers[:, None]
+    ranks = reduce_sum(logical_or(before, logical_and(same, earlier)), axes=(axis + 1,))
+    found = equal(reshape(ranks, shape=(*right, *shape[axis + 1 :])), numbers[:, None])
+    return reduce_sum(select(found, numbers[None], 0), axes=(axis + 1,))
+
+
 # Where the elements of the sorted array come from; equal elements keep their order.
 argsort: Op = Op(
     "argsort",
@@ -70,7 +97,10 @@ argsort: Op = Op(
         ((rng.normal(size=(4, 3)),), {"axis": 0, "descending": False}),
         ((rng.integers(0, 3, size=(2, 5)),), {"axis": 1, "descending": True}),
         ((rng.normal(size=(0, 2)),), {"axis": 0, "descending": True}),
+        ((np.tile(_CORNERS, (3, 2)),), {"axis": 1, "descending": False}),
+        ((np.tile(_CORNERS, (3, 2)).T,), {"axis": 0, "descending": True}),
     ],
+    compose=_composed_argsort,
 )
 
 
@@ -105,9 +135,6 @@ def _batch_searchsorted(
         for x, flag in zip((a, v), flags, strict=True)
     )
     return searchsorted(a, v, side=side, leading=leading + 1)
-
-
-_CORNERS = np.array([0.5, 1.0, 3.0, np.inf, -np.inf, np.nan, -0.0])
 
 
 def _searchsorted_loops(at: Index, a: Operand, v: Operand, side: str, leading: int) -> Expr:
