@@ -46,6 +46,9 @@ class Trace:
     operations on large constants too, instead of computing them: the compiler knows better.
     """
 
+    # Whether reverse mode may follow, so that loops keep the values it needs.
+    stores = True
+
     def __init__(self, keep_source: bool = False, lazy: bool = False):
         self.lazy = lazy
         self.level = len(_state.stack) + 1

@@ -3,6 +3,7 @@
 from .batching import vmap
 from .calls import checkpoint, custom_rule
 from .check import check_grads
+from .control import scan
 from .forward import jvp, linearize
 from .jacobian import hessian, hvp, jacfwd, jacobian, jacrev
 from .reverse import grad, stop_gradient, value_and_grad, vjp
@@ -19,6 +20,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "scan",
     "stop_gradient",
     "value_and_grad",
     "vjp",

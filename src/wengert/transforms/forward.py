@@ -21,6 +21,7 @@ class Recording:
     def __init__(self, f: Callable, primals: Sequence[Any], operation: str):
         leaves, self.in_structure = tree.flatten(tuple(primals))
         with Trace() as trace:
+            trace.stores = operation != "jvp"
             tracers = [
                 argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))
                 for number, leaf in enumerate(leaves)

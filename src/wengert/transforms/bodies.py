@@ -1,0 +1,420 @@
+"""The body of a loop, a graph of one step, and what the transforms make of it.
+
+A transform of a loop is a transform of its body: forward mode gives a body of values and tangents,
+batching a body of batches, reverse mode two bodies. These come from one graph, that of the step
+followed by its pullback. The part of it that depends on the cotangents becomes a body that runs
+backward in time. The rest is the step itself; what the backward body reads of it, the *residuals*,
+the forward body gives out row by row. Which values these are is a matter of cost: a value that is
+cheap to compute from others that are kept is computed again.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Graph, Node, Operator, Variable, reachable
+from ..ops.elementwise import add
+from ..ops.layout import broadcast_to, fit
+from ..trace import Trace
+from ..types import ArrayType, type_of
+from .batching import evaluate_batched
+from .modes import pull, push
+from .plans import Program, strong
+
+# Operations that take no longer than reading their result from memory would.
+_CHEAP = frozenset(
+    "add subtract multiply negative positive scale square absolute where convert reshape permute "
+    "broadcast_to index stop_gradient equal not_equal less less_equal greater greater_equal "
+    "logical_and logical_or logical_not maximum minimum".split()
+)
+
+
+class Body:
+    """One step: from constants, carry and rows of the inputs to carry and rows of the outputs.
+
+    Compared by identity as a param; what is derived from it is kept with it.
+    """
+
+    def __init__(self, graph: Graph, constants: int, carry: int):
+        self.graph = graph
+        self.constants = constants
+        self.carry = carry
+        # The backward half, where the last outputs are the residuals that it reads.
+        self.pullback: Pullback | None = None
+        self._derived: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The graph for quick replay."""
+        return Program(self.graph)
+
+    @property
+    def rows(self) -> int:
+        """The number of inputs that have a row for each step."""
+        return len(self.graph.inputs) - self.constants - self.carry
+
+    @property
+    def types(self) -> list[ArrayType]:
+        """The types of the outputs: carry, then rows."""
+        return [strong(node.type) for node in self.graph.outputs]  # type: ignore[union-attr]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Inputs as constants, carry and rows."""
+        first, second = self.constants, self.constants + self.carry
+        return list(values[:first]), list(values[first:second]), list(values[second:])
+
+    def derived(self, make: Callable[..., Any], *key: Any) -> Any:
+        """``make(self, *key)``, worked out once."""
+        found = self._derived.get((make, key))
+        if found is None:
+            found = self._derived[make, key] = make(self, *key)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<body of {len(self.graph.operators)} operations>"
+
+
+def closed_body(graph: Graph, captured: Sequence[Sequence[Node]], carry: int) -> Body:
+    """A body whose first inputs stand for captured values: one for each group of constants."""
+    inputs, replaced = [], {}
+    for group in captured:
+        variable = Variable("", None, strong(group[0].type), active=False)
+        inputs.append(variable)
+        replaced.update({node.serial: variable for node in group})
+    outputs = extract(graph.outputs, replaced)  # type: ignore[arg-type]
+    return Body(Graph([*inputs, *graph.inputs], outputs), len(inputs), carry)
+
+
+def extract(outputs: Iterable[Node], replaced: dict[int, Any]) -> list[Node]:
+    """The outputs computed anew, with some nodes on the way replaced by others."""
+    new = dict(replaced)
+    outputs = list(outputs)
+    pending = [node for node in outputs if node.serial not in new]
+    needed: dict[int, Node] = {}
+    while pending:
+        node = pending.pop()
+        if node.serial in needed:
+            continue
+        needed[node.serial] = node
+        pending.extend(source for source in node.inputs if source.serial not in new)
+    for serial in sorted(needed):
+        node = needed[serial]
+        if not isinstance(node, Operator):
+            new[serial] = node
+            continue
+        inputs = tuple(new[source.serial] for source in node.inputs)
+        new[serial] = Operator(node.op, inputs, node.params, None, node.type)
+        new[serial].source = node.source
+    return [new[node.serial] for node in outputs]
+
+
+def _record(
+    body: Body, values: Sequence[Any], active: Sequence[bool]
+) -> tuple[list[Node], list[Node]]:
+    """The body run on values of the trace around: its inputs and outputs as nodes.
+
+    A carry becomes active where a step makes it so.
+    """
+    flags = list(active)
+    while True:
+        with Trace() as trace:
+            tracers = [
+                trace.variable(value, active=flag)
+                for value, flag in zip(values, flags, strict=True)
+            ]
+            inputs = [tracer.node for tracer in tracers]
+            outputs = [trace.node_of(value) for value in body.graph.evaluate(tracers)]
+        grown = False
+        for number, node in enumerate(outputs[: body.carry]):
+            place = body.constants + number
+            if node.active and not flags[place]:
+                flags[place] = grown = True
+        if not grown:
+            return inputs, outputs
+
+
+def _is_live(node: Node) -> bool:
+    return node.active and node.type.inexact
+
+
+def zeros(array_type: ArrayType) -> np.ndarray:
+    """Zeros that take no memory."""
+    return np.broadcast_to(np.zeros((), array_type.dtype), array_type.shape)
+
+
+# ---------------------------------------------------------------- forward mode
+
+
+@dataclass
+class Pushforward:
+    """A body of values and tangents, and which inputs and outputs have a tangent."""
+
+    body: Body
+    inputs: list[bool]
+    outputs: list[bool]
+
+
+def pushforward(body: Body, active: tuple[bool, ...]) -> Pushforward:
+    """Forward mode of one step: each group of inputs and outputs is followed by its tangents."""
+    with Trace() as trace:
+        values = [trace.variable(array_type=node.type, active=False) for node in body.graph.inputs]
+        inputs, outputs = _record(body, values, active)
+        tangents = [
+            trace.variable(array_type=strong(node.type), active=False) if node.active else None
+            for node in inputs
+        ]
+        found = push(outputs, inputs, tangents)
+        results = [trace.node_of(node.output) for node in outputs]
+        pushed: list[Node | None] = []
+        for number, (node, tangent) in enumerate(zip(outputs, found, strict=True)):
+            own = strong(node.type)
+            if number < body.carry and inputs[body.constants + number].active:
+                tangent = zeros(own) if tangent is None else tangent
+            pushed.append(None if tangent is None else trace.node_of(fit(tangent, own)))
+    parts = [
+        [*plain, *[t for t in tangent if t is not None]]
+        for plain, tangent in zip(body.split(values), body.split(tangents), strict=True)
+    ]
+    carry = body.carry
+    new = [node for node in pushed[:carry] if node is not None]
+    rows = [node for node in pushed[carry:] if node is not None]
+    graph = Graph(
+        [tracer.node for part in parts for tracer in part],
+        [*results[:carry], *new, *results[carry:], *rows],
+    )
+    return Pushforward(
+        Body(graph, len(parts[0]), len(parts[1])),
+        [t is not None for t in tangents],
+        [node is not None for node in pushed],
+    )
+
+
+# ---------------------------------------------------------------- batching
+
+
+@dataclass
+class BatchedBody:
+    """A body of batches, and which carries and which rows of the outputs are batches."""
+
+    body: Body
+    carry: list[bool]
+    rows: list[bool]
+
+
+def batched_body(body: Body, size: int, flags: tuple[bool, ...]) -> BatchedBody:
+    """The body for a batch; flagged inputs have the batch as their first axis."""
+    first, second = body.constants, body.constants + body.carry
+    now = list(flags)
+    while True:
+        with Trace() as trace:
+            inputs = [
+                trace.variable(array_type=_with_batch(node.type, size, flag), active=False)
+                for node, flag in zip(body.graph.inputs, now, strict=True)
+            ]
+            results = evaluate_batched(body.graph, size, inputs, now)
+            found = [flag for _, flag in results]
+            carry = [a or b for a, b in zip(now[first:second], found, strict=False)]
+            if carry == now[first:second]:
+                wanted = [*carry, *found[body.carry :]]
+                nodes = [
+                    trace.node_of(value if flag == goal else _repeated(value, size))
+                    for (value, flag), goal in zip(results, wanted, strict=True)
+                ]
+                break
+        now[first:second] = carry
+    graph = Graph([tracer.node for tracer in inputs], nodes)  # type: ignore[misc]
+    return BatchedBody(Body(graph, first, body.carry), carry, found[body.carry :])
+
+
+def _with_batch(array_type: ArrayType, size: int, flag: bool) -> ArrayType:
+    shape = (size, *array_type.shape) if flag else array_type.shape
+    return ArrayType(array_type.dtype, shape)
+
+
+def _repeated(value: Any, size: int) -> Any:
+    return broadcast_to(value, shape=(size, *type_of(value).shape))
+
+
+# ---------------------------------------------------------------- reverse mode
+
+
+@dataclass
+class Pullback:
+    """Reverse mode of one step in two bodies.
+
+    `forward` is the step with its residuals as further rows. `backward` takes, as constants, those
+    of the step; as carry, the cotangents of the step's carry and one sum for each constant; as
+    rows, residuals, rows of the step's inputs, and cotangents of the step's rows. It gives the
+    cotangents of the carry, the sums, and rows with the cotangents of the step's rows.
+    """
+
+    active: tuple[bool, ...]  # of the inputs that it was derived for
+    forward: Body
+    backward: Body
+    outputs: int  # of the step itself
+    carry: list[int]  # the carries that have a cotangent
+    sums: list[int]  # the constants that have one
+    inner: list[int]  # the rows of the inputs that have one
+    constants: list[int]  # that are read backward
+    rows: list[int]  # of the inputs, that are read backward
+    seeds: list[int]  # rows of the outputs that can have a cotangent
+
+
+def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
+    """Derive both bodies; with `recompute` the only residuals are the carries of each step."""
+    with Trace() as trace:
+        values = [trace.variable(array_type=node.type, active=False) for node in body.graph.inputs]
+        inputs, outputs = _record(body, values, active)
+        results = [trace.node_of(node.output) for node in outputs]
+        seeds = {
+            number: trace.variable(array_type=strong(node.type), active=False)
+            for number, node in enumerate(outputs)
+            if _is_live(node) or (number < body.carry and inputs[body.constants + number].active)
+        }
+        live = [number for number in seeds if _is_live(outputs[number])]
+        wanted = [number for number, node in enumerate(inputs) if node.active]
+        found = pull(
+            [outputs[number] for number in live],
+            [seeds[number] for number in live],
+            [inputs[number] for number in wanted],
+        )
+        cotangents = {
+            number: fit(g, strong(inputs[number].type))
+            for number, g in zip(wanted, found, strict=True)
+            if g is not None
+        }
+        sums = [number for number in cotangents if number < body.constants]
+        totals = [trace.variable(array_type=inputs[k].type, active=False) for k in sums]
+        added = [add(total, cotangents[k]) for total, k in zip(totals, sums, strict=True)]
+        first, second = body.constants, body.constants + body.carry
+        carry = [k for k in range(body.carry) if inputs[first + k].active]
+        new = [cotangents.get(first + k, zeros(strong(inputs[first + k].type))) for k in carry]
+        inner = [k for k in cotangents if k >= second]
+        nodes = [trace.node_of(g) for g in [*new, *added, *[cotangents[k] for k in inner]]]
+    plain: list[Any] = [tracer.node for tracer in values]
+    row_seeds = [k for k in seeds if k >= body.carry]
+    unknown = [seeds[k].node for k in seeds] + [total.node for total in totals]
+    residuals = _residuals(body, plain, nodes, unknown, recompute)
+    forward = Body(Graph(plain, [*results, *residuals]), body.constants, body.carry)
+    stand_ins = [Variable("", None, strong(node.type), active=False) for node in residuals]
+    replaced = {node.serial: new for node, new in zip(residuals, stand_ins, strict=True)}
+    nodes = extract(nodes, replaced)
+    used = {node.serial for node in reachable(nodes)}
+    constants = [k for k in range(first) if plain[k].serial in used]
+    rows = [k for k in range(second, len(plain)) if plain[k].serial in used]
+    backward = Body(
+        Graph(
+            [
+                *[plain[k] for k in constants],
+                *[seeds[k].node for k in carry],
+                *[total.node for total in totals],
+                *stand_ins,
+                *[plain[k] for k in rows],
+                *[seeds[k].node for k in row_seeds],
+            ],
+            nodes,
+        ),
+        len(constants),
+        len(carry) + len(totals),
+    )
+    forward.pullback = Pullback(
+        active, forward, backward, len(results), carry, sums, inner, constants, rows, row_seeds
+    )
+    return forward.pullback
+
+
+def _residuals(
+    body: Body, plain: list[Node], outputs: list[Node], unknown: list[Node], recompute: bool
+) -> list[Node]:
+    """The values of the step that the backward body reads."""
+    first, second = body.constants, body.constants + body.carry
+    carry = {node.serial: node for node in plain[first:second]}
+    nodes = reachable(outputs)
+    if recompute:
+        return [node for node in nodes if node.serial in carry]
+    backward = {node.serial for node in unknown}
+    varies = {node.serial for node in plain[first:]}  # from step to step
+    for node in nodes:
+        if any(source.serial in backward for source in node.inputs):
+            backward.add(node.serial)
+        elif any(source.serial in varies for source in node.inputs):
+            varies.add(node.serial)
+    rows = {node.serial for node in plain[second:]}
+
+    def is_kept(node: Node) -> bool:
+        return node.serial in varies and node.serial not in rows
+
+    frontier = {
+        source.serial: source
+        for node in nodes
+        if node.serial in backward
+        for source in node.inputs
+        if source.serial not in backward and is_kept(source)
+    }
+    return _cheapest(frontier, is_kept)
+
+
+def _cheapest(kept: dict[int, Node], is_kept: Callable[[Node], bool]) -> list[Node]:
+    """Replace values by those they are quickly computed from, where that keeps no more bytes."""
+    pending = [-serial for serial in kept]
+    heapq.heapify(pending)
+    while pending:
+        node = kept.get(-heapq.heappop(pending))
+        if not isinstance(node, Operator) or node.op.name not in _CHEAP:
+            continue
+        more = {s.serial: s for s in node.inputs if is_kept(s) and s.serial not in kept}
+        if sum(map(_nbytes, more.values())) <= _nbytes(node):
+            del kept[node.serial]
+            kept.update(more)
+            for serial in more:
+                heapq.heappush(pending, -serial)
+    return [kept[serial] for serial in sorted(kept)]
+
+
+def _nbytes(node: Node) -> int:
+    return node.type.size * node.type.dtype.itemsize
+
+
+def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
+    """A backward body where some of its last rows, the `seeds`, are zero and not given.
+
+    What is linear in zeros alone is zero, and a zero is not added.
+    """
+    inputs = body.graph.inputs
+    start = len(inputs) - seeds
+    gone = {inputs[start + number].serial for number in zero}
+    linear = {node.serial for node in [*body.split(inputs)[1], *inputs[start:]]}
+    new: dict[int, Node | None] = {}
+    for node in body.graph.nodes:
+        depends = [source for source in node.inputs if source.serial in linear]
+        if not isinstance(node, Operator) or not depends:
+            new[node.serial] = None if node.serial in gone else node
+            continue
+        linear.add(node.serial)
+        new[node.serial] = _linear_node(node, depends, new)
+    outputs = [_orzeros(new[node.serial], node) for node in body.graph.outputs]  # type: ignore
+    kept = [node for node in inputs if node.serial not in gone]
+    return Body(Graph(kept, outputs), body.constants, body.carry)
+
+
+def _linear_node(
+    node: Operator, depends: Sequence[Node], new: dict[int, Node | None]
+) -> Node | None:
+    """The node for new inputs, of which those in `depends` may be zero (None)."""
+    left = [source for source in depends if new[source.serial] is not None]
+    if not left:
+        return None
+    if node.op is add and len(left) < len(node.inputs) and left[0].type == node.type:
+        return new[left[0].serial]
+    inputs = tuple(_orzeros(new[source.serial], source) for source in node.inputs)
+    return Operator(node.op, inputs, node.params, None, node.type)
+
+
+def _orzeros(new: Node | None, old: Node) -> Node:
+    return Constant(zeros(strong(old.type)), strong(old.type)) if new is None else new
