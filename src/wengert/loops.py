@@ -490,7 +490,75 @@ class BlockLoop:
         return "\n".join([f"{head}\n  {body}", *[f"then {join}" for join in self.joins]])
 
 
-Kernel = Nest | ParallelNest | Contraction | Host | Check | Transfer | BlockLoop
+@dataclass(eq=False)
+class Rows:
+    """Where one array of a loop's body lies in a buffer outside: `stride` elements on a step."""
+
+    buffer: Buffer
+    stride: int = 0
+
+
+@dataclass(eq=False)
+class Carried:
+    """A value that each step of a loop reads from the step before.
+
+    The first step reads it from `start`, and the last one writes it to `end`; between it is in the
+    two `spare` buffers in turn. Where it has `rows`, a step writes it to the row of its own, the
+    last one too; or, with `ahead`, to that of the step to come, and the first step finds it there.
+    """
+
+    start: Buffer
+    end: Buffer
+    rows: Rows | None = None
+    ahead: bool = False
+    spare: tuple[Buffer, ...] = ()
+
+
+@dataclass(eq=False)
+class Repeat:
+    """A program that runs step after step on other rows of the buffers around it.
+
+    The inputs of `body` are the `fixed` ones, the carries and the `rows`; its outputs are the
+    carries and the `results`. Its arena is the buffer `room`.
+    """
+
+    steps: int
+    reverse: bool
+    body: LoopProgram
+    fixed: list[Buffer]
+    carries: list[Carried]
+    rows: list[Rows]
+    results: list[Rows]  # but for those that carries live in
+    room: Buffer
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Buffer]:
+        """The buffers outside that it reads."""
+        return [*self.fixed, *[c.start for c in self.carries], *[r.buffer for r in self.rows]]
+
+    @property
+    def outputs(self) -> list[Buffer]:
+        """The buffers outside that it writes results to."""
+        rows = [c.rows for c in self.carries if c.rows is not None] + self.results
+        ends = [c.end for c in self.carries if c.rows is None or c.ahead]
+        return [*ends, *[r.buffer for r in rows]]
+
+    @property
+    def spare(self) -> list[Buffer]:
+        """The buffers outside that it only works with."""
+        return [self.room, *[buffer for c in self.carries for buffer in c.spare]]
+
+    def __str__(self) -> str:
+        direction = "down from" if self.reverse else "up to"
+        outs = ", ".join(buffer.name for buffer in self.outputs)
+        ins = ", ".join(buffer.name for buffer in self.inputs)
+        lines = [f"{self.steps} steps {direction} the last row: {outs} from {ins}:"]
+        return "\n".join([*lines, *["  " + line for line in str(self.body).splitlines()]])
+
+
+Kernel = Nest | ParallelNest | Contraction | Host | Check | Transfer | BlockLoop | Repeat
 
 
 @dataclass(eq=False)
@@ -511,6 +579,14 @@ class LoopProgram:
     def __str__(self) -> str:
         head = [f"input  {b}" for b in self.inputs] + [f"output {b}" for b in self.outputs]
         return "\n".join([*head, *map(str, self.kernels)])
+
+
+def has_checks(loop: Repeat) -> bool:
+    """Whether a step can end the program with an error code."""
+    return any(
+        isinstance(kernel, Check) or (isinstance(kernel, Repeat) and has_checks(kernel))
+        for kernel in loop.body.kernels
+    )
 
 
 def walk(roots: Iterable[Expr]) -> list[Expr]:

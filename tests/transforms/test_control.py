@@ -192,7 +192,7 @@ class TestDerivatives:
                 c, count, seen = carry
                 return (c * row + count, count + 1, seen | (row > 0)), (count, c)
 
-            (c, count, seen), (counts, cs) = wg.scan(body, (x[0], 0, np.bool_(False)), x)
+            (c, _, seen), (counts, cs) = wg.scan(body, (x[0], 0, np.bool_(False)), x)
             return c + wnp.sum(cs * counts) + wnp.where(seen, x[1], 0.0)
 
         wg.check_grads(f, (rng.normal(size=4),), order=2)
@@ -305,7 +305,8 @@ ERRORS = [
         lambda: wg.scan(lambda c, x: ((c, c), None), np.zeros(2), XS),
         StructureError,
         r"scan \(at test_control.py:\d+\): the body was given the carry f64\[2\] and returned "
-        r"\(f64\[2\], f64\[2\]\)\. Return a carry of the same structure, shapes and dtypes as init\.",
+        r"\(f64\[2\], f64\[2\]\)\. Return a carry of the same structure, shapes and dtypes as "
+        r"init\.",
     ),
     (
         lambda: wg.scan(lambda c, x: ({"h": c["h"].astype(np.float32)}, None), {"h": H0}, XS),

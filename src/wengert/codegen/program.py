@@ -23,14 +23,17 @@ from ..loops import (
     LoopProgram,
     Nest,
     ParallelNest,
+    Repeat,
     Transfer,
     Var,
+    has_checks,
 )
 from ..runtime.threads import available_cores
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
 from .contraction import emit_contraction, flops, part_name, units
 from .nests import NestEmitter
+from .repeat import emit_repeat
 from .scalars import declare
 from .strided import counted_loop
 from .target import Target
@@ -111,6 +114,11 @@ class _ProgramEmitter:
         for number, kernel in enumerate(kernels):
             if isinstance(kernel, Check):
                 _emit_check(builder, kernel, pointers)
+            elif isinstance(kernel, Repeat):
+                code = builder.call(self._repeat(f"{name}.{number}", kernel), function.args)
+                if has_checks(kernel):
+                    with builder.if_then(_is_error(builder, code), likely=False):
+                        builder.ret(code)
             else:
                 builder.call(self._kernel(f"{name}.{number}", kernel), function.args)
         builder.ret(ir.Constant(I32, 0))
@@ -208,8 +216,24 @@ class _ProgramEmitter:
         builder.ret_void()
         return function, scratch
 
-    def _function(self, name: str, arguments: Sequence[ir.Type]) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), arguments)
+    def _repeat(self, name: str, kernel: Repeat) -> ir.Function:
+        """`i32 name(buffers, arena)`: a loop that calls the body with a table of its buffers."""
+        constants = _constants(kernel.body)
+        inner = _ProgramEmitter(self.module, self.target, kernel.body, constants)
+        inner.scratch_start = self.scratch_start - kernel.room.offset
+        step = self.module.globals[inner.segment(f"{name}.step", kernel.body.kernels)]
+        step.linkage = "internal"
+        self.scratch_bytes = max(self.scratch_bytes, inner.scratch_bytes)
+        function = self._function(name, [PTR, PTR], I32)
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = _Pointers(builder, function.args, self.slots)
+        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
+        return function
+
+    def _function(
+        self, name: str, arguments: Sequence[ir.Type], result: ir.Type | None = None
+    ) -> ir.Function:
+        kind = ir.FunctionType(result or ir.VoidType(), arguments)
         function = ir.Function(self.module, kind, name)
         function.linkage = "internal"
         return function
@@ -308,6 +332,10 @@ def _factors(
 
 def _i64(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
+
+
+def _is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:
+    return builder.icmp_signed("!=", code, ir.Constant(I32, 0))
 
 
 def _rounded(size: int) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
 from ..ops.op import REGISTRY
+from ..transforms.bodies import Body
 
 # Modules whose behaviour is given by versions that are part of every key.
 _MODULES = ("numpy", "math", "cmath", "operator", "wengert")
@@ -75,13 +76,8 @@ def fingerprint(function: Callable, *values: Any) -> str | None:
 def graph_fingerprint(graph: Graph) -> str | None:
     """A text that changes with a graph; None where an operation is not wengert's own."""
     walker = _Walker()
-    numbers: dict[int, int] = {}
     try:
-        for node in graph.nodes:
-            numbers[node.serial] = len(numbers)
-            walker.node(node, numbers)
-        walker.value(tuple(numbers[node.serial] for node in graph.inputs))
-        walker.value(tuple(numbers[node.serial] for node in graph.outputs if node is not None))
+        walker.graph(graph)
     except (Unprovable, RecursionError):
         return None
     return walker.hash.hexdigest()
@@ -127,6 +123,15 @@ class _Walker:
                 return
         raise Unprovable
 
+    def graph(self, graph: Graph) -> None:
+        """Add a graph: its nodes in order, then which of them are inputs and outputs."""
+        numbers: dict[int, int] = {}
+        for node in graph.nodes:
+            numbers[node.serial] = len(numbers)
+            self.node(node, numbers)
+        self.value(tuple(numbers[node.serial] for node in graph.inputs))
+        self.value(tuple(numbers[node.serial] for node in graph.outputs if node is not None))
+
     def node(self, node: Node, numbers: dict[int, int]) -> None:
         """Add one node of a graph; its inputs by number."""
         self.put(type(node).__name__, str(node.type))
@@ -146,6 +151,9 @@ class _Walker:
             self.put(type(value).__name__, str(len(value)))
             for item in value:
                 self.param(item)
+        elif isinstance(value, Body):
+            self.put("body", f"{value.constants} {value.carry}")
+            self.graph(value.graph)
         else:
             self.value(value)
 

@@ -25,8 +25,10 @@ from ..loops import (
     LoopProgram,
     Nest,
     ParallelNest,
+    Repeat,
     Store,
     Transfer,
+    has_checks,
     roots_of,
     walk,
 )
@@ -73,6 +75,8 @@ def _written(kernel: Any) -> list[Buffer] | None:
         return [kernel.inner if kernel.inward else kernel.outer]
     if isinstance(kernel, BlockLoop):
         return [buffer for part in kernel.parts() for buffer in _written(part) or []]
+    if isinstance(kernel, Repeat):
+        return None if has_checks(kernel) else kernel.outputs
     nests = _nests(kernel)
     return None if nests is None else [s.buffer for nest in nests for s in nest.stores]
 
@@ -84,6 +88,8 @@ def _read(kernel: Any) -> list[Buffer] | None:
         return [kernel.outer if kernel.inward else kernel.inner]
     if isinstance(kernel, BlockLoop):
         return [buffer for part in kernel.parts() for buffer in _read(part) or []]
+    if isinstance(kernel, Repeat):
+        return kernel.inputs
     nests = _nests(kernel)
     if nests is None:
         return None

@@ -50,6 +50,7 @@ from .lowering import is_native, loop_variables, lowering_of
 from .memory import buffers_of
 from .parallel import parallelise
 from .regions import cut_regions
+from .repeat import repeat_kernels
 from .running import running_nests
 from .shaping import shape_nest
 
@@ -72,6 +73,7 @@ class Scheduler:
         self.lowerings: dict[int, Any] = {}
         self.constants: dict[Any, Buffer] = {}
         self.items: dict[int, list[Buffer]] = {}
+        self.item_outputs: dict[tuple[int, int], Buffer] = {}
         self.checks: list[Check] = []
         self.input_strides = input_strides
         self.numbers = 0
@@ -205,6 +207,9 @@ class Scheduler:
             buffer = self._new_buffer(node.type, "output", "out")
             if isinstance(node, Operator) and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
+            elif isinstance(node, Operator) and node.op.name == "item":
+                place = (node.inputs[0].serial, node.params["index"])
+                self.item_outputs.setdefault(place, buffer)
             pairs.append((node, buffer))
         return pairs
 
@@ -484,13 +489,25 @@ class Scheduler:
             if isinstance(source, Operator) and source.serial not in self.stored:
                 self._materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
-        if node.op.multiple:
-            outputs = [self._new_buffer(t, "arena", "t") for t in node.type]
-            self.items[node.serial] = outputs
-        else:
-            outputs = [self._buffer_of(node)]
-        self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(Host(node.op, node.params, inputs, outputs, node.op.name, [node]))
+        outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
+        kernels: list[Kernel] | None = None
+        if node.op.name == "scan" and all(map(is_native, node.inputs)):
+            kernels = repeat_kernels(node, inputs, outputs, schedule, self._arena_buffer)
+        if kernels is None:
+            kernels = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])]
+        self.kernels += kernels
+        self.kernel_of[node.serial] = len(self.kernels) - 1
+
+    def _results(self, node: Operator) -> list[Buffer]:
+        """Buffers for an operation with several results; outputs are computed into place."""
+        found = self.items[node.serial] = [
+            self.item_outputs.get((node.serial, number)) or self._new_buffer(t, "arena", "t")
+            for number, t in enumerate(node.type)
+        ]
+        return found
+
+    def _arena_buffer(self, dtype: np.dtype, shape: tuple[int, ...]) -> Buffer:
+        return self._new_buffer(ArrayType(dtype, shape), "arena", "t")
 
     def _schedule_region(self, node: Operator) -> None:
         """A loop over blocks of samples, with the program of one block inside."""

@@ -15,6 +15,7 @@ from ..loops import (
     LoadAt,
     LoopProgram,
     ParallelNest,
+    Repeat,
     Transfer,
     roots_of,
     walk,
@@ -34,6 +35,10 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
     """Every buffer a kernel reads or writes."""
     if isinstance(kernel, Host):
         return [*kernel.inputs, *kernel.outputs]
+    if isinstance(kernel, Repeat):
+        inside = [b for part in kernel.body.kernels for b in buffers_of(part)]
+        constants = [b for b in inside if root(b).kind == "constant"]
+        return [*kernel.inputs, *kernel.outputs, *kernel.spare, *constants]
     if isinstance(kernel, Contraction):
         return [kernel.out, kernel.x, kernel.y]
     if isinstance(kernel, Check):

@@ -1,0 +1,122 @@
+"""Loops whose body is a program: a table of the body's buffers, filled anew for each step.
+
+The body is a function `i32 step(buffers, arena)`, compiled once. What changes from step to step is
+where its buffers lie: rows move on by a stride, and a carry is read from where the step before
+has written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from ..loops import Buffer, Carried, Repeat, Rows, has_checks
+
+I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+
+Pointers = Callable[[Buffer], ir.Value]
+
+
+def emit_repeat(
+    builder: ir.IRBuilder,
+    kernel: Repeat,
+    pointers: Pointers,
+    step: ir.Function,
+    constants: Sequence[ir.Value],
+) -> None:
+    """The whole loop, to the end of the function."""
+    _Repeater(builder, kernel, pointers, step).emit(constants)
+
+
+class _Repeater:
+    def __init__(
+        self, builder: ir.IRBuilder, kernel: Repeat, pointers: Pointers, step: ir.Function
+    ):
+        self.builder, self.kernel, self.pointers, self.step = builder, kernel, pointers, step
+        carries = len(kernel.carries)
+        self.first_carry = len(kernel.fixed)
+        self.first_row = self.first_carry + carries
+        self.first_end = self.first_row + len(kernel.rows)
+        self.first_result = self.first_end + carries
+        self.first_constant = self.first_result + len(kernel.results)
+
+    def emit(self, constants: Sequence[ir.Value]) -> None:
+        """Set up the table, then loop."""
+        builder, kernel = self.builder, self.kernel
+        size = max(1, self.first_constant + len(constants))
+        self.table = builder.alloca(PTR, size=ir.Constant(I64, size))
+        for buffer in [*kernel.inputs, *kernel.outputs, *kernel.spare]:
+            self.pointers(buffer)  # loaded once, before the loop
+        room = self.pointers(kernel.room)
+        for number, buffer in enumerate(kernel.fixed):
+            self._put(number, self.pointers(buffer))
+        for number, pointer in enumerate(constants):
+            self._put(self.first_constant + number, pointer)
+        for number, carry in enumerate(kernel.carries):
+            self._put(self.first_carry + number, self._start(carry))
+        before = builder.block
+        head = builder.append_basic_block("step")
+        end = builder.append_basic_block("end")
+        builder.branch(head)
+        builder.position_at_end(head)
+        number = builder.phi(I64)
+        number.add_incoming(ir.Constant(I64, 0), before)
+        outs = self._fill(number)
+        code = builder.call(self.step, [self.table, room])
+        if has_checks(kernel):
+            wrong = builder.icmp_signed("!=", code, ir.Constant(I32, 0))
+            with builder.if_then(wrong, likely=False):
+                builder.ret(code)
+        for place, pointer in enumerate(outs):
+            self._put(self.first_carry + place, pointer)
+        following = builder.add(number, ir.Constant(I64, 1))
+        number.add_incoming(following, builder.block)
+        more = builder.icmp_signed("<", following, ir.Constant(I64, kernel.steps))
+        builder.cbranch(more, head, end)
+        builder.position_at_end(end)
+        builder.ret(ir.Constant(I32, 0))
+
+    def _fill(self, number: ir.Value) -> list[ir.Value]:
+        """Point the table at this step's buffers; where the step will leave its carries."""
+        kernel, row = self.kernel, number
+        if kernel.reverse:
+            row = self.builder.sub(ir.Constant(I64, kernel.steps - 1), number)
+        for place, rows in enumerate(kernel.rows):
+            self._put(self.first_row + place, self._row(rows, row))
+        for place, rows in enumerate(kernel.results):
+            self._put(self.first_result + place, self._row(rows, row))
+        outs = [self._out(carry, number, row) for carry in kernel.carries]
+        for place, pointer in enumerate(outs):
+            self._put(self.first_end + place, pointer)
+        return outs
+
+    def _put(self, place: int, pointer: ir.Value) -> None:
+        where = self.builder.gep(self.table, [ir.Constant(I64, place)], source_etype=PTR)
+        self.builder.store(pointer, where)
+
+    def _row(self, rows: Rows, row: ir.Value) -> ir.Value:
+        stride = rows.stride * rows.buffer.dtype.itemsize
+        offset = self.builder.mul(row, ir.Constant(I64, stride))
+        return self.builder.gep(self.pointers(rows.buffer), [offset], source_etype=I8)
+
+    def _start(self, carry: Carried) -> ir.Value:
+        """Where the first step finds a carry."""
+        if carry.rows is None or not carry.ahead:
+            return self.pointers(carry.start)
+        first = self.kernel.steps - 1 if self.kernel.reverse else 0
+        return self._row(carry.rows, ir.Constant(I64, first))
+
+    def _out(self, carry: Carried, number: ir.Value, row: ir.Value) -> ir.Value:
+        """Where this step leaves a carry."""
+        builder = self.builder
+        if carry.rows is not None and not carry.ahead:
+            return self._row(carry.rows, row)
+        if carry.rows is not None:
+            next_row = builder.add(row, ir.Constant(I64, -1 if self.kernel.reverse else 1))
+            between = self._row(carry.rows, next_row)
+        else:
+            one, other = (self.pointers(buffer) for buffer in carry.spare)
+            between = builder.select(builder.trunc(number, ir.IntType(1)), other, one)
+        last = builder.icmp_signed("==", number, ir.Constant(I64, self.kernel.steps - 1))
+        return builder.select(last, self.pointers(carry.end), between)
