@@ -7,17 +7,8 @@ from collections.abc import Callable
 from ..graph import Graph
 from .convolution import correlate
 from .expand import expand
+from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
-
-PASSES: list[Callable[[Graph], Graph]] = [
-    expand,
-    fold_constants,
-    simplify,
-    correlate,
-    share_common,
-    simplify,
-    share_common,
-]
 
 
 def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
@@ -28,5 +19,19 @@ def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) ->
             watch(function.__name__, graph)
     return graph
 
+
+PASSES: list[Callable[[Graph], Graph]] = [
+    expand,
+    fold_constants,
+    optimise_bodies(optimise),
+    prune_loops,
+    hoist_products,
+    sink_products,
+    simplify,
+    correlate,
+    share_common,
+    simplify,
+    share_common,
+]
 
 __all__ = ["PASSES", "optimise"]
