@@ -68,7 +68,10 @@ class _Base(Module):
     def _make(self, suffix: str, inputs: int, bias: bool, dtype: Any) -> None:
         rows = self.gates * self.hidden_size
         outputs = self.proj_size or self.hidden_size
-        shapes = {"weight_ih": (rows, inputs), "weight_hh": (rows, outputs)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, inputs),
+            "weight_hh": (rows, outputs),
+        }
         if bias:
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         if self.proj_size:
@@ -105,9 +108,6 @@ class _Base(Module):
         """The lengths of the arrays that are carried along."""
         return [self.proj_size or self.hidden_size, self.hidden_size][: self.states]
 
-    def _dtype(self, x: Any, weight: Any) -> np.dtype:
-        return np.result_type(x.dtype, weight.dtype)
-
     def _given(self, hx: Any, shapes: Sequence[tuple[int, ...]]) -> State:
         """The first state as a tuple, checked."""
         given = tuple(hx) if self.states > 1 else (hx,)
@@ -133,6 +133,8 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
 
 class _Recurrent(_Base):
     """Layers of steps over a sequence, in one direction or in both."""
+
+    weight_ih_l0: Any
 
     def __init__(
         self,
@@ -188,7 +190,7 @@ class _Recurrent(_Base):
         first = self._first(x, hx, batched)
         outputs, ends = self._layers(x, first)
         if not batched:
-            outputs, ends = outputs[:, 0], [[one[0] for one in end] for end in ends]
+            outputs, ends = outputs[:, 0], [tuple(one[0] for one in end) for end in ends]
         elif self.batch_first:
             outputs = wnp.swapaxes(outputs, 0, 1)
         last = tuple(wnp.stack(column) for column in zip(*ends, strict=True))
@@ -236,7 +238,7 @@ class _Recurrent(_Base):
     def _first(self, x: Any, hx: Any, batched: bool) -> list[State]:
         count = self.num_layers * (2 if self.bidirectional else 1)
         batch = np.shape(x)[1]
-        dtype = self._dtype(x, self.weight_ih_l0)
+        dtype = np.result_type(x.dtype, self.weight_ih_l0.dtype)
         if hx is None:
             zeros = tuple(np.zeros((batch, size), dtype) for size in self._sizes())
             return [zeros] * count
@@ -367,6 +369,8 @@ class LSTM(_Recurrent):
 class _Cell(_Base):
     """One step."""
 
+    weight_ih: Any
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = np.float32
     ):
@@ -386,7 +390,7 @@ class _Cell(_Base):
             )
         wanted = [(*shape[:-1], size) for size in self._sizes()]
         if hx is None:
-            dtype = self._dtype(input, self.weight_ih)
+            dtype = np.result_type(input.dtype, self.weight_ih.dtype)
             state: State = tuple(np.zeros(one, dtype) for one in wanted)
         else:
             state = self._given(hx, wanted)

@@ -36,9 +36,9 @@ Edit = Callable[[Operator, set[int]], Sequence[Node | None] | None]
 def edit_loops(graph: Graph, edit: Edit) -> Graph:
     """The graph with every loop edited."""
     used: dict[int, set[int]] = {}
-    for node in graph.operators:
-        if node.op is ITEM:
-            used.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
+    for item in graph.operators:
+        if item.op is ITEM:
+            used.setdefault(item.inputs[0].serial, set()).add(item.params["index"])
     new: dict[int, Any] = {}
     edited: dict[int, Sequence[Node | None]] = {}
     for node in graph.nodes:
@@ -46,8 +46,8 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
             new[node.serial] = node
             continue
         source = node.inputs[0].serial if node.op is ITEM else None
-        if source in edited:
-            new[node.serial] = edited[source][node.params["index"]]  # type: ignore[index]
+        if source is not None and source in edited:
+            new[node.serial] = edited[source][node.params["index"]]
             continue
         inputs = tuple(new[s.serial] for s in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
@@ -347,9 +347,8 @@ class _Sinking:
         late = []
         for number in range(self.body.carry, len(self.outputs)):
             own = [one for one in reachable([self.outputs[number]]) if one.serial not in early]
-            products = any(isinstance(one, Operator) and one.op is contract for one in own)
-            several = any(isinstance(one, Operator) and one.op.multiple for one in own)
-            if products and not several:
+            operations = [one.op for one in own if isinstance(one, Operator)]
+            if contract in operations and not any(op.multiple for op in operations):
                 late.append(number)
         self.early = early
         if late and not _fits(self._frontier([self.outputs[k] for k in late]), self.node):

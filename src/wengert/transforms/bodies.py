@@ -258,6 +258,7 @@ class Pullback:
     forward: Body
     backward: Body
     outputs: int  # of the step itself
+    residuals: list[int]  # which outputs of `forward` they are
     carry: list[int]  # the carries that have a cotangent
     sums: list[int]  # the constants that have one
     inner: list[int]  # the rows of the inputs that have one
@@ -268,65 +269,88 @@ class Pullback:
 
 def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
     """Derive both bodies; with `recompute` the only residuals are the carries of each step."""
-    with Trace() as trace:
-        values = [trace.variable(array_type=node.type, active=False) for node in body.graph.inputs]
-        inputs, outputs = _record(body, values, active)
-        results = [trace.node_of(node.output) for node in outputs]
-        seeds = {
-            number: trace.variable(array_type=strong(node.type), active=False)
-            for number, node in enumerate(outputs)
-            if _is_live(node) or (number < body.carry and inputs[body.constants + number].active)
-        }
-        live = [number for number in seeds if _is_live(outputs[number])]
-        wanted = [number for number, node in enumerate(inputs) if node.active]
-        found = pull(
-            [outputs[number] for number in live],
-            [seeds[number] for number in live],
-            [inputs[number] for number in wanted],
-        )
-        cotangents = {
-            number: fit(g, strong(inputs[number].type))
-            for number, g in zip(wanted, found, strict=True)
-            if g is not None
-        }
-        sums = [number for number in cotangents if number < body.constants]
-        totals = [trace.variable(array_type=inputs[k].type, active=False) for k in sums]
-        added = [add(total, cotangents[k]) for total, k in zip(totals, sums, strict=True)]
-        first, second = body.constants, body.constants + body.carry
-        carry = [k for k in range(body.carry) if inputs[first + k].active]
-        new = [cotangents.get(first + k, zeros(strong(inputs[first + k].type))) for k in carry]
-        inner = [k for k in cotangents if k >= second]
-        nodes = [trace.node_of(g) for g in [*new, *added, *[cotangents[k] for k in inner]]]
-    plain: list[Any] = [tracer.node for tracer in values]
-    row_seeds = [k for k in seeds if k >= body.carry]
-    unknown = [seeds[k].node for k in seeds] + [total.node for total in totals]
-    residuals = _residuals(body, plain, nodes, unknown, recompute)
-    forward = Body(Graph(plain, [*results, *residuals]), body.constants, body.carry)
+    step = _StepAndBack(body, active)
+    residuals = _residuals(body, step.plain, step.cotangents, step.unknown, recompute)
+    shown = {node.serial: k for k, node in enumerate(step.results) if k >= body.carry}
+    extra = [node for node in residuals if node.serial not in shown]
+    shown.update({node.serial: len(step.results) + k for k, node in enumerate(extra)})
+    forward = Body(Graph(step.plain, [*step.results, *extra]), body.constants, body.carry)
     stand_ins = [Variable("", None, strong(node.type), active=False) for node in residuals]
     replaced = {node.serial: new for node, new in zip(residuals, stand_ins, strict=True)}
-    nodes = extract(nodes, replaced)
-    used = {node.serial for node in reachable(nodes)}
-    constants = [k for k in range(first) if plain[k].serial in used]
-    rows = [k for k in range(second, len(plain)) if plain[k].serial in used]
-    backward = Body(
-        Graph(
-            [
-                *[plain[k] for k in constants],
-                *[seeds[k].node for k in carry],
-                *[total.node for total in totals],
-                *stand_ins,
-                *[plain[k] for k in rows],
-                *[seeds[k].node for k in row_seeds],
-            ],
-            nodes,
-        ),
-        len(constants),
-        len(carry) + len(totals),
-    )
+    outputs = extract(step.cotangents, replaced)
+    used = {node.serial for node in reachable(outputs)}
+    constants, rows = ([k for k in group if step.plain[k].serial in used] for group in step.groups)
+    inputs: list[Any] = [
+        *[step.plain[k] for k in constants],
+        *[step.seeds[k] for k in step.carry],
+        *step.totals,
+        *stand_ins,
+        *[step.plain[k] for k in rows],
+        *[step.seeds[k] for k in step.row_seeds],
+    ]
+    backward = Body(Graph(inputs, outputs), len(constants), len(step.carry) + len(step.sums))
     forward.pullback = Pullback(
-        active, forward, backward, len(results), carry, sums, inner, constants, rows, row_seeds
+        active,
+        forward,
+        backward,
+        len(step.results),
+        [shown[node.serial] for node in residuals],
+        step.carry,
+        step.sums,
+        step.inner,
+        constants,
+        rows,
+        step.row_seeds,
     )
     return forward.pullback
+
+
+class _StepAndBack:
+    """A step and its pullback in one graph, and the nodes of both."""
+
+    def __init__(self, body: Body, active: tuple[bool, ...]):
+        first, second = body.constants, body.constants + body.carry
+        with Trace() as trace:
+            values = [
+                trace.variable(array_type=node.type, active=False) for node in body.graph.inputs
+            ]
+            inputs, outputs = _record(body, values, active)
+            self.plain: list[Any] = [tracer.node for tracer in values]
+            self.results = [trace.node_of(node.output) for node in outputs]
+            self.carry = [k for k in range(body.carry) if inputs[first + k].active]
+            seeded = [k for k, node in enumerate(outputs) if _is_live(node)]
+            seeds = {
+                k: trace.variable(array_type=strong(outputs[k].type), active=False)
+                for k in sorted({*seeded, *self.carry})
+            }
+            found = _pulled(inputs, outputs, {k: seeds[k] for k in seeded})
+            self.sums = [k for k in found if k < first]
+            self.inner = [k for k in found if k >= second]
+            totals = [trace.variable(array_type=inputs[k].type, active=False) for k in self.sums]
+            cotangents = [
+                *[found.get(first + k, zeros(strong(inputs[first + k].type))) for k in self.carry],
+                *[add(total, found[k]) for total, k in zip(totals, self.sums, strict=True)],
+                *[found[k] for k in self.inner],
+            ]
+            self.cotangents = [trace.node_of(g) for g in cotangents]
+        self.seeds = {k: seed.node for k, seed in seeds.items()}
+        self.totals = [total.node for total in totals]
+        self.row_seeds = [k for k in seeded if k >= body.carry]
+        self.unknown = [*self.seeds.values(), *self.totals]
+        self.groups = (range(first), range(second, len(self.plain)))
+
+
+def _pulled(
+    inputs: Sequence[Node], outputs: Sequence[Node], seeds: dict[int, Any]
+) -> dict[int, Any]:
+    """The cotangents of the active inputs, but for those that are zero, by their numbers."""
+    wanted = [k for k, node in enumerate(inputs) if node.active]
+    found = pull([outputs[k] for k in seeds], list(seeds.values()), [inputs[k] for k in wanted])
+    return {
+        k: fit(g, strong(inputs[k].type))
+        for k, g in zip(wanted, found, strict=True)
+        if g is not None
+    }
 
 
 def _residuals(

@@ -1,0 +1,232 @@
+"""The operation behind `scan`: a loop over the rows of arrays, with the graph of one step inside.
+
+Its transforms are those of its body, which are in `bodies.py`; here they are put together: what
+goes in, what comes out, and in which direction the loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, Operator
+from ..ops.layout import broadcast_to, permute
+from ..ops.op import Op, Traced
+from ..trace import Trace
+from ..types import ArrayType, type_of
+from .bodies import Body, Pullback, batched_body, pullback, pushforward, without_seeds, zeros
+from .modes import zero_like
+
+
+def order(length: int, reverse: bool) -> range:
+    """The numbers of the rows, as the loop meets them."""
+    return range(length - 1, -1, -1) if reverse else range(length)
+
+
+def _evaluate(
+    *values: Any, body: Body, length: int, reverse: bool, recompute: bool
+) -> tuple[Any, ...]:
+    """Replay the body's graph for each step."""
+    fixed, carry, rows = body.split(values)
+    count = body.carry
+    ys = [np.empty((length, *t.shape), t.dtype) for t in body.types[count:]]
+    program = body.program
+    for step in order(length, reverse):
+        found = program([*fixed, *carry, *[x[step] for x in rows]])
+        carry = found[:count]
+        for y, row in zip(ys, found[count:], strict=True):
+            y[step] = row
+    ends = [_own(value, t) for value, t in zip(carry, body.types, strict=False)]
+    return (*ends, *ys)
+
+
+def _own(value: Any, array_type: ArrayType) -> Any:
+    """The last carry, which must not be a view of an argument."""
+    return (
+        np.array(value, array_type.dtype)[()]
+        if array_type.shape == ()
+        else np.array(value, array_type.dtype)
+    )
+
+
+def _type(
+    *types: ArrayType, body: Body, length: int, reverse: bool, recompute: bool
+) -> tuple[ArrayType, ...]:
+    count = body.carry
+    rows = [ArrayType(t.dtype, (length, *t.shape)) for t in body.types[count:]]
+    return (*body.types[:count], *rows)
+
+
+# ---------------------------------------------------------------- its rules
+
+
+class _Loop(Op):
+    """Recorded where reverse mode may follow, the loop gives out what that will need."""
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        traces = [arg._trace for arg in args if isinstance(arg, Traced)]
+        if not traces:
+            return self.compute(args, params)
+        trace = max(traces, key=lambda one: one.level)
+        count = len(params["body"].graph.outputs)
+        if trace.stores:
+            active = tuple(_is_active(arg, trace) for arg in args)
+            params["body"] = _extended(params["body"], active, params["recompute"])
+        return trace.record(self, args, params)[:count]
+
+
+def _is_active(arg: Any, trace: Trace) -> bool:
+    return isinstance(arg, Traced) and arg._trace is trace and trace.node_of(arg).active
+
+
+def _extended(body: Body, active: tuple[bool, ...], recompute: bool) -> Body:
+    if not any(active) or (body.pullback is not None and body.pullback.active == active):
+        return body
+    return body.derived(pullback, active, recompute).forward
+
+
+def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+    """Cotangents of the arguments: the backward body, run from the last step to the first."""
+    active = tuple(source.active for source in node.inputs)
+    return pull_loop(active, [s.output for s in node.inputs], node.output, g, **node.params)
+
+
+def pull_loop(
+    active: tuple[bool, ...],
+    values: Sequence[Any],
+    results: Sequence[Any] | None,
+    g: Sequence[Any],
+    body: Body,
+    length: int,
+    reverse: bool,
+    recompute: bool,
+) -> list[Any]:
+    """The pullback at these values; without the residuals among the results they are found anew."""
+    half = body.pullback
+    seeded = [part is not None for part in g]
+    if half is None or half.active != active or any(seeded[half.outputs :]) or results is None:
+        half = body.derived(pullback, active, recompute)
+        results = loop(
+            *values, body=half.forward, length=length, reverse=reverse, recompute=recompute
+        )
+    residuals = [results[k] for k in half.residuals]
+    backward, seeds = _seeded(half, g)
+    starts = [zero_like(values[body.constants + k]) if g[k] is None else g[k] for k in half.carry]
+    sums = [zero_like(values[k]) for k in half.sums]
+    found = loop(
+        *[values[k] for k in half.constants],
+        *[*starts, *sums, *residuals],
+        *[values[k] for k in half.rows],
+        *seeds,
+        body=backward,
+        length=length,
+        reverse=not reverse,
+        recompute=recompute,
+    )
+    cotangents: list[Any] = [None] * len(values)
+    places = [body.constants + k for k in half.carry] + half.sums + half.inner
+    for place, part in zip(places, found, strict=False):
+        cotangents[place] = part
+    return [part if flag else None for part, flag in zip(cotangents, active, strict=True)]
+
+
+def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
+    """The backward body for the cotangents that there are, and these."""
+    zero = tuple(n for n, k in enumerate(half.seeds) if g[k] is None)
+    seeds = [g[k] for k in half.seeds if g[k] is not None]
+    body = half.backward
+    if zero:
+        body = body.derived(without_seeds, len(half.seeds), zero)
+    return body, seeds
+
+
+def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
+    """Tangents of the results: a loop over values and tangents."""
+    body: Body = node.params["body"]
+    values = [source.output for source in node.inputs]
+    pushed = body.derived(pushforward, tuple(t is not None for t in tangents))
+    filled = [
+        zero_like(value) if tangent is None else tangent
+        for value, tangent in zip(values, tangents, strict=True)
+    ]
+    parts = [
+        [*plain, *[t for t, flag in zip(tangent, live, strict=True) if flag]]
+        for plain, tangent, live in zip(
+            body.split(values), body.split(filled), body.split(pushed.inputs), strict=True
+        )
+    ]
+    arguments = [value for part in parts for value in part]
+    found = iter(loop(*arguments, **{**node.params, "body": pushed.body}))
+    carry = [next(found) for _ in range(pushed.body.carry)][body.carry :]
+    rows = list(found)[len(pushed.outputs) - body.carry :]
+    live_tangents = iter([*carry, *rows])
+    return [next(live_tangents) if flag else None for flag in pushed.outputs]
+
+
+def _transpose(g: Sequence[Any], place: int, *args: Any, **params: Any) -> Any:
+    """A loop that is linear in an argument: its pullback, which is the same at any value."""
+    values = [zeros(arg) if isinstance(arg, ArrayType) else arg for arg in args]
+    active = tuple(number == place for number in range(len(args)))
+    found = pull_loop(active, values, None, g, **params)[place]
+    return zero_like(values[place]) if found is None else found
+
+
+def _batch(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> tuple[Any, ...]:
+    body: Body = params["body"]
+    batched = body.derived(batched_body, size, tuple(flags))
+    fixed, carry, rows = body.split(args)
+    _, carry_flags, row_flags = body.split(flags)
+    starts = [
+        broadcast_to(value, shape=(size, *type_of(value).shape)) if goal and not flag else value
+        for value, flag, goal in zip(carry, carry_flags, batched.carry, strict=True)
+    ]
+    turned = [_swap(x) if flag else x for x, flag in zip(rows, row_flags, strict=True)]
+    found = loop(*fixed, *starts, *turned, **{**params, "body": batched.body})
+    ends = zip(found[: body.carry], batched.carry, strict=True)
+    ys = zip(found[body.carry :], batched.rows, strict=False)
+    return (
+        *[value if flag else _repeat(value, size) for value, flag in ends],
+        *[_swap(y) if flag else _repeat(y, size) for y, flag in ys],
+    )
+
+
+def _repeat(value: Any, size: int) -> Any:
+    return broadcast_to(value, shape=(size, *type_of(value).shape))
+
+
+def _swap(x: Any) -> Any:
+    return permute(x, axes=(1, 0, *range(2, len(type_of(x).shape))))
+
+
+def _samples(rng: np.random.Generator) -> list[Any]:
+    with Trace() as trace:
+        types = [ArrayType(np.dtype(float), shape) for shape in ((3, 3), (3,), (), (3,))]
+        w, h, total, x = inputs = [trace.variable(array_type=t, active=False) for t in types]
+        new = np.tanh(w @ h + x)
+        results = [new, total + np.sum(new * x), new * total, x]
+        outputs = [trace.node_of(result) for result in results]
+    body = Body(Graph([tracer.node for tracer in inputs], outputs), 1, 2)  # type: ignore[misc]
+    shapes = ((3, 3), 3, (), (4, 3))
+    return [
+        (
+            tuple(rng.normal(size=shape) / 2 for shape in shapes),
+            {"body": body, "length": 4, "reverse": reverse, "recompute": recompute},
+        )
+        for reverse, recompute in ((False, False), (True, False), (False, True))
+    ]
+
+
+# A loop over the rows of arrays, with a body.
+loop: Op = _Loop(
+    "scan",
+    _evaluate,
+    _type,
+    transpose=_transpose,
+    batch=_batch,
+    samples=_samples,
+    multiple=True,
+)
+loop.pull_rule = _pull
+loop.push_rule = _push
