@@ -39,14 +39,16 @@ from .losses import (
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
 from .pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .seeding import get_rng_state, manual_seed, set_rng_state
 
 __all__ = [
-    "GELU", "AvgPool1d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "Conv1d", "Conv2d",
-    "ConvTranspose2d", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm", "LeakyReLU",
-    "Linear", "LogSoftmax", "MaxPool1d", "MaxPool2d", "Module", "ModuleList", "MultiHeadAttention",
-    "MultiheadAttention", "Parameter", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
-    "Softplus", "Tanh", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-    "cross_entropy", "functional", "get_rng_state", "huber_loss", "init", "l1_loss", "manual_seed",
-    "mse_loss", "nll_loss", "set_rng_state", "smooth_l1_loss",
+    "GELU", "GRU", "LSTM", "RNN", "AvgPool1d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d",
+    "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding", "Flatten", "GRUCell",
+    "Identity", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MaxPool1d",
+    "MaxPool2d", "Module", "ModuleList", "MultiHeadAttention", "MultiheadAttention",
+    "Parameter", "RNNCell", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus",
+    "Tanh", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
+    "functional", "get_rng_state", "huber_loss", "init", "l1_loss", "manual_seed", "mse_loss",
+    "nll_loss", "set_rng_state", "smooth_l1_loss",
 ]  # fmt: skip
