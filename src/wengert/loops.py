@@ -492,10 +492,15 @@ class BlockLoop:
 
 @dataclass(eq=False)
 class Rows:
-    """Where one array of a loop's body lies in a buffer outside: `stride` elements on a step."""
+    """Where one array of a loop's body lies in a buffer outside.
+
+    With every step it moves on by `stride` elements; that of the next part of the samples, where a
+    loop is cut into parts, lies `part` elements further on.
+    """
 
     buffer: Buffer
     stride: int = 0
+    part: int = 0
 
 
 @dataclass(eq=False)
@@ -507,11 +512,11 @@ class Carried:
     last one too; or, with `ahead`, to that of the step to come, and the first step finds it there.
     """
 
-    start: Buffer
-    end: Buffer
+    start: Rows
+    end: Rows
     rows: Rows | None = None
     ahead: bool = False
-    spare: tuple[Buffer, ...] = ()
+    spare: tuple[Rows, ...] = ()
 
 
 @dataclass(eq=False)
@@ -519,42 +524,45 @@ class Repeat:
     """A program that runs step after step on other rows of the buffers around it.
 
     The inputs of `body` are the `fixed` ones, the carries and the `rows`; its outputs are the
-    carries and the `results`. Its arena is the buffer `room`.
+    carries and the `results`. Where there are several `parts`, the body is for one part of the
+    samples, and threads share the parts, each with all its steps.
     """
 
     steps: int
     reverse: bool
     body: LoopProgram
-    fixed: list[Buffer]
+    fixed: list[Rows]
     carries: list[Carried]
     rows: list[Rows]
     results: list[Rows]  # but for those that carries live in
-    room: Buffer
+    parts: int = 1
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
 
     @property
     def inputs(self) -> list[Buffer]:
         """The buffers outside that it reads."""
-        return [*self.fixed, *[c.start for c in self.carries], *[r.buffer for r in self.rows]]
+        places = [*self.fixed, *[c.start for c in self.carries], *self.rows]
+        return [place.buffer for place in places]
 
     @property
     def outputs(self) -> list[Buffer]:
         """The buffers outside that it writes results to."""
         rows = [c.rows for c in self.carries if c.rows is not None] + self.results
         ends = [c.end for c in self.carries if c.rows is None or c.ahead]
-        return [*ends, *[r.buffer for r in rows]]
+        return [place.buffer for place in [*ends, *rows]]
 
     @property
     def spare(self) -> list[Buffer]:
         """The buffers outside that it only works with."""
-        return [self.room, *[buffer for c in self.carries for buffer in c.spare]]
+        return [place.buffer for carry in self.carries for place in carry.spare]
 
     def __str__(self) -> str:
         direction = "down from" if self.reverse else "up to"
         outs = ", ".join(buffer.name for buffer in self.outputs)
         ins = ", ".join(buffer.name for buffer in self.inputs)
-        lines = [f"{self.steps} steps {direction} the last row: {outs} from {ins}:"]
+        parts = f", {self.parts} parts in parallel" if self.parts > 1 else ""
+        lines = [f"{self.steps} steps {direction} the last row{parts}: {outs} from {ins}:"]
         return "\n".join([*lines, *["  " + line for line in str(self.body).splitlines()]])
 
 

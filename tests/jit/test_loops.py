@@ -156,6 +156,75 @@ class TestMemory:
         assert_native(wg.value_and_grad(f, (0, 1)), H, XS)
 
 
+class TestParts:
+    """Samples that never meet are shared out to threads."""
+
+    h, xs = rng.normal(size=(64, 16)), rng.normal(size=(10, 64, 16))
+    w = rng.normal(size=(16, 16)) / 4
+
+    def parts(self, function, *args):
+        return [k.parts for k in kernels(function, *args) if isinstance(k, Repeat)]
+
+    def step(self, h, x):
+        return wnp.tanh(h @ self.w + x), wnp.sum(h * x, axis=1)
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_forward_and_backward(self, reverse):
+        def f(w, h, xs):
+            body = lambda h, x: (wnp.tanh(h @ w + x), wnp.sum(h * x, axis=1))
+            h, ys = wg.scan(body, h, xs, reverse=reverse)
+            return wnp.sum(h**2) + wnp.sum(ys**2)
+
+        gradient = wg.value_and_grad(f, (0, 1, 2))
+        assert self.parts(gradient, self.w, self.h, self.xs) == [4, 4]
+        assert_native(gradient, self.w, self.h, self.xs, tolerance=1e-11)
+
+    def test_rows_that_all_samples_share(self):
+        f = lambda h, xs: wg.scan(lambda h, x: (wnp.sin(h @ self.w) * x, h + x), h, xs)
+        assert self.parts(f, self.h, self.xs[:, 0]) == [4]
+        assert_native(f, self.h, self.xs[:, 0])
+
+    def test_rows_in_another_order(self):
+        turned = np.ascontiguousarray(self.xs.transpose(0, 2, 1))
+        f = lambda h, xs: wg.scan(lambda h, x: self.step(h, x.T), h, xs)
+        assert self.parts(f, self.h, turned) == [4]
+        assert_native(f, self.h, turned)
+
+    def test_a_number_that_divides_the_samples(self):
+        f = lambda h, xs: wg.scan(self.step, h, xs)
+        assert self.parts(f, self.h[:63], self.xs[:, :63]) == [3]
+        assert_native(f, self.h[:63], self.xs[:, :63])
+        assert self.parts(f, self.h[:61], self.xs[:, :61]) == [1]
+
+    def test_samples_that_meet(self):
+        mixing = [
+            lambda h, x: (wnp.tanh(h @ self.w + wnp.mean(x, axis=0)), None),
+            lambda h, x: (wnp.tanh(h @ self.w + x[::-1]), None),
+            lambda h, x: (wnp.tanh(h @ self.w + x), wnp.sum(h)),
+            lambda h, x: (wnp.tanh(h @ self.w + self.h), None),
+        ]
+        for body in mixing:
+            f = lambda h, xs, body=body: wg.scan(body, h, xs)
+            assert self.parts(f, self.h, self.xs) == [1]
+            assert_native(f, self.h, self.xs)
+
+    def test_the_same_bits_for_any_number_of_threads(self):
+        f = lambda h, xs: wg.scan(self.step, h, xs)
+        one = wg.jit(f, threads=1)(self.h, self.xs)
+        many = wg.jit(f, threads=4)(self.h, self.xs)
+        for a, b in zip(one, many, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_an_error_in_one_part(self):
+        table, where = self.h, np.tile(np.arange(64), (10, 1))
+        step = lambda h, k, table: (wnp.tanh(h @ self.w + table[k]), None)
+        f = lambda h, ks, table: wg.scan(lambda h, k: step(h, k, table), h, ks)[0]
+        assert_native(f, self.h, where, table)
+        where[7, 40] = 64
+        with pytest.raises(OutOfRangeError):
+            wg.jit(f)(self.h, where, table)
+
+
 class TestPasses:
     """What stays in the loop."""
 

@@ -220,14 +220,40 @@ class _ProgramEmitter:
         """`i32 name(buffers, arena)`: a loop that calls the body with a table of its buffers."""
         constants = _constants(kernel.body)
         inner = _ProgramEmitter(self.module, self.target, kernel.body, constants)
-        inner.scratch_start = self.scratch_start - kernel.room.offset
         step = self.module.globals[inner.segment(f"{name}.step", kernel.body.kernels)]
         step.linkage = "internal"
-        self.scratch_bytes = max(self.scratch_bytes, inner.scratch_bytes)
+        room = _rounded(kernel.body.planned_bytes + inner.scratch_bytes)  # for each worker
+        workers = min(MAX_WORKERS, available_cores(), kernel.parts)
+        self.scratch_bytes = max(self.scratch_bytes, room * workers)
+        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64], I32)
+        builder = ir.IRBuilder(part.append_basic_block())
+        pointers = _Pointers(builder, part.args[:2], self.slots)
+        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
         function = self._function(name, [PTR, PTR], I32)
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = _Pointers(builder, function.args, self.slots)
-        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
+        if kernel.parts == 1:
+            place = _moved(builder, function.args[1], self.scratch_start)
+            builder.ret(builder.call(part, [*function.args, place, _i64(0)]))
+            return function
+        code = builder.alloca(I32)
+        builder.store(ir.Constant(I32, 0), code)
+        task = self._part_task(name, part, room)
+        _share_out(builder, task, [*function.args, code], kernel.parts, workers)
+        builder.ret(builder.load(code, typ=I32))
+        return function
+
+    def _part_task(self, name: str, part: ir.Function, room: int) -> ir.Function:
+        """`void name.task(context, part, worker)`: all steps for one part of the samples."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        b = ir.IRBuilder(function.append_basic_block())
+        context, number, worker = function.args
+        buffers, arena, code = _words(b, context, 3)
+        place = b.add(b.mul(worker, _i64(room)), _i64(self.scratch_start))
+        own = b.gep(arena, [place], source_etype=ir.IntType(8))
+        found = b.call(part, [buffers, arena, own, number])
+        with b.if_then(_is_error(b, found), likely=False):
+            b.store(found, code)
+        b.ret_void()
         return function
 
     def _function(

@@ -25,7 +25,8 @@ def emit_repeat(
     step: ir.Function,
     constants: Sequence[ir.Value],
 ) -> None:
-    """The whole loop, to the end of the function."""
+    """The whole loop, as the function `i32 (buffers, arena, room, part)`; the body's arena is the
+    room."""
     _Repeater(builder, kernel, pointers, step).emit(constants)
 
 
@@ -34,6 +35,8 @@ class _Repeater:
         self, builder: ir.IRBuilder, kernel: Repeat, pointers: Pointers, step: ir.Function
     ):
         self.builder, self.kernel, self.pointers, self.step = builder, kernel, pointers, step
+        *_, self.room, self.part = builder.function.args
+        self.known: dict[int, ir.Value] = {}
         carries = len(kernel.carries)
         self.first_carry = len(kernel.fixed)
         self.first_row = self.first_carry + carries
@@ -46,11 +49,10 @@ class _Repeater:
         builder, kernel = self.builder, self.kernel
         size = max(1, self.first_constant + len(constants))
         self.table = builder.alloca(PTR, size=ir.Constant(I64, size))
-        for buffer in [*kernel.inputs, *kernel.outputs, *kernel.spare]:
-            self.pointers(buffer)  # loaded once, before the loop
-        room = self.pointers(kernel.room)
-        for number, buffer in enumerate(kernel.fixed):
-            self._put(number, self.pointers(buffer))
+        for place in self._places():
+            self._begin(place)  # worked out once, before the loop
+        for number, place in enumerate(kernel.fixed):
+            self._put(number, self._begin(place))
         for number, pointer in enumerate(constants):
             self._put(self.first_constant + number, pointer)
         for number, carry in enumerate(kernel.carries):
@@ -63,13 +65,13 @@ class _Repeater:
         number = builder.phi(I64)
         number.add_incoming(ir.Constant(I64, 0), before)
         outs = self._fill(number)
-        code = builder.call(self.step, [self.table, room])
+        code = builder.call(self.step, [self.table, self.room])
         if has_checks(kernel):
             wrong = builder.icmp_signed("!=", code, ir.Constant(I32, 0))
             with builder.if_then(wrong, likely=False):
                 builder.ret(code)
-        for place, pointer in enumerate(outs):
-            self._put(self.first_carry + place, pointer)
+        for k, pointer in enumerate(outs):
+            self._put(self.first_carry + k, pointer)
         following = builder.add(number, ir.Constant(I64, 1))
         number.add_incoming(following, builder.block)
         more = builder.icmp_signed("<", following, ir.Constant(I64, kernel.steps))
@@ -98,12 +100,32 @@ class _Repeater:
     def _row(self, rows: Rows, row: ir.Value) -> ir.Value:
         stride = rows.stride * rows.buffer.dtype.itemsize
         offset = self.builder.mul(row, ir.Constant(I64, stride))
-        return self.builder.gep(self.pointers(rows.buffer), [offset], source_etype=I8)
+        return self.builder.gep(self._begin(rows), [offset], source_etype=I8)
+
+    def _places(self) -> list[Rows]:
+        kernel = self.kernel
+        found = [*kernel.fixed, *kernel.rows, *kernel.results]
+        for carry in kernel.carries:
+            found += [carry.start, carry.end, *carry.spare]
+            found += [] if carry.rows is None else [carry.rows]
+        return found
+
+    def _begin(self, place: Rows) -> ir.Value:
+        """Where an array begins for this part of the samples, at row 0."""
+        found = self.known.get(id(place))
+        if found is None:
+            found = self.pointers(place.buffer)
+            if place.part:
+                stride = ir.Constant(I64, place.part * place.buffer.dtype.itemsize)
+                offset = self.builder.mul(self.part, stride)
+                found = self.builder.gep(found, [offset], source_etype=I8)
+            self.known[id(place)] = found
+        return found
 
     def _start(self, carry: Carried) -> ir.Value:
         """Where the first step finds a carry."""
         if carry.rows is None or not carry.ahead:
-            return self.pointers(carry.start)
+            return self._begin(carry.start)
         first = self.kernel.steps - 1 if self.kernel.reverse else 0
         return self._row(carry.rows, ir.Constant(I64, first))
 
@@ -116,7 +138,7 @@ class _Repeater:
             next_row = builder.add(row, ir.Constant(I64, -1 if self.kernel.reverse else 1))
             between = self._row(carry.rows, next_row)
         else:
-            one, other = (self.pointers(buffer) for buffer in carry.spare)
+            one, other = map(self._begin, carry.spare)
             between = builder.select(builder.trunc(number, ir.IntType(1)), other, one)
         last = builder.icmp_signed("==", number, ir.Constant(I64, self.kernel.steps - 1))
-        return builder.select(last, self.pointers(carry.end), between)
+        return builder.select(last, self._begin(carry.end), between)

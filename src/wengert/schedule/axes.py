@@ -300,10 +300,10 @@ class AxisClasses:
         relation = self.relations[node.serial]
         for axis, number, place in relation.pairs:
             if axis not in relation.mixed and (number, place) not in relation.mixed_places:
-                self._join((node.serial, axis), (node.inputs[number].serial, place))
+                self.join((node.serial, axis), (node.inputs[number].serial, place))
         for (k, a), *others in relation.sums:
             for number, place in others:
-                self._join((node.inputs[k].serial, a), (node.inputs[number].serial, place))
+                self.join((node.inputs[k].serial, a), (node.inputs[number].serial, place))
 
     def find(self, place: tuple[int, int]) -> tuple[int, int]:
         """The representative of an axis's class."""
@@ -315,7 +315,8 @@ class AxisClasses:
             place = above
         return root
 
-    def _join(self, a: tuple[int, int], b: tuple[int, int]) -> None:
+    def join(self, a: tuple[int, int], b: tuple[int, int]) -> None:
+        """Make two axes one."""
         a, b = self.find(a), self.find(b)
         if a != b:
             self.parents[b] = a

@@ -492,7 +492,7 @@ class Scheduler:
         outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
         kernels: list[Kernel] | None = None
         if node.op.name == "scan" and all(map(is_native, node.inputs)):
-            kernels = repeat_kernels(node, inputs, outputs, schedule, self._arena_buffer)
+            kernels = repeat_kernels(node, inputs, outputs, _schedule_step, self._arena_buffer)
         if kernels is None:
             kernels = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])]
         self.kernels += kernels
@@ -679,7 +679,16 @@ class _Missing(Exception):  # noqa: N818 - control flow, not an error
 
 def schedule(graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None) -> LoopProgram:
     """The loops that compute a graph, shaped and cut into tasks."""
-    program = Scheduler(cut_regions(graph), input_strides).run()
+    return _shaped(Scheduler(cut_regions(graph), input_strides))
+
+
+def _schedule_step(graph: Graph, input_strides: Sequence[tuple[int, ...]]) -> LoopProgram:
+    """The loops of one step of a loop; what threads share there is the loop, not the step."""
+    return _shaped(Scheduler(graph, input_strides))
+
+
+def _shaped(scheduler: Scheduler) -> LoopProgram:
+    program = scheduler.run()
     kernels: list[Kernel] = []
     for kernel in program.kernels:
         if isinstance(kernel, Nest):

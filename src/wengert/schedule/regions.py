@@ -154,8 +154,8 @@ class _Cutter:
         }
         relation = self.classes.relations[node.serial]
         if node.serial in self.axes:
-            fits = _has_loops(node) and relation.separates(self.axes[node.serial], places)
-            if fits and _blocked(node, self.axes, WIDTH) is not None:
+            fits = has_loops(node) and relation.separates(self.axes[node.serial], places)
+            if fits and blocked(node, self.axes, WIDTH) is not None:
                 self.inside.add(node.serial)
         elif places and relation.adds_up(places) and _combine_of(node) is not None:
             self.sums.add(node.serial)
@@ -232,7 +232,7 @@ class _Cutter:
             largest > 0  # a product that keeps the axis, not only sums over it
             and sum(weights.values()) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * WIDTH <= MOST_VALUE
-            and _time_together(nodes) < _time_apart(nodes)
+            and _time_together(nodes) < time_apart(nodes)
         )
 
     @property
@@ -283,7 +283,7 @@ class _Cutter:
             new[node.serial] = item
 
 
-def _time_apart(nodes: Sequence[Operator]) -> float:
+def time_apart(nodes: Sequence[Operator]) -> float:
     """Microseconds of the operators one by one, each over all samples."""
     total = _elements(nodes) / _ELEMENTS
     for flops in map(_flops, nodes):
@@ -313,7 +313,8 @@ def _nbytes(node: Node) -> int:
     return int(node.type.size * node.type.dtype.itemsize)
 
 
-def _has_loops(node: Operator) -> bool:
+def has_loops(node: Operator) -> bool:
+    """Whether the operation can be computed for a part of its samples."""
     loops = lowering_of(node)
     return loops is not None and (not isinstance(loops, Product) or _combine_of(node) is not None)
 
@@ -327,25 +328,26 @@ def _combine_of(node: Operator) -> str | None:
     return getattr(loops, "kind", None)
 
 
-def _resized(array_type: ArrayType, axis: int | None, width: int) -> ArrayType:
+def resized(array_type: ArrayType, axis: int | None, width: int) -> ArrayType:
+    """The type with another length of one axis."""
     if axis is None:
         return array_type
     shape = array_type.shape
     return ArrayType(array_type.dtype, (*shape[:axis], width, *shape[axis + 1 :]))
 
 
-def _blocked(node: Operator, axes: dict[int, int], width: int) -> dict[str, Any] | None:
+def blocked(node: Operator, axes: dict[int, int], width: int) -> dict[str, Any] | None:
     """The parameters of an operator on one block; None where it cannot be had."""
     axis = axes.get(node.serial)
     params = node.params
     if axis is not None and node.op.resize is not None:
         params = node.op.resize(axis, width, **params)
-    sources = [_resized(source.type, axes.get(source.serial), width) for source in node.inputs]
+    sources = [resized(source.type, axes.get(source.serial), width) for source in node.inputs]
     try:
         found = node.op.type_rule(*sources, **params)
     except WengertError:
         return None
-    wanted = _resized(node.type, axis, width)
+    wanted = resized(node.type, axis, width)
     return params if (found.dtype, found.shape) == (wanted.dtype, wanted.shape) else None
 
 
@@ -393,14 +395,14 @@ class _BlockBuilder:
         return variable
 
     def _add(self, node: Operator) -> None:
-        params = _blocked(node, self.axes, WIDTH)
+        params = blocked(node, self.axes, WIDTH)
         assert params is not None
         axis = self.axes.get(node.serial)
         inputs = [self._input(node, number) for number in range(len(node.inputs))]
         if axis is None and self.exists is not None:
             inputs = self._masked_terms(node, inputs)
         made: Node = self._apply(
-            node.op, tuple(inputs), params, _resized(node.type, axis, WIDTH), axis
+            node.op, tuple(inputs), params, resized(node.type, axis, WIDTH), axis
         )
         made.source = node.source
         self.new[node.serial] = self._mask(made, "add") if node.serial in self.masked else made
@@ -432,14 +434,14 @@ class _BlockBuilder:
     def _counting(self, source: Node) -> Node:
         """Indices 0, 1, 2, ... of the samples: those of a block count from its own start."""
         axis = self.axes[source.serial]
-        block_type = _resized(source.type, axis, WIDTH)
+        block_type = resized(source.type, axis, WIDTH)
         made = Constant(np.arange(WIDTH, dtype=block_type.dtype).reshape(block_type.shape))
         self.own[made.serial] = axis
         return made
 
     def _outside(self, source: Node) -> Node:
         axis = self.axes.get(source.serial)
-        block_type = _resized(source.type, axis, WIDTH)
+        block_type = resized(source.type, axis, WIDTH)
         if isinstance(source, Constant):
             if axis is None:
                 return source

@@ -2,7 +2,7 @@
 
 The body is scheduled once, as a program of its own whose buffers lie elsewhere at every step. A
 carry that is given out row by row, before or after each step, lives in those rows; any other goes
-back and forth between two buffers.
+back and forth between two buffers. Where samples never meet, threads share them (`splitting`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from ..loops import (
     Var,
 )
 from .memory import plan
-
-_BYTE = np.dtype(np.uint8)
+from .splitting import Split, split_body
 
 NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 
@@ -45,44 +44,89 @@ def repeat_kernels(
     body, steps = node.params["body"], node.params["length"]
     if not steps or any(buffer.size == 0 for buffer in [*inputs, *outputs]):
         return None
-    fixed, starts, rows = body.split(inputs)
-    ends, stacks = outputs[: body.carry], outputs[body.carry :]
     homes, kept = _homes(body)
     graph = Graph(body.graph.inputs, [body.graph.outputs[k] for k in kept])
-    strides = [b.strides for b in [*fixed, *starts]] + [b.strides[1:] for b in rows]
-    program = plan(schedule(graph, strides))
+    split = split_body(graph, body.constants, body.carry, steps)
+    strides = [b.strides[k >= body.constants + body.carry :] for k, b in enumerate(inputs)]
+    program = plan(schedule(graph if split is None else split.graph, strides))
     if any(isinstance(kernel, Host) for kernel in program.kernels):
         return None
-    reverse = node.params["reverse"]
+    where = _Places(body, inputs, outputs, split)
     before: list[Kernel] = []
     after: list[Kernel] = []
     carries = []
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+    for number in range(body.carry):
+        start, end = where.start(number), where.end(number)
         place, ahead = homes.get(number, (None, False))
         if place is None:
-            spare = tuple(new_buffer(end.dtype, end.shape) for _ in range(2))
-            carries.append(Carried(start, end, None, False, spare))
+            like = end.buffer
+            spare = (new_buffer(like.dtype, like.shape), new_buffer(like.dtype, like.shape))
+            carries.append(Carried(start, end, None, False, tuple(map(where.first, spare))))
             continue
-        home = _rows(stacks[place])
-        first, last = (steps - 1, 0) if reverse else (0, steps - 1)
+        home = where.result(place)
+        first, last = (steps - 1, 0) if node.params["reverse"] else (0, steps - 1)
         if ahead:
-            before.append(_copy(start, 0, home.buffer, first * home.stride, node))
+            before.append(_copy(start.buffer, 0, home.buffer, first * home.stride, node))
         else:
-            after.append(_copy(home.buffer, last * home.stride, end, 0, node))
+            after.append(_copy(home.buffer, last * home.stride, end.buffer, 0, node))
         carries.append(Carried(start, end, home, ahead))
     loop = Repeat(
         steps,
-        reverse,
+        node.params["reverse"],
         program,
-        fixed,
+        where.fixed(),
         carries,
-        [_rows(buffer) for buffer in rows],
-        [_rows(stacks[k - body.carry]) for k in kept[body.carry :]],
-        new_buffer(_BYTE, (program.planned_bytes,)),
+        where.rows(),
+        [where.result(k - body.carry) for k in kept[body.carry :]],
+        1 if split is None else split.parts,
         node.op.name,
         [node],
     )
     return [*before, loop, *after]
+
+
+class _Places:
+    """Where the arrays of a body lie."""
+
+    def __init__(
+        self, body: Any, inputs: Sequence[Buffer], outputs: Sequence[Buffer], split: Split | None
+    ):
+        self.body, self.inputs, self.outputs, self.split = body, inputs, outputs, split
+
+    def fixed(self) -> list[Rows]:
+        """Constants of the loop."""
+        return [self._input(number) for number in range(self.body.constants)]
+
+    def start(self, number: int) -> Rows:
+        """A carry, before the first step."""
+        return self._input(self.body.constants + number)
+
+    def rows(self) -> list[Rows]:
+        """Arrays with a row for each step."""
+        first = self.body.constants + self.body.carry
+        return [self._input(number, 1) for number in range(first, len(self.inputs))]
+
+    def end(self, number: int) -> Rows:
+        """A carry, after the last step."""
+        return self.first(self.outputs[number])
+
+    def result(self, number: int) -> Rows:
+        """An array with a row from each step."""
+        return self.first(self.outputs[self.body.carry + number], 1)
+
+    def first(self, buffer: Buffer, front: int = 0) -> Rows:
+        """A buffer whose first axis, after `front` others, is that of the samples."""
+        return self._place(buffer, 0, front)
+
+    def _input(self, number: int, front: int = 0) -> Rows:
+        axis = None if self.split is None else self.split.axes[number]
+        return self._place(self.inputs[number], axis, front)
+
+    def _place(self, buffer: Buffer, axis: int | None, front: int) -> Rows:
+        stride = buffer.strides[0] if front else 0
+        if self.split is None or axis is None:
+            return Rows(buffer, stride)
+        return Rows(buffer, stride, self.split.width * buffer.strides[axis + front])
 
 
 def _homes(body: Any) -> tuple[dict[int, tuple[int, bool]], list[int]]:
@@ -98,10 +142,6 @@ def _homes(body: Any) -> tuple[dict[int, tuple[int, bool]], list[int]]:
                     homes[number] = (place, ahead)
     taken = {carry + place for place, _ in homes.values()}
     return homes, [k for k in range(len(outputs)) if k not in taken]
-
-
-def _rows(buffer: Buffer) -> Rows:
-    return Rows(buffer, buffer.strides[0])
 
 
 def _copy(source: Buffer, start: int, target: Buffer, place: int, node: Operator) -> Nest:

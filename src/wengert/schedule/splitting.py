@@ -1,0 +1,94 @@
+"""Loops whose samples never meet, cut into parts that threads share.
+
+Where every value that a step computes has an axis of samples, and no operation mixes samples, the
+whole loop can run for some samples on one thread and for others on another: they meet once, at the
+end. The cut depends on the sizes alone, so the result is the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Graph, Operator, Variable
+from .axes import AxisClasses
+from .regions import blocked, has_loops, resized, time_apart
+
+# How many parts, the best first; fewer samples than this are not worth a part.
+PARTS = (4, 2, 8, 3, 5, 6, 7)
+FEWEST_SAMPLES = 8
+# Microseconds that a loop must take at least.
+LEAST_TIME = 50.0
+
+
+@dataclass
+class Split:
+    """A body for one part of the samples."""
+
+    graph: Graph
+    parts: int
+    width: int  # samples in a part
+    axes: list[int | None]  # of samples, in the inputs; in the outputs it is the first
+
+
+def split_body(graph: Graph, constants: int, carry: int, steps: int) -> Split | None:
+    """The body cut along its samples, where that is possible and worth it."""
+    if any(node.op.multiple for node in graph.operators):
+        return None  # a loop inside is shared out by itself
+    if steps * time_apart(graph.operators) < LEAST_TIME:
+        return None
+    inputs, outputs = graph.inputs, [node for node in graph.outputs if node is not None]
+    if not outputs or not all(node.type.shape for node in outputs):
+        return None
+    classes = AxisClasses(graph.operators)
+    for before, after in zip(inputs[constants : constants + carry], outputs, strict=False):
+        for axis in range(len(before.type.shape)):
+            classes.join((before.serial, axis), (after.serial, axis))
+    kind = classes.find((outputs[0].serial, 0))
+    axes = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
+    known = {serial: axis for serial, axis in axes.items() if axis is not None}
+    length = outputs[0].type.shape[0]
+    parts = next((n for n in PARTS if length % n == 0 and length // n >= FEWEST_SAMPLES), 1)
+    if parts == 1 or any(known.get(node.serial) != 0 for node in outputs):
+        return None
+    if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
+        return None
+    width = length // parts
+    if not all(_separates(node, classes, known, width) for node in graph.operators):
+        return None
+    new = _resized_graph(graph, known, width)
+    return None if new is None else Split(new, parts, width, [axes[n.serial] for n in inputs])
+
+
+def _separates(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:
+    """Whether an operation works sample by sample, or has nothing to do with samples."""
+    places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
+    if node.serial not in axes:
+        return not places
+    if not has_loops(node) or blocked(node, axes, width) is None:
+        return False
+    return classes.relations[node.serial].separates(axes[node.serial], places)
+
+
+def _resized_graph(graph: Graph, axes: dict[int, int], width: int) -> Graph | None:
+    new: dict[int, Any] = {}
+    for node in graph.nodes:
+        own = resized(node.type, axes.get(node.serial), width)
+        if isinstance(node, Operator):
+            params = blocked(node, axes, width)
+            sources = tuple(new[source.serial] for source in node.inputs)
+            new[node.serial] = Operator(node.op, sources, params or node.params, None, own)
+            new[node.serial].source = node.source
+        elif isinstance(node, Variable):
+            new[node.serial] = Variable(node.name, None, own, False)
+        elif node.serial not in axes:
+            new[node.serial] = node
+        else:
+            value = np.asarray(node.output)
+            if any(value.strides) or not value.size:
+                return None  # each part would need a table of its own
+            new[node.serial] = Constant(np.broadcast_to(value.flat[0], own.shape), own)
+    inputs = [new[node.serial] for node in graph.inputs]
+    return Graph(inputs, [new[node.serial] for node in graph.outputs if node is not None])
