@@ -159,7 +159,7 @@ class TestMemory:
 class TestParts:
     """Samples that never meet are shared out to threads."""
 
-    h, xs = rng.normal(size=(64, 16)), rng.normal(size=(10, 64, 16))
+    h, xs = rng.normal(size=(64, 16)), rng.normal(size=(100, 64, 16))
     w = rng.normal(size=(16, 16)) / 4
 
     def parts(self, function, *args):
@@ -198,7 +198,7 @@ class TestParts:
 
     def test_samples_that_meet(self):
         mixing = [
-            lambda h, x: (wnp.tanh(h @ self.w + wnp.mean(x, axis=0)), None),
+            lambda h, x: (wnp.tanh(h @ self.w + wnp.mean(h, axis=0)), None),
             lambda h, x: (wnp.tanh(h @ self.w + x[::-1]), None),
             lambda h, x: (wnp.tanh(h @ self.w + x), wnp.sum(h)),
             lambda h, x: (wnp.tanh(h @ self.w + self.h), None),
@@ -216,7 +216,7 @@ class TestParts:
             np.testing.assert_array_equal(a, b)
 
     def test_an_error_in_one_part(self):
-        table, where = self.h, np.tile(np.arange(64), (10, 1))
+        table, where = self.h, np.tile(np.arange(64), (100, 1))
         step = lambda h, k, table: (wnp.tanh(h @ self.w + table[k]), None)
         f = lambda h, ks, table: wg.scan(lambda h, k: step(h, k, table), h, ks)[0]
         assert_native(f, self.h, where, table)
@@ -237,6 +237,15 @@ class TestPasses:
     def test_products_with_the_rows_are_computed_before(self):
         f = lambda h, xs: wg.scan(lambda h, x: (wnp.tanh(x @ W + h), None), h, xs)[0]
         assert self.products(f, H, XS) == [1, 0]
+        assert_native(f, H, XS)
+
+    def test_what_follows_the_last_product_stays(self):
+        """It is fused with the rest of the step there, and takes no memory."""
+        step = lambda h, x: (h + wnp.cos(wnp.sin(x @ W) @ W), None)
+        f = lambda h, xs: wg.scan(step, h, xs)[0]
+        assert self.products(f, H, XS) == [2, 0]
+        (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Repeat))
+        assert "cos" in str(loop) and "sin" not in str(loop)
         assert_native(f, H, XS)
 
     def test_gradients_of_weights_are_computed_after(self):

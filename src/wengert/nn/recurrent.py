@@ -1,7 +1,8 @@
 """Recurrent layers: plain code around `wg.scan`, so that one of your own is as fast.
 
 The product with the inputs is one product for all steps, before the loop; the loop itself has only
-the product with the state. PyTorch's shapes, argument names and parameter names.
+the product with the state, and all that is done element by element. Shapes, argument names and
+parameter names are PyTorch's.
 
 `truncate` limits backpropagation through time: the derivative passes back over `truncate` steps at
 most. The sequence is cut into stretches of that length, values pass from one to the next and
@@ -85,21 +86,21 @@ class _Base(Module):
                 self.register_parameter(name + suffix, None)
 
     def _inputs(self, x: Any, suffix: str) -> Any:
-        """The part of the gates that does not depend on the state, for one step or for all."""
-        bias = getattr(self, "bias_ih" + suffix)
-        if bias is not None and self.biases_meet:
-            bias = bias + getattr(self, "bias_hh" + suffix)
-        return functional.linear(x, getattr(self, "weight_ih" + suffix), bias)
+        """The product that does not depend on the state, for one step or for all."""
+        return functional.linear(x, getattr(self, "weight_ih" + suffix))
 
     def _step(self, suffix: str) -> Callable[[State, Any], State]:
-        """One step: from the state and that part to the new state."""
+        """One step: from the state and that product to the new state."""
         weight = getattr(self, "weight_hh" + suffix)
-        bias = None if self.biases_meet else getattr(self, "bias_hh" + suffix)
+        bias, other = (getattr(self, name + suffix) for name in ("bias_ih", "bias_hh"))
+        if bias is not None and self.biases_meet:
+            bias, other = bias + other, None
         project = getattr(self, "weight_hr" + suffix) if self.proj_size else None
         rule = self._rule()
 
         def step(state: State, x: Any) -> State:
-            h, *rest = rule(x, functional.linear(state[0], weight, bias), state)
+            x = x if bias is None else x + bias
+            h, *rest = rule(x, functional.linear(state[0], weight, other), state)
             return (h if project is None else functional.linear(h, project), *rest)
 
         return step

@@ -160,14 +160,14 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     if not _is_worth_it(node):
         return None
     constants, carry, rows = body.split(body.graph.inputs)
-    steady = _with_products(body.graph, {one.serial for one in carry})
+    early = _up_to_products(body.graph, {one.serial for one in carry})
     users = _users(body.graph)
     outputs = {one.serial for one in body.graph.outputs}  # type: ignore[union-attr]
     frontier = [
         one
         for one in body.graph.operators
-        if one.serial in steady
-        and (one.serial in outputs or any(u not in steady for u in users.get(one.serial, ())))
+        if one.serial in early
+        and (one.serial in outputs or any(u not in early for u in users.get(one.serial, ())))
     ]
     if not frontier or not _fits(frontier, node):
         return None
@@ -206,16 +206,19 @@ def _fits(kept: Iterable[Node], node: Operator) -> bool:
     return row * node.params["length"] <= MOST_KEPT
 
 
-def _with_products(graph: Graph, tainted: set[int]) -> set[int]:
-    """The nodes that depend on no tainted one and are products or computed from products."""
+def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
+    """The products that depend on no tainted node, and the operators they are computed from.
+
+    What follows the last product stays in the loop, where it is fused with the rest.
+    """
     tainted = set(tainted)
-    found: set[int] = set()
+    products = []
     for node in graph.operators:
         if node.op.multiple or any(source.serial in tainted for source in node.inputs):
             tainted.add(node.serial)
-        elif node.op is contract or any(source.serial in found for source in node.inputs):
-            found.add(node.serial)
-    return found
+        elif node.op is contract:
+            products.append(node)
+    return {node.serial for node in reachable(products) if isinstance(node, Operator)}
 
 
 def _users(graph: Graph) -> dict[int, list[int]]:
