@@ -99,7 +99,7 @@ def optimise_bodies(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Gra
 
 
 def prune_loops(graph: Graph) -> Graph:
-    """scan without what nobody reads; a carry that never changes becomes a constant."""
+    """c, ys = scan(f); use c -> c, _ = scan(f without ys); a carry that stays is a constant."""
     return edit_loops(graph, _prune)
 
 
