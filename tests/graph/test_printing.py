@@ -152,3 +152,10 @@ class TestDraw:
         assert str(caught.value) == (
             "draw: the path 'graph.png' ends in '.png', expected .svg, .dot or .gv."
         )
+
+
+def test_graphs_inside_operations_are_printed_below():
+    f = lambda x: wg.scan(lambda c, _: (np.sin(c), None), x, length=3)[0]
+    text = str(wg.trace(f, np.ones(2)))
+    assert "= scan(x, body=<body of 2 operations>, length=3" in text
+    assert "\n    step(%0: f64[2]):\n      %1: f64[2] = sin(%0)" in text

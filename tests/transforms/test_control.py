@@ -146,6 +146,21 @@ class TestDerivatives:
         f, g = (lambda h: rnn(wg.scan)(W, U, h, XS)), (lambda h: rnn(unrolled)(W, U, h, XS))
         assert_same(wg.linearize(f, H0)[1](XS[0, 0] * H0), wg.linearize(g, H0)[1](XS[0, 0] * H0))
 
+    def test_linearize_repeats_the_linear_part_alone(self):
+        f = lambda h: wg.scan(lambda h, _: (wnp.tanh(W @ h), h), h, length=5)
+        calls = []
+
+        @wg.custom_rule(jvp=lambda p, t: (np.tanh(p[0]), t[0] * (1 - np.tanh(p[0]) ** 2)))
+        def counted(x):
+            calls.append(x)
+            return np.tanh(x)
+
+        g = lambda h: wg.scan(lambda h, _: (counted(W @ h), h), h, length=5)
+        _, derivative = wg.linearize(g, H0)
+        before = len(calls)
+        assert_same(derivative(H0), wg.jvp(f, (H0,), (H0,))[1])
+        assert len(calls) == before
+
     def test_a_loop_in_a_loop(self):
         def nested(scan):
             def f(w, h, xs):

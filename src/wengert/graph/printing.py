@@ -18,6 +18,7 @@ def format_graph(graph: Graph) -> str:
     for node in graph.nodes:
         if isinstance(node, Operator):
             lines.append(_operator_line(node, names))
+            lines += _inner_lines(node)
         elif isinstance(node, Constant) and not _is_literal(node):
             lines.append(f"  {names[node.serial]}: {node.type} = constant")
     results = ", ".join("0" if n is None else names[n.serial] for n in graph.outputs)
@@ -49,6 +50,13 @@ def _operator_line(node: Operator, names: dict[int, str]) -> str:
     shown = str(types) if types is not None else "(" + ", ".join(map(str, node.type)) + ")"
     line = f"  {names[node.serial]}: {shown} = {node.op.name}({', '.join(arguments)})"
     return f"{line}  # {node.source}" if node.source else line
+
+
+def _inner_lines(node: Operator) -> list[str]:
+    """The graphs inside an operation, indented."""
+    inner = [getattr(value, "graph", None) for value in node.params.values()]
+    texts = [format_graph(graph) for graph in inner if isinstance(graph, Graph)]
+    return ["    " + line for text in texts for line in text.splitlines()]
 
 
 def _is_literal(node: Node) -> bool:

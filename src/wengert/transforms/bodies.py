@@ -43,6 +43,7 @@ class Body:
 
     def __init__(self, graph: Graph, constants: int, carry: int):
         self.graph = graph
+        graph.name = "step"
         self.constants = constants
         self.carry = carry
         # The backward half, where the last outputs are the residuals that it reads.

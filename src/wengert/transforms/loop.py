@@ -82,54 +82,67 @@ def _is_active(arg: Any, trace: Trace) -> bool:
 
 
 def _extended(body: Body, active: tuple[bool, ...], recompute: bool) -> Body:
-    if not any(active) or (body.pullback is not None and body.pullback.active == active):
-        return body
-    return body.derived(pullback, active, recompute).forward
+    return body.derived(pullback, active, recompute).forward if any(active) else body
 
 
 def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
     """Cotangents of the arguments: the backward body, run from the last step to the first."""
     active = tuple(source.active for source in node.inputs)
-    return pull_loop(active, [s.output for s in node.inputs], node.output, g, **node.params)
+    values = [source.output for source in node.inputs]
+    half = node.params["body"].pullback
+    if half is None or half.active != active or any(part is not None for part in g[half.outputs :]):
+        return pull_loop(active, values, g, **node.params)  # recorded where nothing was kept
+    residuals = [node.output[k] for k in half.residuals]
+    return _run_backward(half, values, residuals, g, node.params)
 
 
 def pull_loop(
-    active: tuple[bool, ...],
-    values: Sequence[Any],
-    results: Sequence[Any] | None,
-    g: Sequence[Any],
-    body: Body,
-    length: int,
-    reverse: bool,
-    recompute: bool,
+    active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], **params: Any
 ) -> list[Any]:
-    """The pullback at these values; without the residuals among the results they are found anew."""
-    half = body.pullback
-    seeded = [part is not None for part in g]
-    if half is None or half.active != active or any(seeded[half.outputs :]) or results is None:
-        half = body.derived(pullback, active, recompute)
-        results = loop(
-            *values, body=half.forward, length=length, reverse=reverse, recompute=recompute
-        )
-    residuals = [results[k] for k in half.residuals]
+    """The pullback at these values; the residuals are found anew."""
+    half = params["body"].derived(pullback, active, params["recompute"])
+    residuals = []
+    if half.residuals:
+        results = loop(*values, **{**params, "body": half.forward})
+        residuals = [results[k] for k in half.residuals]
+    return _run_backward(half, values, residuals, g, params)
+
+
+def _run_backward(
+    half: Pullback,
+    values: Sequence[Any],
+    residuals: Sequence[Any],
+    g: Sequence[Any],
+    params: dict[str, Any],
+) -> list[Any]:
+    first = half.forward.constants
+    starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in half.carry]
     backward, seeds = _seeded(half, g)
-    starts = [zero_like(values[body.constants + k]) if g[k] is None else g[k] for k in half.carry]
-    sums = [zero_like(values[k]) for k in half.sums]
-    found = loop(
+    arguments = _backward_arguments(half, values, residuals, starts, seeds)
+    reverse = not params["reverse"]
+    found = loop(*arguments, **{**params, "body": backward, "reverse": reverse})
+    cotangents: list[Any] = [None] * len(values)
+    places = [first + k for k in half.carry] + half.sums + half.inner
+    for place, part in zip(places, found, strict=True):
+        cotangents[place] = part
+    return [part if flag else None for part, flag in zip(cotangents, half.active, strict=True)]
+
+
+def _backward_arguments(
+    half: Pullback,
+    values: Sequence[Any],
+    residuals: Sequence[Any],
+    starts: Sequence[Any],
+    seeds: Sequence[Any],
+) -> list[Any]:
+    return [
         *[values[k] for k in half.constants],
-        *[*starts, *sums, *residuals],
+        *starts,
+        *[zero_like(values[k]) for k in half.sums],
+        *residuals,
         *[values[k] for k in half.rows],
         *seeds,
-        body=backward,
-        length=length,
-        reverse=not reverse,
-        recompute=recompute,
-    )
-    cotangents: list[Any] = [None] * len(values)
-    places = [body.constants + k for k in half.carry] + half.sums + half.inner
-    for place, part in zip(places, found, strict=False):
-        cotangents[place] = part
-    return [part if flag else None for part, flag in zip(cotangents, active, strict=True)]
+    ]
 
 
 def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
@@ -143,7 +156,41 @@ def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
 
 
 def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
-    """Tangents of the results: a loop over values and tangents."""
+    """Tangents of the results."""
+    half = node.params["body"].pullback
+    if half is not None and half.active == tuple(t is not None for t in tangents):
+        return _push_linear(node, tangents, half)
+    return _push_together(node, tangents)
+
+
+def _push_linear(node: Operator, tangents: Sequence[Any], half: Pullback) -> list[Any]:
+    """From what was kept for the pullback. That is linear in its seeds, and its own pullback is
+    the pushforward: a loop over tangents alone."""
+    values = [source.output for source in node.inputs]
+    params, first = node.params, half.forward.constants
+    own = half.backward.graph.inputs
+    rows = [own[len(own) - len(half.seeds) + n].type for n in range(len(half.seeds))]
+    arguments = _backward_arguments(
+        half,
+        values,
+        [node.output[k] for k in half.residuals],
+        [zero_like(values[first + k]) for k in half.carry],
+        [zeros(ArrayType(t.dtype, (params["length"], *t.shape))) for t in rows],
+    )
+    carries = range(len(half.constants), len(half.constants) + len(half.carry))
+    seeds = range(len(arguments) - len(rows), len(arguments))
+    active = tuple(n in carries or n in seeds for n in range(len(arguments)))
+    given = [tangents[k] for k in [*[first + k for k in half.carry], *half.sums, *half.inner]]
+    inner = {**params, "body": half.backward, "reverse": not params["reverse"]}
+    found = pull_loop(active, arguments, given, **inner)
+    results: list[Any] = [None] * len(node.output)
+    for k, number in zip([*half.carry, *half.seeds], [*carries, *seeds], strict=True):
+        results[k] = found[number]
+    return results
+
+
+def _push_together(node: Operator, tangents: Sequence[Any]) -> list[Any]:
+    """By a loop over values and tangents, which keeps nothing."""
     body: Body = node.params["body"]
     values = [source.output for source in node.inputs]
     pushed = body.derived(pushforward, tuple(t is not None for t in tangents))
@@ -169,7 +216,7 @@ def _transpose(g: Sequence[Any], place: int, *args: Any, **params: Any) -> Any:
     """A loop that is linear in an argument: its pullback, which is the same at any value."""
     values = [zeros(arg) if isinstance(arg, ArrayType) else arg for arg in args]
     active = tuple(number == place for number in range(len(args)))
-    found = pull_loop(active, values, None, g, **params)[place]
+    found = pull_loop(active, values, g, **params)[place]
     return zero_like(values[place]) if found is None else found
 
 
