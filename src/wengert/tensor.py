@@ -84,6 +84,11 @@ class _EagerTrace(Trace):
         """Below all traces; inside `jit` between its trace and those that run in it."""
         return 0 if local.running is None else local.running.trace.level + 0.5
 
+    @property
+    def stores(self) -> bool:  # type: ignore[override]
+        """Nothing follows under `no_grad`."""
+        return _mode.enabled
+
     def wrap(self, node: Node) -> Tensor:
         if not (node.active and _mode.enabled) and isinstance(node, Operator):
             node = Constant(node.output, node.type)  # forget how it was made

@@ -257,6 +257,8 @@ class TestPasses:
         gradient = wg.grad(f, (0, 1, 2, 3))
         assert self.products(gradient, w, w / 2, h, xs) == [4, 2]
         assert_native(gradient, w, w / 2, h, xs, tolerance=1e-11)
+        backward = [k for k in kernels(gradient, w, w / 2, h, xs) if isinstance(k, Repeat)][1]
+        assert len(backward.rows) == 2  # of h and the cotangents; the others are read after it
 
     def test_not_where_memory_is_to_be_saved(self):
         def f(w, h, xs):

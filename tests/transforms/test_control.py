@@ -288,6 +288,14 @@ class TestTensors:
         want = wg.grad(rnn(unrolled), (0, 2, 3))(*ARGUMENTS)
         assert_same([w.grad.data, h.grad.data, xs.grad.data], list(want))
 
+    def test_no_grad_keeps_nothing(self):
+        w, h = wg.tensor(0.5, requires_grad=True), np.ones(100_000)
+        f = lambda: wg.scan(lambda h, _: (wnp.sin(h) * w, None), h, length=20)[0]
+        with wg.no_grad():
+            assert TestMemory().peak(f) < 10 * h.nbytes
+            assert not f().requires_grad
+        assert TestMemory().peak(f) > 20 * h.nbytes
+
     def test_compiled_step(self):
         w = wg.tensor(W, requires_grad=True)
 

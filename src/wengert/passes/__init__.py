@@ -27,6 +27,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     prune_loops,
     hoist_products,
     sink_products,
+    prune_loops,
     simplify,
     correlate,
     share_common,
