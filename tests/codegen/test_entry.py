@@ -20,7 +20,8 @@ import pytest
 from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
-from wengert.codegen.entry import emit_entry, emit_poll
+from wengert.codegen.entry import emit_entry
+from wengert.codegen.interrupts import emit_poll
 from wengert.runtime import builtin
 from wengert.runtime.builtin import (
     STACK_ARENA_LIMIT,

@@ -5,8 +5,6 @@
     ptr NAME(ptr self, ptr args, i64 nargs, ptr kwnames)    a METH_FASTCALL | METH_KEYWORDS function
     i32 NAME.run(ptr buffers, ptr arena)                    the kernel, without the GIL if so asked
 
-and `emit_poll` adds `i32 wengert.poll()`, with which a long kernel asks whether Ctrl-C was pressed.
-
 The entry goes through its phases in this order, and the order is what makes it safe:
 
     keywords -> walk -> check -> overlap -> lock -> allocate -> run -> unlock -> build
@@ -65,7 +63,6 @@ from .objects import (
     I32,
     I64,
     NULL,
-    POLL,
     PTR,
     WARN_ON_WRITE,
     WRITEABLE,
@@ -99,30 +96,6 @@ def emit_entry(
         return False
     _Entry(module, name, run, signature, layout).emit()
     return True
-
-
-def emit_poll(module: ir.Module) -> ir.Function:
-    """Add `i32 wengert.poll()`, which is not 0 when the handler of a signal raised an exception.
-
-    The kernel must then return, and not 0; the entry passes the exception on. Works with and
-    without the GIL, in any thread; only Python's main thread sees signals. It takes the GIL, so a
-    kernel should poll about every 50 ms and not in inner loops.
-    """
-    poll = module.globals.get(POLL) or ir.Function(module, ir.FunctionType(I32, []), POLL)
-    if not poll.is_declaration:
-        return poll
-    poll.linkage = "linkonce_odr"
-    b = ir.IRBuilder(poll.append_basic_block())
-    state = b.call(c_function(module, "PyGILState_Ensure"), [])
-    raised_before = b.icmp_unsigned("!=", b.call(c_function(module, "PyErr_Occurred"), []), NULL)
-    answer = b.alloca(I32)
-    b.store(constant(1, I32), answer)
-    with b.if_then(b.not_(raised_before)):  # a handler must not run over an exception
-        raised = b.call(c_function(module, "PyErr_CheckSignals"), [])
-        b.store(b.zext(b.icmp_signed("!=", raised, constant(0, I32)), I32), answer)
-    b.call(c_function(module, "PyGILState_Release"), [state])
-    b.ret(b.load(answer, typ=I32))
-    return poll
 
 
 def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> ir.Function:

@@ -24,10 +24,12 @@ from ..loops import (
     ParallelNest,
 )
 from ..runtime.threads import available_cores
+from ..schedule.cost import kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
-from .contraction import emit_contraction, flops, part_name, units
-from .nests import NestEmitter
+from .contraction import emit_contraction, flops, is_packed, part_name, units
+from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
+from .nests import WATCH_COST, NestEmitter
 from .scalars import declare
 from .target import Target
 
@@ -36,6 +38,8 @@ I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
 TASKS_PER_WORKER = 2  # each task packs what it reads, so more of them cost more
+# A product that packs nothing looks between tasks of about this size whether to end early.
+WATCHED_FLOPS = 1 << 28
 
 
 @dataclass
@@ -47,12 +51,15 @@ class ProgramModule:
     constants: list[Buffer]
 
 
-def emit_program(program: LoopProgram, target: Target) -> ProgramModule:
-    """Generate code for all kernels; decides how much scratch they need behind the arena."""
+def emit_program(program: LoopProgram, target: Target, threads: int | None = None) -> ProgramModule:
+    """Generate code for all kernels; decides how much scratch they need behind the arena.
+
+    `threads` is the most that any kernel may use.
+    """
     module = ir.Module("wengert")
     module.triple = target.triple
     constants = _constants(program)
-    emitter = _ProgramEmitter(module, target, program, constants)
+    emitter = _ProgramEmitter(module, target, program, constants, threads)
     segments: list[str | Host] = []
     for group in _segments(program.kernels):
         if isinstance(group, Host):
@@ -89,10 +96,16 @@ class _ProgramEmitter:
     """Emits the kernels of one program."""
 
     def __init__(
-        self, module: ir.Module, target: Target, program: LoopProgram, constants: list[Buffer]
+        self,
+        module: ir.Module,
+        target: Target,
+        program: LoopProgram,
+        constants: list[Buffer],
+        threads: int | None,
     ):
         self.module = module
-        self.target = target
+        self.target, self.threads = target, threads
+        self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
         buffers = [*program.inputs, *program.outputs, *constants]
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
         self.scratch_start = program.planned_bytes
@@ -103,28 +116,43 @@ class _ProgramEmitter:
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
         pointers = _Pointers(builder, function.args, self.slots)
+        watch, unwatched = None, 0
+        if any(id(kernel) in self.watched for kernel in kernels):
+            watch = start_watch(builder)
         for number, kernel in enumerate(kernels):
             if isinstance(kernel, Check):
                 _emit_check(builder, kernel, pointers)
-            else:
-                builder.call(self._kernel(f"{name}.{number}", kernel), function.args)
+                continue
+            cost = kernel_cost(kernel)
+            is_watched = id(kernel) in self.watched
+            own = [watch] if is_watched and cost >= WATCH_COST else []
+            builder.call(
+                self._kernel(f"{name}.{number}", kernel, bool(own)), [*function.args, *own]
+            )
+            unwatched += cost
+            if is_watched and unwatched >= WATCH_COST:
+                unwatched = 0
+                with builder.if_then(stopped(builder, watch), likely=False):
+                    builder.ret(ir.Constant(I32, INTERRUPTED))
         builder.ret(ir.Constant(I32, 0))
         return name
 
-    def _kernel(self, name: str, kernel: Kernel) -> ir.Function:
-        function = self._function(name, [PTR, PTR])
+    def _kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
+        """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
+        function = self._function(name, [PTR] * (3 if watched else 2))
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = _Pointers(builder, function.args, self.slots)
+        watch = function.args[2] if watched else None
+        pointers = _Pointers(builder, function.args[:2], self.slots)
         if isinstance(kernel, Contraction):
-            self._contraction(builder, name, kernel, pointers)
+            self._contraction(builder, name, kernel, pointers, watch)
         elif isinstance(kernel, ParallelNest):
-            task = self._nest_task(name, kernel)
+            task = self._nest_task(name, kernel, watched)
             count = kernel.task.extent + (kernel.rest is not None)
-            _share_out(builder, task, list(function.args), count)
-            self._nests(builder, kernel.joins, pointers)
+            self._share_out(builder, task, list(function.args[:2]), count, watch)
+            self._nests(builder, kernel.joins, pointers, watch)
         else:
             assert isinstance(kernel, Nest)
-            self._nests(builder, [kernel], pointers)
+            self._nests(builder, [kernel], pointers, watch)
         builder.ret_void()
         return function
 
@@ -134,43 +162,60 @@ class _ProgramEmitter:
         function.linkage = "internal"
         return function
 
-    def _nests(self, builder: ir.IRBuilder, nests: Sequence[Nest], pointers: _Pointers) -> None:
+    def _nests(
+        self,
+        builder: ir.IRBuilder,
+        nests: Sequence[Nest],
+        pointers: _Pointers,
+        watch: ir.Value | None,
+    ) -> None:
         for nest in nests:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            NestEmitter(builder, self.target, pointers).emit(nest)
+            NestEmitter(builder, self.target, pointers, watch=watch).emit(nest)
 
-    def _nest_task(self, name: str, kernel: ParallelNest) -> ir.Function:
-        """`void name.task(context, task, worker)`; the context holds buffers and arena."""
+    def _nest_task(self, name: str, kernel: ParallelNest, watched: bool) -> ir.Function:
+        """`void name.task(context, task, worker)`; the context holds buffers, arena and watch."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, _ = function.args
-        pointers = _Pointers(builder, _words(builder, context, 2), self.slots)
+        buffers, arena, *rest = _words(builder, context, 3 if watched else 2)
+        watch = rest[0] if watched else None
+        if watched:
+            leave_if_stopped(builder, watch)
+        pointers = _Pointers(builder, [buffers, arena], self.slots)
         for buffer in buffers_of(kernel.body):
             pointers(buffer)
         given = {kernel.task: number}
         if kernel.rest is None:
-            NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+            NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
         else:
             whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
             with builder.if_else(whole) as (then, otherwise):
                 with then:
-                    NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+                    NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
                 with otherwise:
-                    NestEmitter(builder, self.target, pointers).emit(kernel.rest)
+                    NestEmitter(builder, self.target, pointers, None, watch).emit(kernel.rest)
         builder.ret_void()
         return function
 
     def _contraction(
-        self, builder: ir.IRBuilder, name: str, kernel: Contraction, pointers: _Pointers
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: Contraction,
+        pointers: _Pointers,
+        watch: ir.Value | None,
     ) -> None:
         """A product: on one thread, or its units shared out to several."""
-        inner = f"{name}.product"
-        scratch = _rounded(emit_contraction(self.module, self.target, kernel, inner))
+        inner, watched = f"{name}.product", watch is not None
+        scratch = _rounded(
+            emit_contraction(self.module, self.target, kernel, inner, watched=watched)
+        )
         total = units(kernel, self.target)
         shared = flops(kernel) >= SHARED_FLOPS and total > 1
-        workers = min(MAX_WORKERS, available_cores()) if shared else 1
+        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
         self.scratch_bytes = max(self.scratch_bytes, scratch * workers)
         start = ir.Constant(I64, self.scratch_start)
         args = [
@@ -180,20 +225,25 @@ class _ProgramEmitter:
             builder.gep(pointers.arena, [start], source_etype=ir.IntType(8)),
         ]
         if not shared:
-            builder.call(self.module.globals[inner], args)
+            builder.call(self.module.globals[inner], args if watch is None else [*args, watch])
             return
-        tasks = min(total, TASKS_PER_WORKER * workers)
-        task = self._contraction_task(name, inner, total, tasks, scratch)
-        _share_out(builder, task, args, tasks, workers)
+        tasks = TASKS_PER_WORKER * workers
+        if watched and not is_packed(kernel, self.target):
+            tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
+        tasks = min(total, tasks)
+        task = self._contraction_task(name, inner, total, tasks, scratch, watched)
+        self._share_out(builder, task, args, tasks, watch, workers)
 
     def _contraction_task(
-        self, name: str, inner: str, total: int, tasks: int, scratch: int
+        self, name: str, inner: str, total: int, tasks: int, scratch: int, watched: bool
     ) -> ir.Function:
         """`void name.task(context, task, worker)`: a range of the units of a product."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, worker = function.args
-        out, x, y, space = _words(builder, context, 4)
+        out, x, y, space, *watch = _words(builder, context, 5 if watched else 4)
+        if watched:
+            leave_if_stopped(builder, watch[0])
         own = builder.mul(worker, ir.Constant(I64, scratch))
         space = builder.gep(space, [own], source_etype=ir.IntType(8))
         count = ir.Constant(I64, total)
@@ -201,9 +251,42 @@ class _ProgramEmitter:
             builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
             for place in (number, builder.add(number, ir.Constant(I64, 1)))
         ]
-        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds])
+        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds, *watch])
         builder.ret_void()
         return function
+
+    def _share_out(
+        self,
+        builder: ir.IRBuilder,
+        task: ir.Function,
+        words: Sequence[ir.Value],
+        count: int,
+        watch: ir.Value | None,
+        workers: int | None = None,
+    ) -> None:
+        """Run the tasks 0 to count - 1 on the process's pool.
+
+        Their context are these pointers and the watch, if there is one.
+        """
+        words = [*words, *([] if watch is None else [watch])]
+        context = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
+        for number, word in enumerate(words):
+            place = builder.gep(context, [ir.Constant(I64, number)], source_etype=PTR)
+            builder.store(word, place)
+        workers = workers or self.threads
+        arguments = [task, context, ir.Constant(I64, count)]
+        kinds = [PTR, PTR, I64]
+        name = pool.PARALLEL_FOR
+        if workers is not None or watch is not None:
+            name = pool.PARALLEL_FOR_LIMITED
+            arguments.append(ir.Constant(I64, workers or pool.MAX_THREADS))
+            kinds.append(I64)
+        if watch is not None:
+            name = pool.PARALLEL_FOR_WATCHED
+            arguments += [emit_watch(self.module), watch]
+            kinds += [PTR, PTR]
+        kind = ir.FunctionType(ir.VoidType(), kinds)
+        builder.call(declare(self.module, name, kind), arguments)
 
 
 def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> None:
@@ -230,25 +313,6 @@ def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Valu
         for k in range(count)
     ]
     return [builder.load(place, typ=PTR) for place in places]
-
-
-def _share_out(
-    builder: ir.IRBuilder,
-    task: ir.Function,
-    words: Sequence[ir.Value],
-    count: int,
-    workers: int | None = None,
-) -> None:
-    """Run the tasks 0 to count - 1 on the process's pool, with these pointers as their context."""
-    context = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
-    for number, word in enumerate(words):
-        place = builder.gep(context, [ir.Constant(I64, number)], source_etype=PTR)
-        builder.store(word, place)
-    name = pool.PARALLEL_FOR if workers is None else pool.PARALLEL_FOR_LIMITED
-    limit = [] if workers is None else [ir.Constant(I64, workers)]
-    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, *[I64] * len(limit)])
-    parallel_for = declare(builder.module, name, kind)
-    builder.call(parallel_for, [task, context, ir.Constant(I64, count), *limit])
 
 
 class _Pointers:

@@ -167,7 +167,7 @@ def _unpack(
         buffers("inputs"), buffers("outputs"), constants, header["arena"], header["work"]
     )
     compiled = load_image(parts[-1], symbols=c_api_addresses())
-    if {pool.PARALLEL_FOR, pool.PARALLEL_FOR_LIMITED} & set(compiled.needs):
+    if set(pool.ENTRIES) & set(compiled.needs):
         threads.attach(pool.load(object_cache()))
     if captured is None:
         structure = _structure_from_json(header["structure"])

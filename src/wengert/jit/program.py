@@ -11,7 +11,6 @@ A call that `run` makes works in a `Frame` of its own, and these are kept for th
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -86,6 +85,7 @@ class Program:
         self.failed: Callable[..., Any] = raise_error_code
         self._frames: list[Frame] = []
         self._state_lock = threading.Lock()
+        self._runner: int | None = None  # the thread that holds it
 
     def _place_scratch(self, direct: Sequence[bool]) -> None:
         """Room in the arena for new state, where it cannot be computed straight into place."""
@@ -242,7 +242,7 @@ class Program:
             for target, (dtype, shape) in zip(targets, self.result_types(), strict=True)
         ]
         if self.state:
-            with self._state_lock, self._arena_held():
+            with self._state_held():
                 self._execute(arrays, results)
         else:
             self._execute(arrays, results)
@@ -254,19 +254,24 @@ class Program:
         return out
 
     @contextlib.contextmanager
-    def _arena_held(self) -> Iterator[None]:
-        """Keep native calls of this program out; wait for one that runs without the GIL."""
-        if self.arena is None:
-            yield
-            return
-        while self.arena.locked:
-            time.sleep(1e-4)
-        lock = ctypes.c_int64.from_address(self.arena.lock_address)
-        lock.value = threading.get_ident()
-        try:
-            yield
-        finally:
-            lock.value = 0
+    def _state_held(self) -> Iterator[None]:
+        """Keep other calls of this program out; wait for one that runs without the GIL."""
+        me = threading.get_ident()
+        if me in (self._runner, self.arena and self.arena.holder):
+            raise RuntimeError(
+                f"{self.name}: called from a signal handler that interrupts a call of the same "
+                "function, whose state is in use. Set a flag in the handler and call it later."
+            )
+        with self._state_lock:
+            while self.arena is not None and not self.arena.take(me):
+                time.sleep(1e-4)
+            self._runner = me
+            try:
+                yield
+            finally:
+                self._runner = None
+                if self.arena is not None:
+                    self.arena.release()
 
     def _execute(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
         try:

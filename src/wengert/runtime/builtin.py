@@ -423,6 +423,22 @@ class Arena:
         """Whether a thread uses the arena now."""
         return self._lock.value != 0
 
+    @property
+    def holder(self) -> int:
+        """The identity of the thread that uses it, or 0."""
+        return self._lock.value
+
+    def take(self, thread: int) -> bool:
+        """Take the lock if it is free. Under the GIL, which entries hold when they take it."""
+        if self._lock.value:
+            return False
+        self._lock.value = thread
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.value = 0
+
 
 _arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
 
