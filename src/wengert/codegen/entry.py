@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from wengert.runtime.builtin import (
+from ..runtime.builtin import (
     ARENA_ALIGNMENT,
+    CONTEXT_FINISH,
     CONTEXT_NEXT,
     CONTEXT_OBJECTS,
     CONTEXT_ON_ERROR,
@@ -40,19 +41,24 @@ from wengert.runtime.builtin import (
     SPARES,
     STACK_ARENA_LIMIT,
     WORD,
-    ArraySpec,
-    Dim,
     Layout,
     Pointer,
+    native_layout,
+)
+from ..runtime.signature import (
+    BRANCHES,
+    AnySpec,
+    ArraySpec,
+    Dim,
+    ObjectSpec,
     ScalarSpec,
     Signature,
     StaticSpec,
     Tree,
+    children_of,
     context_objects,
     leaves,
-    native_layout,
 )
-
 from .objects import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -231,9 +237,15 @@ class _Entry(Code):
 
     def walk(self, trees: Sequence[Tree], values: Sequence[Value], found: list) -> None:
         for tree, value in zip(trees, values, strict=True):
-            if isinstance(tree, tuple | list | dict):
-                children = list(tree.values() if isinstance(tree, dict) else tree)
-                self.walk(children, self.children(tree, value), found)
+            if isinstance(tree, ObjectSpec):
+                inside: list[tuple[Any, Value]] = []
+                self.walk(tree.children, self.attributes(tree, value), inside)
+                for same in tree.arrange(inside, lambda pair: pair[0]):
+                    found.append(same[0])
+                    for _, other in same[1:]:
+                        self.require(self.same(other, same[0][1]))
+            elif isinstance(tree, BRANCHES):
+                self.walk(children_of(tree), self.children(tree, value), found)
             else:
                 found.append((tree, value))
 
@@ -246,8 +258,7 @@ class _Entry(Code):
             size = self.load(value, self.layout.size, I64)
         self.require(self.same(size, constant(len(tree))))
         if isinstance(tree, tuple):
-            offset = self.layout.tuple_items
-            return [self.load(value, offset + WORD * i) for i in range(len(tree))]
+            return self.items(value, len(tree))
         if isinstance(tree, list):
             items = self.load(value, self.layout.list_items)
             children = [self.load(items, WORD * i) for i in range(len(tree))]
@@ -255,6 +266,33 @@ class _Entry(Code):
                 self.hold(child)
             return children
         return [self.look_up(value, key) for key in tree]
+
+    def items(self, value: Value, count: int) -> list[Value]:
+        """What a tuple holds; it cannot change, so nothing is held."""
+        return [self.load(value, self.layout.tuple_items + WORD * i) for i in range(count)]
+
+    def attributes(self, spec: ObjectSpec, value: Value) -> list[Value]:
+        """The attributes of an object, after checking that it is of that class."""
+        self.require_type(value, spec.kind)
+        count = constant(len(spec.children))
+        if spec.names is None:
+            self.require(self.same(self.load(value, self.layout.size, I64), count))
+            return self.items(value, len(spec.children))
+        names = [sys.intern(name) for name in spec.names]
+        if not spec.whole:
+            return [
+                self.owned_new(self.call("PyObject_GetAttr", value, self.object(name)))
+                for name in names
+            ]
+        held = self.owned_new(self.call("PyObject_GenericGetDict", value, NULL))
+        self.require(self.same(self.call("PyDict_Size", held), count))
+        return [self.look_up(held, name) for name in names]
+
+    def owned_new(self, value: Value) -> Value:
+        """A new reference that a call has returned, or an exception."""
+        self.require(self.b.not_(self.is_null(value)))
+        self.own(value)
+        return value
 
     def look_up(self, mapping: Value, key: Any) -> Value:
         child = self.call("PyDict_GetItemWithError", mapping, self.object(key))
@@ -288,7 +326,7 @@ class _Entry(Code):
             if isinstance(spec, StaticSpec):
                 self.require(self.same(value, self.item(position)))
                 position += 1
-            else:
+            elif not isinstance(spec, AnySpec):
                 others.append((spec, value))
         return others
 
@@ -536,7 +574,10 @@ class _Entry(Code):
         )
         statics = itertools.count(self.result_statics)
         result = self.build(self.signature.result, finished, statics)
-        self.call("Py_IncRef", result)
+        if self.signature.finish is not None:
+            result = self.call("PyObject_CallOneArg", self.item(CONTEXT_FINISH), result)
+        else:
+            self.call("Py_IncRef", result)
         b.store(result, self.result)
         b.branch(self.leave)
 
@@ -652,11 +693,12 @@ def _owned_limit(signature: Signature) -> int:
 
 
 def _count(tree: Tree, tuples: bool = False) -> int:
-    """The number of things in the lists and dictionaries (and tuples) of a tree."""
-    if not isinstance(tree, tuple | list | dict):
+    """The number of things in the lists, dictionaries and objects (and tuples) of a tree."""
+    if not isinstance(tree, BRANCHES):
         return 0
-    children = list(tree.values() if isinstance(tree, dict) else tree)
+    children = children_of(tree)
     own = len(children) if tuples or not isinstance(tree, tuple) else 0
+    own += isinstance(tree, ObjectSpec)  # its dictionary
     return own + sum(_count(child, tuples) for child in children)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..runtime.builtin import Signature
+from ..runtime.signature import Signature
 from .entry import emit_entry
 from .target import Target
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,9 +73,9 @@ class Program:
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
         self._place_scratch(direct)
         self.entries: dict[Any, Any] = {}
-        # whether the entry takes leaves: trees of other classes are taken apart in Python
+        # whether the last signature is one of leaves: some trees are taken apart in Python
         self.is_flat = False
-        self.flat: Any = None
+        self.flat: Any = None  # the entry for these
         self.table = np.array(
             [c.ctypes.data for c in layout.constants] + [0] * len(self.state), np.uint64
         )
@@ -114,7 +114,7 @@ class Program:
 
     def signature(self, parameters: Parameters, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
-        from ..runtime.builtin import CapturedSpec, Signature, StaticSpec
+        from ..runtime.signature import CapturedSpec, Finish, Signature, StaticSpec
 
         if not self.native:
             return None
@@ -128,13 +128,18 @@ class Program:
             StaticSpec(r.value) if isinstance(r, StaticResult) else next(specs)
             for r in self.results
         ]
+        finish, self.is_flat = None, False
         try:
             by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
-            result = result_tree(self.structure, iter(statics))
         except NotNative:  # the leaves alone go in and come out natively
             self.is_flat = True
             by_position, by_name = flat
-            result = tuple(arrays)
+            result: Any = tuple(arrays)
+        else:
+            try:
+                result = result_tree(self.structure, iter(statics))
+            except NotNative:  # objects of other classes are made in Python
+                result, finish = tuple(arrays), Finish(self._finish)
         captured = [CapturedSpec(c.nbytes, False) for c in self.layout.constants]
         captured += [
             CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
@@ -146,6 +151,7 @@ class Program:
             tuple(captured),
             self.arena_bytes,
             release_gil=self._releases_gil(),
+            finish=finish,
         )
 
     def _releases_gil(self) -> bool:
@@ -223,7 +229,7 @@ class Program:
     def run_flat(self, values: Sequence[Any]) -> Any:
         """Call the entry that takes leaves; `MISSED` where it does not take these."""
         found = self.flat(*values)
-        return found if found is MISSED else self._rebuild(list(found))
+        return found if found is MISSED else self._finish(found)
 
     def run(self, values: Sequence[Any], out: Any = None) -> Any:
         """Call with leaves that are of the program's kinds."""
@@ -308,12 +314,13 @@ class Program:
             np.copyto(target, result)
         return out
 
-    def _rebuild(self, arrays: list[np.ndarray]) -> Any:
-        rest = iter(arrays)
-        leaves = [
-            r.value if isinstance(r, StaticResult) else _number_or_array(next(rest))
-            for r in self.results
-        ]
+    def _rebuild(self, arrays: Sequence[np.ndarray]) -> Any:
+        return self._finish(map(_number_or_array, arrays))
+
+    def _finish(self, found: Iterable[Any]) -> Any:
+        """The result as the function gave it, from its arrays and numbers."""
+        rest = iter(found)
+        leaves = [r.value if isinstance(r, StaticResult) else next(rest) for r in self.results]
         return tree.unflatten(self.structure, leaves)
 
     def _targets(self, out: Any) -> list[Any]:
