@@ -163,7 +163,8 @@ def _comparable(part: Any) -> Any:
     if isinstance(part, dict):
         return tuple((name, _comparable(child)) for name, child in part.items())
     if isinstance(part, Parts):
-        return (part.kind, part.names, part.whole, *map(_comparable, part.children))
+        inside = [_comparable(child) for child in part.children]
+        return (part.kind, part.names, part.whole, *inside)
     return part
 
 

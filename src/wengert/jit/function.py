@@ -245,7 +245,8 @@ class Jitted(staticmethod):
                 lookup.save(record_key, found[0])
         program, entry = found
         self._programs.setdefault(key, []).insert(0, program)
-        program.entries[_style(args, kwargs)] = entry
+        if program.native:
+            program.entries[_style(args, kwargs)] = entry
         if entry is not None and entry.native:
             self._put(program, entry)
         _report(program, kinds)
@@ -270,11 +271,11 @@ class Jitted(staticmethod):
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
-        style = _style(args, kwargs)
-        if style in program.entries or not program.native:
-            return program.entries.get(style)
-        if len(program.entries) >= ENTRIES:
+        if not program.native:
             return None
+        style = _style(args, kwargs)
+        if style in program.entries or len(program.entries) >= ENTRIES:
+            return program.entries.get(style)
         if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
             return None  # converted; one without that may still come
         with self._lock:
