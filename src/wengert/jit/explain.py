@@ -65,9 +65,10 @@ class Explanation:
     def memory(self) -> str:
         """The memory plan, in bytes."""
         plan = self.program.memory()
-        allocated = plan.pop("allocations_per_call")
+        allocated = plan.pop("allocations_per_call"), plan.pop("allocations_with_out")
         lines = [f"{use + ':':<11}{count:>14,} bytes" for use, count in plan.items()]
-        return "\n".join([*lines, f"allocations in a call without out=: {allocated}"])
+        made = "arrays that a call allocates: {}, with out= {}".format(*allocated)
+        return "\n".join([*lines, made])
 
     @property
     def llvm(self) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import ShapeError
-from ..loops import Buffer
+from ..loops import Buffer, Host
 from ..runtime.builtin import raise_error_code
 from ..types import ArrayType
 from . import debugging
@@ -346,14 +346,21 @@ class Program:
         return targets
 
     def memory(self) -> dict[str, int]:
-        """Bytes by use, and what a call allocates."""
+        """Bytes by use, and how many arrays a call allocates, without `out=` and with it.
+
+        A result without axes is a NumPy scalar, which takes no array. An operation that NumPy
+        evaluates makes its results itself.
+        """
+        made = sum(shape != () for _, shape in self.result_types())
+        hosts = sum(len(one.outputs) for one in self.segments if isinstance(one, Host))
         return {
             "arena": self.arena_bytes,
             "inputs": sum(_nbytes(leaf.type.dtype, leaf.type.shape) for leaf in self.leaves),
             "outputs": sum(_nbytes(*one) for one in self.result_types()),
             "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
             "state": sum(s.cell.memory.nbytes for s in self.state),
-            "allocations_per_call": self.result_count,
+            "allocations_per_call": made + hosts,
+            "allocations_with_out": hosts,
         }
 
 
