@@ -28,6 +28,7 @@ from ..schedule.cost import kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
 from .contraction import emit_contraction, flops, is_packed, part_name, units
+from .forms import repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
 from .scalars import declare
@@ -110,6 +111,9 @@ class _ProgramEmitter:
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0
+        self.products: dict[Any, tuple[str, int]] = {}
+        self.repeated = repeated_forms(program.kernels)
+        self.bodies: dict[Any, ir.Function] = {}
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
@@ -139,14 +143,30 @@ class _ProgramEmitter:
 
     def _kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
         """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
+        if id(kernel) not in self.repeated:
+            return self._body(name, kernel, watched, self.slots)
+        form, roots = self.repeated[id(kernel)]
+        if (form, watched) not in self.bodies:
+            slots = {id(buffer): number for number, buffer in enumerate(roots)}
+            self.bodies[form, watched] = self._body(f"{name}.form", kernel, watched, slots)
+        function = self._function(name, [PTR] * (3 if watched else 2))
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = _Pointers(builder, function.args[:2], self.slots)
+        table = _table(builder, [pointers(buffer) for buffer in roots])
+        builder.call(self.bodies[form, watched], [table, *function.args[1:]])
+        builder.ret_void()
+        return function
+
+    def _body(self, name: str, kernel: Kernel, watched: bool, slots: dict[int, int]) -> ir.Function:
+        """The function of a kernel; `slots` say where in `buffers` its memory is found."""
         function = self._function(name, [PTR] * (3 if watched else 2))
         builder = ir.IRBuilder(function.append_basic_block())
         watch = function.args[2] if watched else None
-        pointers = _Pointers(builder, function.args[:2], self.slots)
+        pointers = _Pointers(builder, function.args[:2], slots)
         if isinstance(kernel, Contraction):
             self._contraction(builder, name, kernel, pointers, watch)
         elif isinstance(kernel, ParallelNest):
-            task = self._nest_task(name, kernel, watched)
+            task = self._nest_task(name, kernel, watched, slots)
             count = kernel.task.extent + (kernel.rest is not None)
             self._share_out(builder, task, list(function.args[:2]), count, watch)
             self._nests(builder, kernel.joins, pointers, watch)
@@ -175,7 +195,9 @@ class _ProgramEmitter:
         for nest in nests:
             NestEmitter(builder, self.target, pointers, watch=watch).emit(nest)
 
-    def _nest_task(self, name: str, kernel: ParallelNest, watched: bool) -> ir.Function:
+    def _nest_task(
+        self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
+    ) -> ir.Function:
         """`void name.task(context, task, worker)`; the context holds buffers, arena and watch."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
@@ -184,7 +206,7 @@ class _ProgramEmitter:
         watch = rest[0] if watched else None
         if watched:
             leave_if_stopped(builder, watch)
-        pointers = _Pointers(builder, [buffers, arena], self.slots)
+        pointers = _Pointers(builder, [buffers, arena], slots)
         for buffer in buffers_of(kernel.body):
             pointers(buffer)
         given = {kernel.task: number}
@@ -209,10 +231,8 @@ class _ProgramEmitter:
         watch: ir.Value | None,
     ) -> None:
         """A product: on one thread, or its units shared out to several."""
-        inner, watched = f"{name}.product", watch is not None
-        scratch = _rounded(
-            emit_contraction(self.module, self.target, kernel, inner, watched=watched)
-        )
+        watched = watch is not None
+        inner, scratch = self._product(name, kernel, watched)
         total = units(kernel, self.target)
         shared = flops(kernel) >= SHARED_FLOPS and total > 1
         workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
@@ -233,6 +253,17 @@ class _ProgramEmitter:
         tasks = min(total, tasks)
         task = self._contraction_task(name, inner, total, tasks, scratch, watched)
         self._share_out(builder, task, args, tasks, watch, workers)
+
+    def _product(self, name: str, kernel: Contraction, watched: bool) -> tuple[str, int]:
+        """The function for a product and its scratch; products of the same form have one."""
+        strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
+        dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
+        form = (*kernel.extents.items(), *(tuple(one.items()) for one in strides), dtypes, watched)
+        if form not in self.products:
+            inner = f"{name}.product"
+            scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
+            self.products[form] = inner, _rounded(scratch)
+        return self.products[form]
 
     def _contraction_task(
         self, name: str, inner: str, total: int, tasks: int, scratch: int, watched: bool
@@ -268,11 +299,7 @@ class _ProgramEmitter:
 
         Their context are these pointers and the watch, if there is one.
         """
-        words = [*words, *([] if watch is None else [watch])]
-        context = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
-        for number, word in enumerate(words):
-            place = builder.gep(context, [ir.Constant(I64, number)], source_etype=PTR)
-            builder.store(word, place)
+        context = _table(builder, [*words, *([] if watch is None else [watch])])
         workers = workers or self.threads
         arguments = [task, context, ir.Constant(I64, count)]
         kinds = [PTR, PTR, I64]
@@ -306,6 +333,15 @@ def _moved(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Value:
     return builder.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
 
 
+def _table(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
+    """An array of pointers on the stack."""
+    table = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
+    for number, word in enumerate(words):
+        place = builder.gep(table, [ir.Constant(I64, number)], source_etype=PTR)
+        builder.store(word, place)
+    return table
+
+
 def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Value]:
     """The pointers that a context holds."""
     places = [
@@ -332,9 +368,11 @@ class _Pointers:
         return found
 
     def _load(self, buffer: Buffer) -> ir.Value:
-        if buffer.kind == "arena":
+        number = self.slots.get(id(buffer))
+        if number is None:
+            assert buffer.kind == "arena"
             offset = ir.Constant(I64, buffer.offset)
             return self.builder.gep(self.arena, [offset], source_etype=ir.IntType(8))
-        slot = ir.Constant(I64, self.slots[id(buffer)])
+        slot = ir.Constant(I64, number)
         place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
         return self.builder.load(place, typ=PTR)

@@ -132,11 +132,14 @@ def build(
         )
     with clock("link"):
         entry = program.bind(signature, program.compiled, "entry") if has_entry else None
+    if signature is not None and not has_entry:
+        with clock("entry"):
+            entry = program.add_entry(signature)
     return program, entry
 
 
 def _emit_around(module: Any, program: Program, signature: Any) -> bool:
-    """Add what stands between the entry and the kernel, and the entry."""
+    """Add what stands between the entry and the kernel, and the entry unless it is large."""
     from ..codegen.entry import emit_entry
     from ..codegen.wrapping import emit_commit
 
@@ -144,5 +147,6 @@ def _emit_around(module: Any, program: Program, signature: Any) -> bool:
         return False
     if program.main == "commit":
         emit_commit(module, "commit", "kernel0", *program.places())
-    emit_entry(module, "entry", program.main, signature)
-    return True
+    if not signature.is_large:
+        emit_entry(module, "entry", program.main, signature)
+    return not signature.is_large

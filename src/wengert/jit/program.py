@@ -38,6 +38,8 @@ from .tracing import StaticResult
 
 # Calls that touch more elements than this release the GIL.
 LONG_CALL = 1 << 16
+# Beyond so many arguments and results an entry takes long to compile and saves little of a call.
+MOST_LEAVES = 1024
 # What a flat entry gives back for a call that it does not take.
 MISSED = object()
 
@@ -66,7 +68,8 @@ class Program:
         self.stages, self.buffers = stages, list(buffers)
         self.clock = clock or debugging.Clock()
         self.from_record = ""  # the cache's way to it: "function", "graph", or none
-        self.signature_text = ""  # of the entry in `compiled`
+        self.signature_text = ""  # of the first entry
+        self.entry_code: Any = None  # of the first entry, where that is not in `compiled`
         first = len(layout.constants)
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes
@@ -116,7 +119,7 @@ class Program:
         """What the entry for a call written like this checks; None where it cannot."""
         from ..runtime.signature import CapturedSpec, Finish, Signature, StaticSpec
 
-        if not self.native:
+        if not self.native or len(self.leaves) + self.result_count > MOST_LEAVES:
             return None
         try:
             arrays = [spec_of(Leaf("array", ArrayType(*one))) for one in self.result_types()]
@@ -189,9 +192,22 @@ class Program:
 
         target = Target.host()
         module = entry_module(self.main, signature, target)
-        symbols = {**c_api_addresses(), self.main: self.compiled.address(self.main)}
-        compiled = compile_module(module, target, cache=object_cache(), symbols=symbols)
+        level = 0 if signature.is_large else 2
+        compiled = compile_module(
+            module,
+            target,
+            cache=object_cache(),
+            symbols=c_api_addresses() | self.kernel,
+            level=level,
+        )
+        if self.entry_code is None:
+            self.entry_code = compiled
         return self.bind(signature, compiled, "entry")
+
+    @property
+    def kernel(self) -> dict[str, int]:
+        """The address of the function that an entry in another module calls."""
+        return {self.main: self.compiled.address(self.main)}
 
     @property
     def main(self) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+# Arguments and results of an entry that has a module of its own.
+LARGE = 48
 SCALAR_KINDS = ("float", "int", "bool", "complex", "numpy")
 
 
@@ -188,6 +190,11 @@ class Signature:
         """The leaves that have a buffer, in the order of the kernel's `buffers`."""
         found = leaves(self.trees())
         return tuple(leaf for leaf in found if not isinstance(leaf, WITHOUT_BUFFER))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its entry is so long that LLVM should not try hard to make it good."""
+        return len(self.inputs()) + len(self.outputs()) > LARGE
 
     def outputs(self) -> tuple[ArraySpec, ...]:
         """The arrays of the result, in the order of the kernel's `buffers`."""
