@@ -26,7 +26,7 @@ ORDER = [
     {"codegen"},
     {"numpy"},
     {"jit"},
-    {"tensor", "nn", "optim", "data", "train"},
+    {"tensor", "nn", "optim", "data", "train", "storage"},
     {"bench", "experiments"},
     {"cli"},
 ]
@@ -137,7 +137,7 @@ def test_import_time(tmp_path):
 
 API = """
     grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp vmap checkpoint
-    stop_gradient custom_rule check_grads trace tensor no_grad
+    stop_gradient custom_rule check_grads trace tensor no_grad save load nn
 """
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from wengert import cli
+from wengert.data import places
+from wengert.data.catalog import FILES
 from wengert.experiments import EXPERIMENTS, Experiment
 
 COMMANDS = ("reproduce", "bench", "explain", "doctor")
@@ -193,23 +195,24 @@ def test_types_are_written_as_graphs_print_them(text, dtype, shape):
 def test_doctor_reports_every_part(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "mnist"
     folder.mkdir()
-    for name in cli._IDX_FILES:
+    for name in FILES:
         (folder / f"{name}.gz").write_bytes(b"")
     monkeypatch.setenv("WENGERT_DATA", str(tmp_path))
     assert cli.main(["doctor"]) == 0
     lines = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
     assert lines["compiler"].strip() == "a compiled gradient is right"
-    assert lines["data"].strip() == f"{tmp_path}: mnist"
+    assert f"mnist in {tmp_path}/mnist (WENGERT_DATA)" in lines["data"]
     assert "vector registers of" in lines["processor"]
     assert {"python", "llvm", "threads", "cache", *cli.OPTIONAL} <= set(lines)
 
 
 @pytest.mark.parametrize(
     ("value", "answer"),
-    [(None, "WENGERT_DATA is not set"), ("/no/such", "which is not a folder")],
+    [(None, "no data set is here yet"), ("/no/such", "which is not a folder")],
 )
 def test_doctor_without_data(value, answer, monkeypatch):
     monkeypatch.delenv("WENGERT_DATA", raising=False)
+    monkeypatch.setattr(places, "places", lambda folder=None: [])
     if value:
         monkeypatch.setenv("WENGERT_DATA", value)
     assert answer in cli._data()

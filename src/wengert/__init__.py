@@ -54,8 +54,13 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "load",
+    "minimize",
+    "nn",
     "no_grad",
     "numpy",
+    "optim",
+    "save",
     "set_threads",
     "stop_gradient",
     "tensor",
@@ -65,10 +70,20 @@ __all__ = [
     "vmap",
 ]
 
-_LAZY = ("cli",)
+# Where names come from that are imported on first use: a module itself, or a name in it.
+_LAZY = {
+    "cli": "cli",
+    "data": "data",
+    "load": "storage",
+    "minimize": "optim.minimize",
+    "nn": "nn",
+    "optim": "optim",
+    "save": "storage",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+    module = importlib.import_module(f".{_LAZY[name]}", __name__)
+    return module if _LAZY[name] == name else getattr(module, name)

@@ -319,29 +319,14 @@ def _cache() -> str:
     return f"{stats.folder}: {stats.files} files, {stats.bytes / 2**20:.1f} MiB"
 
 
-# The files of a data set in the original IDX format; each may also be compressed (.gz).
-_IDX_FILES = tuple(
-    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-)
-
-
 def _data() -> str:
+    from .data import found
+
     folder = os.environ.get("WENGERT_DATA")
-    if not folder:
-        return "WENGERT_DATA is not set"
-    if not Path(folder).is_dir():
+    if folder and not Path(folder).expanduser().is_dir():
         return f"WENGERT_DATA is {folder}, which is not a folder"
-    found = [str(place.relative_to(folder)) for place in _idx_folders(Path(folder))]
-    return f"{folder}: {', '.join(found) if found else 'no data set found'}"
-
-
-def _idx_folders(folder: Path) -> list[Path]:
-    places = [folder, *sorted(place for place in folder.iterdir() if place.is_dir())]
-    return [place for place in places if all(_has_idx(place, name) for name in _IDX_FILES)]
-
-
-def _has_idx(place: Path, name: str) -> bool:
-    return (place / name).exists() or (place / f"{name}.gz").exists()
+    sets = "; ".join(str(one) for one in found())
+    return sets or "no data set is here yet (WENGERT_DATA names a folder; or they are fetched)"
 
 
 def _package(name: str) -> str:

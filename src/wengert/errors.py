@@ -66,6 +66,26 @@ class GraphError(WengertError, ValueError):
     """A graph that breaks the rules that `verify` checks."""
 
 
+class DataError(WengertError, ValueError):
+    """Data whose bytes or lengths are not what they should be."""
+
+
+class DataNotFoundError(WengertError, FileNotFoundError):
+    """A data set that is neither on this machine nor to be had from elsewhere."""
+
+
+class OptionError(WengertError, ValueError):
+    """An option outside of what it can be."""
+
+
+class NotFiniteError(WengertError, FloatingPointError):
+    """A number that had to be finite is infinite or NaN."""
+
+
+class MissingPackageError(WengertError, ImportError):
+    """An optional package that is not installed."""
+
+
 class CheckGradsError(WengertError, AssertionError):
     """`check_grads` found a derivative that differs from finite differences."""
 

@@ -12,6 +12,7 @@ An operation's entry in the registry has, as `loops`, one of
 - `Reduction(kind)`: the operand is combined over the param ``axes``.
 - `Product()`: a sum over products of two operands, with the param ``spec``.
 - `Scatter(...)` and `Accumulate(place)`: elements are put, or added, where an index says.
+- `Running(first, step)`: each element is made from the one before it along the param ``axis``.
 - `Alias()`: the same elements in the same order under another shape.
 
 and None where it is evaluated by NumPy from inside the compiled program.
@@ -19,7 +20,8 @@ and None where it is evaluated by NumPy from inside the compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,13 +37,17 @@ INDEX = np.dtype(np.int64)
 
 
 class Var:
-    """A loop variable that counts from 0 to `extent` - 1."""
+    """A loop variable that counts from 0 to `extent` - 1.
 
-    __slots__ = ("extent", "name")
+    An `ordered` one must count up, one by one: each turn reads what the one before has stored.
+    """
 
-    def __init__(self, name: str, extent: int):
+    __slots__ = ("extent", "name", "ordered")
+
+    def __init__(self, name: str, extent: int, ordered: bool = False):
         self.name = name
         self.extent = extent
+        self.ordered = ordered
 
     def __repr__(self) -> str:
         return self.name
@@ -93,6 +99,27 @@ class Affine:
             low, high = low + min(0, reach), high + max(0, reach)
         return low, high
 
+    def is_one_to_one(self) -> bool:
+        """Whether different values of the variables surely give different indices."""
+        return all(self.tells_apart(var) for var, _ in self.terms)
+
+    def tells_apart(self, var: Var) -> bool:
+        """Whether different values of one variable surely give different indices.
+
+        >>> i, j = Var("i", 10), Var("j", 3)
+        >>> (Affine.of(i) * 3 + Affine.of(j)).tells_apart(i)
+        True
+        >>> (Affine.of(i) * 2 + Affine.of(j)).tells_apart(i)
+        False
+        """
+        reach, passed = 0, False
+        for other, coefficient in sorted(self.terms, key=lambda term: abs(term[1])):
+            passed = passed or other is var
+            if passed and abs(coefficient) <= reach:
+                return False
+            reach += abs(coefficient) * (other.extent - 1)
+        return passed
+
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The index with a variable replaced."""
         coefficient = self.coefficient(var)
@@ -122,10 +149,11 @@ class Buffer:
     dtype: np.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    kind: str  # "input", "output", "arena", "constant"
+    kind: str  # "input", "output", "arena", "constant", or "block": in a worker's own arena
     offset: int = 0  # bytes into the arena, once planned
     value: Any = None  # of a constant
     base: Buffer | None = None  # the owner of the memory, when this is another view of it
+    start: Affine = Affine(0)  # where a view begins in its base, by the counters of a `BlockLoop`
 
     def flat(self, index: Index) -> Affine:
         """The element number of an index."""
@@ -342,6 +370,10 @@ class ParallelNest:
     rest: Nest | None  # what is left at the end, as one more task
     joins: list[Nest]  # combine what the tasks left
 
+    def parts(self) -> list[Nest]:
+        """All nests inside."""
+        return [self.body, *([] if self.rest is None else [self.rest]), *self.joins]
+
     def __str__(self) -> str:
         tasks = self.task.extent + (self.rest is not None)
         text = f"{tasks} tasks in parallel:\n{self.body}"
@@ -363,6 +395,7 @@ class Contraction:
     y_offset: int = 0
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+    accumulates: bool = False  # whether the sums are added to what `out` holds
 
     def __str__(self) -> str:
         loops = " ".join(f"for {label} < {n}" for label, n in self.extents.items())
@@ -399,7 +432,65 @@ class Check:
         return f"unless {self.flag.name}: stop  # {self.label}"
 
 
-Kernel = Nest | ParallelNest | Contraction | Host | Check
+@dataclass(eq=False)
+class Transfer:
+    """Copies one block of an array to or from a worker's own memory, where samples lie innermost.
+
+    A block at the end of the axis may be partly empty: the last sample is read in place of those
+    that are missing, and only those that exist are written back.
+    """
+
+    outer: Buffer  # a view that begins with the block
+    inner: Buffer
+    axis: int  # the axis of samples
+    inward: bool
+    label: str = ""
+    nodes: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.inward:
+            return f"{self.inner.name} = block of {self.outer.name} along axis {self.axis}"
+        return f"block of {self.outer.name} along axis {self.axis} = {self.inner.name}"
+
+
+@dataclass(eq=False)
+class BlockLoop:
+    """The batch loop: all kernels of `body` run for one block of an axis after the other.
+
+    Neighbouring blocks form groups, which threads share. What is summed over the axis is summed
+    group by group and then joined in order. The groups depend on the sizes alone, so the result is
+    the same, bit for bit, for any number of threads.
+    """
+
+    extent: int  # of the axis
+    width: int  # of a block
+    groups: int
+    group: Var  # the number of the group; in the `start` of views
+    block: Var  # the number of the block; in the `start` of views
+    live: Var  # how many samples of the block exist
+    fills: list[Nest]  # what sums begin with, for each group
+    body: list[Any]
+    joins: list[Any]
+    nodes: list[Any] = field(default_factory=list)
+    planned_bytes: int = 0  # of a worker's arena, for the buffers of the body
+    label: str = "batch loop"
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks cover the axis."""
+        return -(-self.extent // self.width)
+
+    def parts(self) -> list[Any]:
+        """All kernels inside."""
+        return [*self.fills, *self.body, *self.joins]
+
+    def __str__(self) -> str:
+        head = f"{self.blocks} blocks of {self.width} in {self.groups} parallel groups:"
+        body = "\n".join(map(str, self.body)).replace("\n", "\n  ")
+        return "\n".join([f"{head}\n  {body}", *[f"then {join}" for join in self.joins]])
+
+
+Kernel = Nest | ParallelNest | Contraction | Host | Check | Transfer | BlockLoop
 
 
 @dataclass(eq=False)
@@ -495,6 +586,7 @@ class Operand:
     type: ArrayType
     element: Callable[[Index], Expr]
     memory: Callable[[], Buffer]
+    constant: Any = None  # its value, where that is known
 
     def __call__(self, index: Iterable[Affine]) -> Expr:
         """The element at an index."""
@@ -523,11 +615,50 @@ class Pointwise:
     check: Callable[..., Expr] | None = None
 
 
+# A reduction of at most this many elements can be written out.
+FEW = 16
+
+
 @dataclass(frozen=True)
 class Reduction:
     """The elements along the param ``axes`` are combined."""
 
     kind: str
+
+    def written_out(self, dtype: np.dtype) -> Pointwise:
+        """The same without a loop: one expression that combines all elements, by halves."""
+
+        def rule(at: Index, x: Operand, axes: tuple[int, ...], **params: Any) -> Expr:
+            kept = iter(at)
+            whole = [None if axis in axes else next(kept) for axis in range(len(x.type.shape))]
+            values = [
+                cast(x(_filled(whole, place)), dtype)
+                for place in itertools.product(*[range(x.type.shape[axis]) for axis in axes])
+            ]
+            while len(values) > 1:
+                pairs = itertools.zip_longest(values[::2], values[1::2])
+                values = [a if b is None else Apply(self.kind, (a, b), dtype) for a, b in pairs]
+            return values[0]
+
+        return Pointwise(rule)
+
+
+def _filled(index: Sequence[Affine | None], numbers: Iterable[int]) -> Index:
+    """The index with its gaps filled by numbers, in order."""
+    rest = iter(numbers)
+    return tuple(Affine(next(rest)) if at is None else at for at in index)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Along the param ``axis``, backwards with ``reverse``, elements are made one from another.
+
+    ``first(at, *operands)`` gives the element that the line starts with, and
+    ``step(before, at, *operands)`` every other one from its predecessor.
+    """
+
+    first: Callable[..., Expr]
+    step: Callable[..., Expr]
 
 
 @dataclass(frozen=True)
@@ -544,21 +675,24 @@ class Alias:
 class Accumulate:
     """Zeros to which every element of the argument is added at an affine place.
 
-    ``place(index, **params)`` gives the index in the result of the element at `index`.
+    ``place(index, **params)`` gives the index in the result of the element at `index`, and
+    ``axes(x, **params)`` the order of the loops over the argument's axes, for a type `x`: elements
+    that meet should not come one right after the other.
     """
 
     place: Callable[..., Iterable[Affine]]
+    axes: Callable[..., Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Scatter:
     """A copy of the first argument in which elements of the second are put, or combined.
 
-    ``rule(index, y, *rest, **params)`` gives, for each element of `y`, where it goes: an affine
-    place and picks; `check` as in `Pointwise`.
+    ``place(index, out, x, y, *rest, **params)`` gives, for each element of `y`, where it goes in
+    the buffer `out`: an affine place and picks; `check` as in `Pointwise`.
     """
 
     combine: str | None
     place: Callable[..., tuple[Affine, tuple[tuple[Expr, int], ...]]]
     shape: Callable[..., tuple[int, ...]]
-    check: Callable[..., Expr]
+    check: Callable[..., Expr] | None = None

@@ -1,6 +1,7 @@
 """Nests of loops as machine code: orders, strides, masks, sums, branches."""
 
 import ctypes
+import mmap
 
 import numpy as np
 import pytest
@@ -69,6 +70,27 @@ def test_nothing_outside_is_touched(n, dtype):
     run([Nest([i], [Store(out, Affine.of(i), value)])], {out: guarded, source: x})
     np.testing.assert_array_equal(guarded[:n], x + np.dtype(dtype).type(1))
     assert np.all(guarded[n:] == 77)
+
+
+@pytest.mark.parametrize("n", [1, 5, 16, 21, 67])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1"])
+def test_strided_reads_end_with_the_array(dtype, stride, n):
+    """The array ends where memory does: reading behind its last element would be the end."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(first + page), ctypes.c_size_t(page), 0) == 0
+    count = (n - 1) * stride + 1
+    x = np.frombuffer(memory, dtype, count, page - count * np.dtype(dtype).itemsize)
+    x[:] = np.arange(count)
+    out = np.zeros(n, dtype)
+    source, target = buffer_of(x), buffer_of(out, "output")
+    (i,) = variables(n)
+    value = Load(source, Affine.of(i) * stride)
+    run([Nest([i], [Store(target, Affine.of(i), value)])], {target: out, source: x})
+    np.testing.assert_array_equal(out, np.arange(count).astype(dtype)[::stride])
 
 
 @pytest.mark.parametrize("stride", [-3, -1, 0, 2, 5])

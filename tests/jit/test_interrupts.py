@@ -10,7 +10,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL
+from wengert.schedule.cost import FLOPS_PER_UNIT, LONG_PROGRAM, UNWATCHED_TAIL
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals to itself")
 
@@ -208,7 +208,16 @@ def test_short_programs_never_look_and_write_state_in_place():
 
 
 def test_long_programs_look_until_state_is_written():
-    program = step_of(4 * LONG_PROGRAM // 64 // 64).program
+    w = wg.tensor(np.zeros((256, 256)))
+
+    @wg.jit
+    def step(x):
+        for _ in range(4 * LONG_PROGRAM * FLOPS_PER_UNIT // (2 * 256**3)):
+            x = x @ x
+        with wg.no_grad():
+            w[...] = w + x
+
+    program = step.program(np.zeros((256, 256)))
     loops = program.stages.loops
     assert program.stages.direct == [True]  # what comes after the first write does not take long
     assert 0 < loops.watched < len(loops.kernels)

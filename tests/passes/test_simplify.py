@@ -104,6 +104,7 @@ CASES = {
         ["permute"],
     ),
     "sum over length 1": (lambda x: xp.sum(x[:, None], axis=1), (X,), ["reshape"]),
+    "ties": (lambda x: op("max", x, axes=(1,), ties="first"), (X,), ["max"]),
     "where true": (lambda x, y: xp.where(np.ones((2, 4), bool), x, y), (X, Y), []),
     "where false": (lambda x, y: xp.where(np.zeros((2, 4), bool), x, y), (X, Y), []),
 }  # fmt: skip
@@ -143,6 +144,13 @@ def test_sum_of_equals_is_a_product(case, dtype):
     after = verify(optimise(before))
     assert "sum" not in names(after)
     np.testing.assert_array_equal(after.evaluate([x])[0], before.evaluate([x])[0])
+
+
+def test_ties_are_one_operation_without_derivatives():
+    def both(x):
+        return [op("max", x, axes=(1,), ties=ties) for ties in ("first", "equal")]
+
+    assert names(optimise(trace(both, X))) == ["max"]
 
 
 def test_sum_of_what_is_not_repeated_stays():

@@ -6,7 +6,8 @@ import pytest
 import wengert as wg
 import wengert.numpy as xp
 from wengert.jit import jit
-from wengert.loops import Contraction, Host, Load, walk
+from wengert.loops import Contraction, Host, Load, ParallelNest, walk
+from wengert.ops.windows import fold
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
 from wengert.schedule.memory import buffers_of, root
@@ -41,6 +42,51 @@ def test_products_and_numpy_get_kernels_of_their_own():
     assert Host in kinds
 
 
+def test_pooling_reads_its_windows_in_place():
+    x = RNG.normal(size=(20, 10, 10))
+    program = loops_of(lambda x: xp.max_pool(xp.maximum(x + 1.0, 0.0), (2, 2)), x)
+    assert len(program.kernels) == 1
+    assert program.arena_bytes == 0
+
+
+def test_the_gradient_of_pooling_is_native():
+    x = RNG.normal(size=(20, 10, 10)).astype(np.float32)
+    program = loops_of(wg.grad(lambda x: xp.sum(xp.max_pool(x, (2, 2)))), x)
+    assert len(program.kernels) <= 3  # the largest, where it is, what goes back
+    assert not any(isinstance(kernel, Host) for kernel in program.kernels)
+
+
+def test_tasks_do_not_add_to_one_place():
+    """Windows that overlap may be shared out along the axes in front of them alone."""
+    params = {"shape": (402, 402), "strides": (1, 1), "dilations": (1, 1)}
+    for lead, parallel in [((), False), ((4,), True)]:
+        x = RNG.normal(size=(*lead, 400, 400, 3, 3))
+        kernels = loops_of(lambda x: fold(x * x, **params), x).kernels
+        found = [k for k in kernels if isinstance(k, ParallelNest) and k.body.stores[0].combine]
+        assert bool(found) == parallel
+        assert all(len(k.body.vars) == 4 for k in found)
+
+
+@pytest.mark.parametrize("shape", [(40, 2, 3), (3, 700), (2, 40000), (9, 1), (17,)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u8", "?"])
+@pytest.mark.parametrize("find", [xp.argmax, xp.argmin])
+def test_places_of_extremes_are_native(find, shape, dtype):
+    x = (4 * RNG.normal(size=shape)).round().astype(dtype)
+    program = loops_of(lambda x: find(x, axis=-1), x)
+    assert not any(isinstance(kernel, Host) for kernel in program.kernels)
+    np.testing.assert_array_equal(jit(lambda x: find(x, axis=-1))(x), find(x, axis=-1))
+
+
+@pytest.mark.parametrize("reduce", [xp.sum, xp.prod, xp.max, xp.min, xp.any, xp.all, xp.mean])
+@pytest.mark.parametrize("dtype", ["f8", "i1", "u4", "?"])
+def test_short_reductions_are_written_out(reduce, dtype):
+    x = (2 * RNG.normal(size=(50, 3))).round().astype(dtype)
+    want = reduce(x, axis=1)
+    got = jit(lambda x: reduce(x, axis=1))(x)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
 def near_misses():
     """Values over loops that differ by a little, some of which need each other."""
     yield "reflect", lambda x: xp.pad(xp.tanh(xp.pad(x, [(1, 3), (0, 3)], "edge")), 2, "reflect")
@@ -70,9 +116,12 @@ def test_nearly_equal_loops_may_merge(name, function):
 def test_a_store_never_reads_its_own_result(name, function):
     program = loops_of(wg.value_and_grad(lambda x: xp.sum(wg.tree.leaves(function(x))[0])), X)
     for kernel in program.kernels:
+        if any(var.ordered for var in getattr(kernel, "vars", ())):
+            continue  # a line in which each element is made from the one before
         for store in getattr(kernel, "stores", ()):
             loads = [e for e in walk([store.value]) if isinstance(e, Load)]
-            assert all(load.buffer is not store.buffer for load in loads)
+            (low, high), own = store.at.bounds(), [e for e in loads if e.buffer is store.buffer]
+            assert all(e.at.bounds()[1] < low or e.at.bounds()[0] > high for e in own)
 
 
 def lives(program):

@@ -345,12 +345,13 @@ def default_folder() -> Path | None:
     if chosen:
         return Path(chosen).expanduser()
     try:
-        return _user_cache_folder() / "wengert" / "objects"
+        return user_cache_folder() / "wengert" / "objects"
     except RuntimeError:  # no home folder
         return None
 
 
-def _user_cache_folder() -> Path:
+def user_cache_folder() -> Path:
+    """The folder where this system keeps what can be made again; RuntimeError without a home."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local) if local else Path.home() / "AppData" / "Local"

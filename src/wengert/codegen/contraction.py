@@ -299,7 +299,9 @@ class _Driver:
         last = b.icmp_signed("<=", left, ir.Constant(I64, plan.block))
         self.steps = b.select(last, left, ir.Constant(I64, plan.block))
         zero = ir.Constant(I64, 0)
-        add = b.select(b.icmp_signed("==", number, zero), zero, ir.Constant(I64, ADD_TO_RESULT))
+        add: ir.Value = ir.Constant(I64, ADD_TO_RESULT)
+        if not plan.accumulates:
+            add = b.select(b.icmp_signed("==", number, zero), zero, add)
         self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
         return _Pointers(
             at.out, self._moved(at.x, start, outer.x), self._moved(at.y, start, outer.y)

@@ -77,11 +77,15 @@ class _Numbers:
 
     def var(self, var: Var) -> Hashable:
         """The number of a variable, and how far it counts."""
-        return self.vars.setdefault(var, len(self.vars)), var.extent
+        return self.vars.setdefault(var, len(self.vars)), var.extent, var.ordered
 
     def buffer(self, buffer: Buffer) -> Hashable:
-        """The number of the buffer's memory, and its type."""
-        return self.buffers[id(root(buffer))], buffer.dtype
+        """The number of the buffer's memory, where in it a view begins, and its type."""
+        starts, owner = [], buffer
+        while owner.base is not None:
+            starts.append((self.at(owner.start), owner.dtype))
+            owner = owner.base
+        return self.buffers[id(owner)], tuple(starts), buffer.dtype
 
     def at(self, at: Affine) -> Hashable:
         """An index."""

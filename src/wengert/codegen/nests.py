@@ -42,6 +42,9 @@ UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
 # A loop that costs so much looks now and then whether to end early, and about so much lies between.
 WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
+# Vectors of every n-th element are picked out of whole vectors up to this n, else lane by lane.
+LARGEST_SHUFFLED = 4
+
 
 class NestEmitter:
     """Emits one nest into the current position of a builder."""
@@ -129,6 +132,8 @@ class NestEmitter:
     def _choose_lanes(self) -> int:
         if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
             return 1
+        if self.vars[-1].ordered:
+            return 1
         if any(store.picks for store in self.nest.stores):
             return 1  # two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.nest.stores]
@@ -182,7 +187,8 @@ class NestEmitter:
         return _Loop(self.builder, 0, extent, 1, [])
 
     def _level(self, level: int, accumulators: dict[int, ir.Value]) -> dict[int, ir.Value]:
-        """Emit the loops from `level` inwards; accumulators go in and come out as scalars."""
+        """Emit the loops from `level` inwards; accumulators go in and come out as vectors, whose
+        lanes are joined when the last of the loops they run through has ended."""
         own = [s for s in self.nest.stores if s.combine and self.starts[id(s)] == level]
         if level == len(self.vars):
             self._innermost_scalar(accumulators)
@@ -190,7 +196,7 @@ class NestEmitter:
         if level == self.last:
             return self._vector_level(accumulators, own)
         for store in own:
-            accumulators[id(store)] = self._identity(store, self.scalar)
+            accumulators[id(store)] = self._identity(store, self.vector)
         keys = [id(s) for s in self.nest.stores if id(s) in accumulators]
         var = self.vars[level]
         loop = _Loop(self.builder, 0, var.extent, 1, [accumulators[key] for key in keys])
@@ -205,7 +211,7 @@ class NestEmitter:
         results = dict(zip(keys, loop.__exit__(), strict=True))
         del self.counters[var]
         for store in own:
-            self._finish(store, results.pop(id(store)))
+            self._finish(store, self._across_lanes(store, results.pop(id(store))))
         return results
 
     def _identity(self, store: Store, scalars: Scalars) -> ir.Value:
@@ -248,6 +254,9 @@ class NestEmitter:
         self.bases = self._hoisted_addresses(var)
         self.splats = self._hoisted_splats()
         copies = [[self._identity(s, self.vector) for s in stores] for _ in range(unroll)]
+        copies[0] = [
+            accumulators.get(id(s), start) for s, start in zip(stores, copies[0], strict=True)
+        ]
         main = var.extent // (lanes * unroll) * (lanes * unroll)
         if main:
             copies = self._run(var, 0, main, unroll, copies, stores, masked=False)
@@ -260,12 +269,10 @@ class NestEmitter:
             total = copies[0][position]
             for copy in copies[1:]:
                 total = self._combine(self.vector, store, total, copy[position])
-            scalar = self._across_lanes(store, total)
             if store in own:
-                self._finish(store, scalar)
+                self._finish(store, self._across_lanes(store, total))
             else:
-                outer = accumulators[id(store)]
-                results[id(store)] = self._combine(self.scalar, store, outer, scalar)
+                results[id(store)] = total
         return results
 
     def _choose_unroll(self, extent: int) -> int:
@@ -328,9 +335,10 @@ class NestEmitter:
         return loop.__exit__()
 
     def _mask(self, at: ir.Value, stop: int) -> ir.Value:
+        """The lanes that are left; `live` is how many."""
         lanes = ir.Constant(ir.VectorType(I64, self.lanes), list(range(self.lanes)))
-        left = self.vector.splat(self.builder.sub(_i64(stop), at))
-        return self.builder.icmp_signed("<", lanes, left)
+        self.live = self.builder.sub(_i64(stop), at)
+        return self.builder.icmp_signed("<", lanes, self.vector.splat(self.live))
 
     def _vector_body(
         self,
@@ -616,9 +624,34 @@ class NestEmitter:
             value = self.builder.load(address, typ=kind, align=buffer.dtype.itemsize)
         elif stride == 1:
             value = self._masked_load(address, kind, buffer.dtype.itemsize)
+        elif 1 < stride <= LARGEST_SHUFFLED and self.lanes >= 2 * stride:
+            value = self._every(address, stride, kind, buffer.dtype.itemsize)
         else:
             value = self._gather(address, stride, kind, buffer)
         return self._from_memory(value, buffer.dtype)
+
+    def _every(self, address: ir.Value, stride: int, kind: ir.VectorType, align: int) -> ir.Value:
+        """Every stride-th element, picked out of whole vectors; nothing behind the last is read."""
+        b, lanes, held = self.builder, self.lanes, self.mask
+        live: ir.Value = _i64(lanes)
+        if held is not None:
+            live = self.live
+        end = self.vector.splat(b.add(b.mul(b.sub(live, _i64(1)), _i64(stride)), _i64(1)))
+        value: ir.Value = ir.Constant(kind, ir.Undefined)
+        for part in range(stride):
+            first = part * lanes
+            places = [first + lane for lane in range(lanes)]
+            self.mask = b.icmp_signed("<", ir.Constant(ir.VectorType(I64, lanes), places), end)
+            place = b.gep(address, [_i64(first)], source_etype=kind.element)
+            loaded = self._masked_load(place, kind, align)
+            picks = [
+                lanes + lane * stride - first if first <= lane * stride < first + lanes else lane
+                for lane in range(lanes)
+            ]
+            chosen = ir.Constant(ir.VectorType(I32, lanes), picks)
+            value = b.shuffle_vector(value, loaded, chosen)
+        self.mask = held
+        return value
 
     def _masked_load(self, address: ir.Value, kind: ir.VectorType, align: int) -> ir.Value:
         name = f"llvm.masked.load.v{kind.count}{type_suffix(kind.element)}.p0"

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..loops import (
+    BlockLoop,
     Buffer,
     Check,
     Contraction,
@@ -22,6 +23,8 @@ from ..loops import (
     LoopProgram,
     Nest,
     ParallelNest,
+    Transfer,
+    Var,
 )
 from ..runtime.threads import available_cores
 from ..schedule.cost import kernel_cost
@@ -32,7 +35,9 @@ from .forms import repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
 from .scalars import declare
+from .strided import counted_loop
 from .target import Target
+from .transfer import emit_transfer
 
 I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 # Products of at least so many operations are shared out; each worker has scratch of its own.
@@ -170,11 +175,93 @@ class _ProgramEmitter:
             count = kernel.task.extent + (kernel.rest is not None)
             self._share_out(builder, task, list(function.args[:2]), count, watch)
             self._nests(builder, kernel.joins, pointers, watch)
+        elif isinstance(kernel, BlockLoop):
+            self._block_loop(builder, name, kernel, list(function.args[:2]), watch)
         else:
             assert isinstance(kernel, Nest)
             self._nests(builder, [kernel], pointers, watch)
         builder.ret_void()
         return function
+
+    # ------------------------------------------------------------ the batch loop
+
+    def _block_loop(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: BlockLoop,
+        args: list[ir.Value],
+        watch: ir.Value | None,
+    ) -> None:
+        """Groups of blocks shared out to threads, then what joins their sums."""
+        body = [self._inside(f"{name}.in{n}", kernel, part) for n, part in enumerate(kernel.body)]
+        fills = [self._inside(f"{name}.fill{n}", kernel, p) for n, p in enumerate(kernel.fills)]
+        scratch = max((bytes_ for _, bytes_ in body), default=0)
+        own = _rounded(kernel.planned_bytes + scratch)
+        workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
+        self.scratch_bytes = max(self.scratch_bytes, own * workers)
+        task = self._block_task(name, kernel, fills, body, own, watch is not None)
+        self._share_out(builder, task, args, kernel.groups, watch, workers)
+        for number, join in enumerate(kernel.joins):
+            builder.call(self._kernel(f"{name}.join{number}", join, False), args)
+
+    def _block_task(
+        self,
+        name: str,
+        kernel: BlockLoop,
+        fills: Sequence[tuple[ir.Function, int]],
+        body: Sequence[tuple[ir.Function, int]],
+        own: int,
+        watched: bool,
+    ) -> ir.Function:
+        """`void name.task(context, group, worker)`: the blocks of one group, one after another."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        b = ir.IRBuilder(function.append_basic_block())
+        context, group, worker = function.args
+        *words, watch = _words(b, context, 3) if watched else [*_words(b, context, 2), None]
+        place = b.add(b.mul(worker, _i64(own)), _i64(self.scratch_start))
+        local = b.gep(words[1], [place], source_etype=ir.IntType(8))
+        for fill, _ in fills:
+            b.call(fill, [*words, local, group, _i64(0), _i64(0)])
+        first, last = (
+            b.udiv(b.mul(number, _i64(kernel.blocks)), _i64(kernel.groups))
+            for number in (group, b.add(group, _i64(1)))
+        )
+
+        def one(block: ir.Value) -> None:
+            if watched:
+                leave_if_stopped(b, watch)
+            left = b.sub(_i64(kernel.extent), b.mul(block, _i64(kernel.width)))
+            whole = b.icmp_signed("<", _i64(kernel.width), left)
+            live = b.select(whole, _i64(kernel.width), left)
+            for part, _ in body:
+                b.call(part, [*words, local, group, block, live])
+
+        counted_loop(b, first, last, 1, one)
+        b.ret_void()
+        return function
+
+    def _inside(self, name: str, loop: BlockLoop, kernel: Kernel) -> tuple[ir.Function, int]:
+        """`void name(buffers, arena, own arena, group, block, live)`, and the scratch it needs."""
+        function = self._function(name, [PTR, PTR, PTR, I64, I64, I64])
+        builder = ir.IRBuilder(function.append_basic_block())
+        *_, local, group, block, live = function.args
+        counters = {loop.group: group, loop.block: block, loop.live: live}
+        pointers = _Pointers(builder, function.args[:2], self.slots, local, counters)
+        scratch = 0
+        if isinstance(kernel, Contraction):
+            inner, scratch = self._product(name, kernel, False)
+            place = _moved(builder, local, loop.planned_bytes)
+            args = [*_factors(builder, kernel, pointers), place]
+            builder.call(self.module.globals[inner], args)
+        elif isinstance(kernel, Transfer):
+            outer, near = pointers(kernel.outer), pointers(kernel.inner)
+            emit_transfer(builder, kernel, outer, near, live)
+        else:
+            assert isinstance(kernel, Nest)
+            self._nests(builder, [kernel], pointers, counters=counters)
+        builder.ret_void()
+        return function, scratch
 
     def _function(self, name: str, arguments: Sequence[ir.Type]) -> ir.Function:
         kind = ir.FunctionType(ir.VoidType(), arguments)
@@ -187,13 +274,14 @@ class _ProgramEmitter:
         builder: ir.IRBuilder,
         nests: Sequence[Nest],
         pointers: _Pointers,
-        watch: ir.Value | None,
+        watch: ir.Value | None = None,
+        counters: dict[Var, ir.Value] | None = None,
     ) -> None:
         for nest in nests:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            NestEmitter(builder, self.target, pointers, watch=watch).emit(nest)
+            NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
 
     def _nest_task(
         self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
@@ -238,12 +326,8 @@ class _ProgramEmitter:
         workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
         self.scratch_bytes = max(self.scratch_bytes, scratch * workers)
         start = ir.Constant(I64, self.scratch_start)
-        args = [
-            pointers(kernel.out),
-            _moved(builder, pointers(kernel.x), kernel.x_offset * kernel.x.dtype.itemsize),
-            _moved(builder, pointers(kernel.y), kernel.y_offset * kernel.y.dtype.itemsize),
-            builder.gep(pointers.arena, [start], source_etype=ir.IntType(8)),
-        ]
+        space = builder.gep(pointers.arena, [start], source_etype=ir.IntType(8))
+        args = [*_factors(builder, kernel, pointers), space]
         if not shared:
             builder.call(self.module.globals[inner], args if watch is None else [*args, watch])
             return
@@ -258,7 +342,8 @@ class _ProgramEmitter:
         """The function for a product and its scratch; products of the same form have one."""
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
-        form = (*kernel.extents.items(), *(tuple(one.items()) for one in strides), dtypes, watched)
+        key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
+        form = (*key, kernel.accumulates, watched)
         if form not in self.products:
             inner = f"{name}.product"
             scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
@@ -323,6 +408,21 @@ def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> No
         builder.ret(ir.Constant(I32, kernel.code))
 
 
+def _factors(
+    builder: ir.IRBuilder, kernel: Contraction, pointers: _Pointers
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Where the result and the factors of a product begin."""
+    return (
+        pointers(kernel.out),
+        _moved(builder, pointers(kernel.x), kernel.x_offset * kernel.x.dtype.itemsize),
+        _moved(builder, pointers(kernel.y), kernel.y_offset * kernel.y.dtype.itemsize),
+    )
+
+
+def _i64(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
 def _rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -354,25 +454,43 @@ def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Valu
 class _Pointers:
     """The data pointers of buffers, loaded once at the head of a kernel."""
 
-    def __init__(self, builder: ir.IRBuilder, args: Sequence[ir.Value], slots: dict[int, int]):
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        args: Sequence[ir.Value],
+        slots: dict[int, int],
+        local: ir.Value | None = None,
+        counters: dict[Var, ir.Value] | None = None,
+    ):
         self.builder = builder
         self.buffers, self.arena = args
         self.slots = slots
+        self.local = local  # the arena of the worker, in a batch loop
+        self.counters = counters or {}
         self.known: dict[int, ir.Value] = {}
 
     def __call__(self, buffer: Buffer) -> ir.Value:
-        owner = root(buffer)
-        found = self.known.get(id(owner))
+        found = self.known.get(id(buffer))
         if found is None:
-            found = self.known[id(owner)] = self._load(owner)
+            found = self._load(buffer) if buffer.base is None else self._view(buffer)
+            self.known[id(buffer)] = found
         return found
+
+    def _view(self, buffer: Buffer) -> ir.Value:
+        assert buffer.base is not None
+        pointer, size = self(buffer.base), buffer.dtype.itemsize
+        pointer = _moved(self.builder, pointer, buffer.start.constant * size)
+        for var, step in buffer.start.terms:
+            offset = self.builder.mul(self.counters[var], _i64(step * size))
+            pointer = self.builder.gep(pointer, [offset], source_etype=ir.IntType(8))
+        return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
         number = self.slots.get(id(buffer))
         if number is None:
-            assert buffer.kind == "arena"
-            offset = ir.Constant(I64, buffer.offset)
-            return self.builder.gep(self.arena, [offset], source_etype=ir.IntType(8))
+            assert buffer.kind in ("arena", "block")
+            arena = self.arena if buffer.kind == "arena" else self.local
+            return _moved(self.builder, arena, buffer.offset)
         slot = ir.Constant(I64, number)
         place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
         return self.builder.load(place, typ=PTR)

@@ -136,8 +136,10 @@ class TileEmitter:
             for _ in range(self.chains * self.shape.rows * self.shape.columns)
             for piece in self.pieces
         ]
-        if not self.plan.block:
+        if self.plan.along_sum or not (self.plan.block or self.plan.accumulates):
             return zeros
+        if not self.plan.block:
+            return self._load(out)
         b, before = self.builder, self.builder.block
         again, ready = b.append_basic_block("again"), b.append_basic_block("ready")
         b.cbranch(self._flag(flags, ADD_TO_RESULT), again, ready)
@@ -165,6 +167,9 @@ class TileEmitter:
     def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
         if self.plan.along_sum:
             sums = self._joined(sums)
+            if self.plan.accumulates:
+                old = self._load(out)
+                sums = [self.builder.fadd(a, b) for a, b in zip(old, sums, strict=True)]
         places = self._places(out)
         if self.epilogue is None:
             self._store(sums, out)

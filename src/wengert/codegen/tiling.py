@@ -135,6 +135,7 @@ class Plan:
     row_block: int = 1  # row tiles packed at a time; more than one means more than L1 holds
     column_block: int = 1  # vector tiles packed at a time
     empty: bool = False  # nothing is summed: the result is zero
+    accumulates: bool = False  # the sums are added to what the result holds
 
     @property
     def along_sum(self) -> bool:
@@ -283,7 +284,8 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
             f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
             "or float64 for all three; convert the arguments first"
         )
-    return _best_plan(tuple(axes_of(kernel)), dtype, target)
+    plan = _best_plan(tuple(axes_of(kernel)), dtype, target)
+    return replace(plan, accumulates=True) if plan and kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)

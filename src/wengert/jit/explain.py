@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..graph.drawing import to_svg
-from ..loops import Check, Host, Kernel
+from ..loops import BlockLoop, Check, Host, Kernel
 from .frames import Frame
 from .program import Program
 
+_INSIDE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
@@ -40,6 +41,7 @@ class Explanation:
         self.program = program
         self._values = values
         self._times: list[tuple[str, float]] | None = None
+        self._inside: list[tuple[str, float]] = []
 
     @property
     def graph(self) -> str:
@@ -89,7 +91,15 @@ class Explanation:
             f"{1e6 * seconds:>12.2f} us {100 * seconds / total:>5.1f} %  {label}"
             for label, seconds in rows
         ]
-        return "\n".join([*lines, f"{1e6 * sum(s for _, s in rows):>12.2f} us in all"])
+        lines.append(f"{1e6 * sum(s for _, s in rows):>12.2f} us in all")
+        if self._inside:
+            lines.append("inside the batch loops, a block on one thread:")
+            block = sum(seconds for _, seconds in self._inside) or 1.0
+            lines += [
+                f"{1e6 * seconds:>12.2f} us {100 * seconds / block:>5.1f} %  {label}"
+                for label, seconds in self._inside
+            ]
+        return "\n".join(lines)
 
     @property
     def times(self) -> list[tuple[str, float]]:
@@ -97,7 +107,7 @@ class Explanation:
         if self._times is None:
             if self._values is None:
                 raise ValueError("explain: no arguments to measure with; call jf.explain(*args)")
-            self._times = _measure(self.program, self._values)
+            self._times, self._inside = _measure(self.program, self._values)
         return self._times
 
     @property
@@ -209,8 +219,11 @@ def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kern
         number += 1
 
 
-def _measure(program: Program, values: Sequence[Any]) -> list[tuple[str, float]]:
-    """Every kernel several times, in order, on memory of its own."""
+_Times = list[tuple[str, float]]
+
+
+def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
+    """Every kernel several times, in order, on memory of its own; and those inside batch loops."""
     from ..codegen.compile import compile_module
     from ..codegen.program import emit_program
     from ..codegen.target import Target
@@ -220,7 +233,13 @@ def _measure(program: Program, values: Sequence[Any]) -> list[tuple[str, float]]
     loops = dataclasses.replace(program.stages.loops, watched=0)
     native = emit_program(loops, Target.host())
     names = list(_named_kernels(loops.kernels))
-    for name, _ in names:
+    inside = [
+        (f"{name}.in{number}", part, min(kernel.width, kernel.extent))
+        for name, kernel in names
+        if isinstance(kernel, BlockLoop)
+        for number, part in enumerate(kernel.body)
+    ]
+    for name in [*[name for name, _ in names], *[name for name, _, _ in inside]]:
         if name is not None and name in native.module.globals:
             native.module.globals[name].linkage = ""
     compiled = compile_module(native.module, Target.host())
@@ -232,14 +251,20 @@ def _measure(program: Program, values: Sequence[Any]) -> list[tuple[str, float]]
     frame = Frame(program)
     frame.owners = {id(buffer): array for buffer, array in zip(buffers, arrays, strict=True)}
     table = np.array([array.ctypes.data for array in arrays] or [0], np.uint64)
+    memory = (table.ctypes.data, frame.base)
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:
         if isinstance(kernel, Host):
             steps.append((kernel, functools.partial(frame._run_host, kernel)))
         elif name is not None and name in compiled.exports:
-            run = _KERNEL(compiled.address(name))
-            steps.append((kernel, functools.partial(run, table.ctypes.data, frame.base)))
-    return _least(steps)
+            steps.append((kernel, functools.partial(_KERNEL(compiled.address(name)), *memory)))
+    times = _least(steps)
+    own = frame.base + loops.planned_bytes  # of the first worker; the first block of group 0
+    steps = [
+        (part, functools.partial(_INSIDE(compiled.address(name)), *memory, own, 0, 0, live))
+        for name, part, live in inside
+    ]
+    return times, _least(steps)
 
 
 def _least(steps: Sequence[tuple[Kernel, Any]]) -> list[tuple[str, float]]:

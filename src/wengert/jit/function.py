@@ -381,7 +381,7 @@ def _is_plain(leaf: Any) -> bool:
 
 def _is_array_tree(instance: Any) -> bool:
     """Whether `self` can be an argument: a tree (a named tuple, a dataclass) of plain arrays."""
-    if tree._handlers(instance) is None:
+    if tree._handlers(instance) is None or getattr(instance, "_captured_by_jit", False):
         return False
     leaves = tree.leaves(instance)
     return all(isinstance(leaf, (np.ndarray, np.generic, float, int, complex)) for leaf in leaves)

@@ -5,7 +5,7 @@ Most state is computed aside and copied into place at the end. The copy is not n
 - nothing can fail any more once the first element is written: no check and no operation of NumPy
   comes at that kernel or after it (and none that Ctrl-C ends: see `building`);
 - nobody needs the old content any more: it is read only by earlier kernels, or by the one kernel
-  that writes, and there each element only for the new value of that same element.
+  that writes, and there each element only where the new value of that same element is computed.
 
 So a gradient goes straight into its memory, and `p -= lr * p.grad` happens in place.
 """
@@ -16,7 +16,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..loops import (
+    BlockLoop,
     Buffer,
+    Choose,
     Contraction,
     Load,
     LoadAt,
@@ -24,6 +26,7 @@ from ..loops import (
     Nest,
     ParallelNest,
     Store,
+    Transfer,
     roots_of,
     walk,
 )
@@ -67,7 +70,7 @@ def _names(buffer: Buffer, found: Iterable[Buffer] | None) -> bool:
 
 def _nests(kernel: Any) -> list[Nest] | None:
     if isinstance(kernel, ParallelNest):
-        return [kernel.body, *([] if kernel.rest is None else [kernel.rest]), *kernel.joins]
+        return kernel.parts()
     return [kernel] if isinstance(kernel, Nest) else None
 
 
@@ -75,6 +78,10 @@ def _written(kernel: Any) -> list[Buffer] | None:
     """The buffers that a kernel writes; None for one that may fail or is not known here."""
     if isinstance(kernel, Contraction):
         return [kernel.out]
+    if isinstance(kernel, Transfer):
+        return [kernel.inner if kernel.inward else kernel.outer]
+    if isinstance(kernel, BlockLoop):
+        return [buffer for part in kernel.parts() for buffer in _written(part) or []]
     nests = _nests(kernel)
     return None if nests is None else [s.buffer for nest in nests for s in nest.stores]
 
@@ -82,6 +89,10 @@ def _written(kernel: Any) -> list[Buffer] | None:
 def _read(kernel: Any) -> list[Buffer] | None:
     if isinstance(kernel, Contraction):
         return [kernel.x, kernel.y]
+    if isinstance(kernel, Transfer):
+        return [kernel.outer if kernel.inward else kernel.inner]
+    if isinstance(kernel, BlockLoop):
+        return [buffer for part in kernel.parts() for buffer in _read(part) or []]
     nests = _nests(kernel)
     if nests is None:
         return None
@@ -96,24 +107,28 @@ def _is_elementwise(kernel: Any, new: Buffer, old: Buffer) -> bool:
 
 
 def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
-    for store in nest.stores:
-        loads = _loads(store, old)
-        if owner_of(store.buffer) is not new:
-            if loads:
-                return False
-        elif not _stores_each_once(nest.vars, store) or any(at != store.at for at in loads):
-            return False
-    return sum(owner_of(store.buffer) is new for store in nest.stores) <= 1
+    loads = _loads(nest.stores, old)
+    writers = [k for k, store in enumerate(nest.stores) if owner_of(store.buffer) is new]
+    if not writers:
+        return not loads
+    store = nest.stores[writers[0]]
+    if len(writers) > 1 or not _stores_each_once(nest.vars, store):
+        return False
+    if any(isinstance(load, LoadAt) or load.at != store.at for load in loads):
+        return False
+    # Other stores may read the element too (Adam's mean moves the parameter as well): each pass
+    # through the loops loads it once, for the first store that needs it, but not out of a branch.
+    before = {id(load) for load in _loads(nest.stores[: writers[0] + 1], old)}
+    after = _loads(nest.stores[writers[0] + 1 :], old)
+    if after and any(isinstance(expr, Choose) for expr in walk(roots_of(nest.stores))):
+        return False
+    return all(id(load) in before for load in after)
 
 
-def _loads(store: Store, old: Buffer) -> list[Any]:
-    """The places where a store reads the buffer; None for a place that depends on values."""
-    values = walk(store.roots())
-    found: list[Any] = [
-        expr.at for expr in values if isinstance(expr, Load) and owner_of(expr.buffer) is old
-    ]
-    found += [None for e in values if isinstance(e, LoadAt) and owner_of(e.buffer) is old]
-    return found
+def _loads(stores: Sequence[Store], old: Buffer) -> list[Any]:
+    """Where the stores read the buffer."""
+    values = walk(roots_of(stores))
+    return [e for e in values if isinstance(e, (Load, LoadAt)) and owner_of(e.buffer) is old]
 
 
 def _stores_each_once(variables: Sequence[Any], store: Store) -> bool:

@@ -1,8 +1,9 @@
 """Special functions evaluated in float64: polynomials on intervals, nothing else.
 
 Every function is a few minimax polynomials on fixed intervals (`special_coefficients`), an
-asymptotic series beyond them, and a choice by the argument (`pieces`), so the same recipes can be
-written as loops with selects. Here each piece is evaluated only for the elements in its interval.
+asymptotic series beyond them, and a choice by the argument (`pieces`). Of arrays each piece is
+evaluated only for the elements in its interval. Traced values get all pieces and select: so the
+same recipes are what compiled code does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cache
 import numpy as np
 
 from . import special_coefficients as c
+from .indexing import gather
+from .op import Traced
 
 Array = np.ndarray
 SQRT_HALF = math.sqrt(0.5)
@@ -35,6 +38,8 @@ Piece = Callable[[Array], Array]
 
 def pieces(x: Array, bounds: Sequence[float], *functions: Piece) -> Array:
     """functions[k] for the elements from bounds[k - 1] up to below bounds[k]; NaN for NaN."""
+    if isinstance(x, Traced):
+        return _selected(x, bounds, functions)
     result = np.full_like(x, np.nan)
     edges = (-np.inf, *bounds, np.inf)
     for k, function in enumerate(functions):
@@ -48,8 +53,17 @@ def pieces(x: Array, bounds: Sequence[float], *functions: Piece) -> Array:
     return result
 
 
+def _selected(x: Array, bounds: Sequence[float], functions: Sequence[Piece]) -> Array:
+    result = functions[-1](x)
+    for bound, function in zip(bounds[::-1], functions[-2::-1], strict=True):
+        result = np.where(x < bound, function(x), result)
+    return np.where(np.isnan(x), x, result)
+
+
 def choose(mask: Array, yes: Callable, no: Callable, *args: Array) -> Array:
     """yes(*args) for the elements where the mask holds, no(*args) for the others."""
+    if isinstance(mask, Traced):
+        return np.where(mask, yes(*args), no(*args))
     if mask.all():
         return yes(*args)
     result = no(*args) if not mask.any() else np.empty_like(args[0])
@@ -66,6 +80,11 @@ def constant(value: float) -> Piece:
 
 def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     """Horner's rule, lowest power first."""
+    if isinstance(x, Traced):
+        result = x * coefficients[-1] + coefficients[-2]
+        for coefficient in coefficients[-3::-1]:
+            result = result * x + coefficient
+        return result
     if x.size == 1:
         # Python's numbers are quicker than an array of one
         number, total = x.item(), coefficients[-1]
@@ -201,16 +220,19 @@ def cot_pi(x: Array) -> Array:
 
 def gammaln(x: Array) -> Array:
     """log |gamma(x)|; infinite at 0 and the negative integers."""
-    bounds = (0.0, 0.5, 3.0, 12.0)
-    return pieces(
-        x, bounds, _gammaln_mirrored, _gammaln_small, _gammaln_low, _gammaln_mid, _gammaln_large
-    )
+    return pieces(x, (0.0,), _gammaln_mirrored, _gammaln_right)
+
+
+def _gammaln_right(x: Array) -> Array:
+    """For x >= 0."""
+    parts = _gammaln_small, _gammaln_low, _gammaln_mid, _gammaln_large
+    return pieces(x, (0.5, 3.0, 12.0), *parts)
 
 
 def _gammaln_mirrored(x: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = math.log(math.pi) - np.log(-x) - np.log(np.abs(sin_pi(x)))
-        return np.where(x == np.floor(x), np.inf, shifts - gammaln(-x))
+        return np.where(x == np.floor(x), np.inf, shifts - _gammaln_right(-x))
 
 
 def _gammaln_small(x: Array) -> Array:
@@ -241,19 +263,26 @@ def stirling(x: Array) -> Array:
 def gamma(x: Array) -> Array:
     """The gamma function, factorials exactly rounded; NaN at the negative integers."""
     whole = (x == np.floor(x)) & (x >= 1) & (x <= 171)
-    return choose(whole, lambda x: FACTORIALS[x.astype(np.intp) - 1], _gamma_between, x)
+    between = lambda x: pieces(x, (0.0,), _gamma_mirrored, _gamma_right)
+    return choose(whole, _factorial, between, x)
 
 
-def _gamma_between(x: Array) -> Array:
-    bounds = (0.0, 0.5, 3.0, 12.0, 180.0)
+def _factorial(x: Array) -> Array:
+    """gamma(x) for whole numbers from 1 to 171; any number for others."""
+    number = np.where((x >= 1) & (x <= 171), x, 1.0)
+    return gather(FACTORIALS, number.astype(np.int64) - 1, axes=(0,))
+
+
+def _gamma_right(x: Array) -> Array:
+    """For x >= 0."""
+    bounds = (0.5, 3.0, 12.0, 180.0)
     low = lambda x: np.exp(_gammaln_low(x))
-    inf = constant(np.inf)
-    return pieces(x, bounds, _gamma_mirrored, _gamma_small, low, _gamma_mid, _gamma_large, inf)
+    return pieces(x, bounds, _gamma_small, low, _gamma_mid, _gamma_large, constant(np.inf))
 
 
 def _gamma_mirrored(x: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        value = -math.pi / (sin_pi(x) * (x * gamma(-x)))
+        value = -math.pi / (sin_pi(x) * (x * _gamma_right(-x)))
     return np.where(x == np.floor(x), np.nan, value)
 
 
@@ -308,14 +337,18 @@ def _betaln_both_large(a: Array, b: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """The derivative of log gamma."""
-    bounds = (0.0, 0.5, 3.0, 12.0)
+    return pieces(x, (0.0,), _digamma_mirrored, _digamma_right)
+
+
+def _digamma_right(x: Array) -> Array:
+    """For x >= 0."""
     mid = lambda x: polynomial(centred(x, 6.0), c.DIGAMMA_MID)
-    return pieces(x, bounds, _digamma_mirrored, _digamma_small, _digamma_low, mid, _digamma_large)
+    return pieces(x, (0.5, 3.0, 12.0), _digamma_small, _digamma_low, mid, _digamma_large)
 
 
 def _digamma_mirrored(x: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = digamma(-x) - 1 / x - math.pi * cot_pi(x)
+        value = _digamma_right(-x) - 1 / x - math.pi * cot_pi(x)
     return np.where(x == np.floor(x), np.nan, value)
 
 

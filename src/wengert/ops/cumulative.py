@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
+from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Running, cast
 from ..types import ArrayType, result_dtype, type_of
 from .elementwise import add, exp, scale, select, subtract
 from .indexing import index
@@ -48,6 +49,14 @@ def shifted(x: Any, fill: Any, axis: int, reverse: bool) -> Any:
 def spread(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Numbers in random order, far enough apart that finite differences keep their order."""
     return rng.permutation(np.linspace(-1.9, 2.1, math.prod(shape))).reshape(shape)
+
+
+def _running(function: str) -> Running:
+    """The loops of an operation that combines each element with all before it."""
+    return Running(
+        lambda at, x: x(at),
+        lambda before, at, x: Apply(function, (before, cast(x(at), before.dtype)), before.dtype),
+    )
 
 
 def _accumulation(
@@ -94,6 +103,7 @@ cumsum: Op = _accumulation(
     np.cumsum,
     _accumulated_type,
     linear=(0,),
+    loops=_running("add"),
     transpose=(lambda g, x, axis, reverse: cumsum(g, axis=axis, reverse=not reverse),),
 )
 
@@ -180,6 +190,19 @@ def _batch_recurrence(size: int, flags: Any, a: Any, b: Any, axis: int, reverse:
     return recurrence(a, b, axis=axis + 1, reverse=reverse)
 
 
+def _recurrence_step(before: Expr, at: Index, a: Operand, b: Operand) -> Expr:
+    """a * before + b, where 0 * inf is 0 as everywhere in derivatives, but NaN stays."""
+    dtype = before.dtype
+    factor = cast(a(at), dtype)
+    product = Apply("multiply", (factor, before), dtype)
+    if dtype.kind == "f":
+        is_number = Apply("equal", (product, product), BOOL)
+        was_nan = Apply("isnan", (Apply("add", (factor, before), dtype),), BOOL)
+        known = Apply("logical_or", (is_number, was_nan), BOOL)
+        product = Apply("where", (known, product, Literal(dtype.type(0), dtype)), dtype)
+    return Apply("add", (product, cast(b(at), dtype)), dtype)
+
+
 # h[k] = a[k] h[k-1] + b[k] along an axis, starting from h = 0.
 recurrence: Op = Op(
     "recurrence",
@@ -188,6 +211,7 @@ recurrence: Op = Op(
     jvp=_recurrence_jvp,
     transpose=(None, _recurrence_transpose),
     batch=_batch_recurrence,
+    loops=Running(lambda at, a, b: b(at), _recurrence_step),
     samples=_recurrence_samples,
 )
 
@@ -198,7 +222,12 @@ def _cumprod_jvp(t: Any, ans: Any, x: Any, axis: int, reverse: bool) -> Any:
 
 
 cumprod: Op = _accumulation(
-    "cumprod", np.cumprod, _accumulated_type, zeros=True, jvp=(_cumprod_jvp,)
+    "cumprod",
+    np.cumprod,
+    _accumulated_type,
+    zeros=True,
+    jvp=(_cumprod_jvp,),
+    loops=_running("multiply"),
 )
 
 # ---------------------------------------------------------------- extremes
@@ -222,8 +251,15 @@ def _record_jvp(surpasses: Op) -> Callable:
     return rule
 
 
-cummax: Op = _accumulation("cummax", np.maximum.accumulate, _same_type, jvp=(_record_jvp(greater),))
-cummin: Op = _accumulation("cummin", np.minimum.accumulate, _same_type, jvp=(_record_jvp(less),))
+def _running_extreme(name: str, ufunc: np.ufunc, surpasses: Op) -> Op:
+    loops = _running(ufunc.__name__)
+    return _accumulation(
+        name, ufunc.accumulate, _same_type, jvp=(_record_jvp(surpasses),), loops=loops
+    )
+
+
+cummax: Op = _running_extreme("cummax", np.maximum, greater)
+cummin: Op = _running_extreme("cummin", np.minimum, less)
 
 # ---------------------------------------------------------------- log-sum-exp
 
@@ -249,4 +285,5 @@ logcumsumexp = _accumulation(
     np.logaddexp.accumulate,
     _logarithm_type,
     jvp=(_logcumsumexp_jvp,),
+    loops=_running("logaddexp"),
 )

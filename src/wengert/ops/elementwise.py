@@ -9,6 +9,7 @@ at a tie.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from .logic import (
     exponent,
     greater,
     greater_equal,
+    isinf,
     isnan,
     isneginf,
     less,
@@ -287,8 +289,9 @@ def _imag_transpose(g: Any, x: ArrayType) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    # the operator has fast paths (squares, roots) that the ufunc lacks
-    return x**y if isinstance(x, np.ndarray) else np.power(x, y)
+    # the operator has fast paths (squares, roots) that the ufunc lacks; of bools it makes int8
+    fast = isinstance(x, np.ndarray) and x.dtype.kind != "b"
+    return x**y if fast else np.power(x, y)
 
 
 def _power_dx(ans: Any, x: Any, y: Any) -> Any:
@@ -358,12 +361,21 @@ logaddexp: Op = binary(
     lambda ans, x, y: _weight(y, ans, exp),
     dtypes=REALS,
 )
+
+
+def _composed_logaddexp2(x: Any, y: Any) -> Any:
+    """The larger, and what the smaller adds to it; equal ones may be infinite."""
+    apart = maximum(x, y) + log1p(exp2(-absolute(x - y))) * (1 / math.log(2))
+    return select(equal(x, y), x + 1, apart)
+
+
 logaddexp2: Op = binary(
     "logaddexp2",
     np.logaddexp2,
     lambda ans, x, y: _weight(x, ans, exp2),
     lambda ans, x, y: _weight(y, ans, exp2),
     dtypes=REALS,
+    compose=_composed_logaddexp2,
 )
 
 # ---------------------------------------------------------------- trigonometry
@@ -412,7 +424,12 @@ copysign: Op = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y
 nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
 # The part of x behind the point, and its mantissa in [1/2, 1).
 fraction: Op = unary(
-    "fraction", lambda x: np.modf(x)[0], lambda ans, x: 1.0, like=np.exp, dtypes=REALS
+    "fraction",
+    lambda x: np.modf(x)[0],
+    lambda ans, x: 1.0,
+    like=np.exp,
+    dtypes=REALS,
+    compose=lambda x: copysign(select(isinf(x), 0, x - trunc(x)), x),
 )
 mantissa: Op = unary(
     "mantissa",
@@ -440,7 +457,12 @@ ldexp: Op = Op(
     samples=_ldexp_samples,
 )
 heaviside: Op = binary(
-    "heaviside", np.heaviside, None, lambda ans, x, y: select(equal(x, 0), 1.0, 0.0), dtypes=REALS
+    "heaviside",
+    np.heaviside,
+    None,
+    lambda ans, x, y: select(equal(x, 0), 1.0, 0.0),
+    dtypes=REALS,
+    compose=lambda x, y: select(equal(x, 0), y, select(isnan(x), x, _follows(greater(x, 0), x, y))),
 )
 
 
@@ -455,6 +477,7 @@ at_least: Op = binary(
     lambda ans, x, y: _follows(greater_equal(x, y), x, y),
     lambda ans, x, y: _follows(less(x, y), x, y),
     dtypes=(*REALS, "int64"),
+    compose=lambda x, y: maximum(x, y),
 )
 at_most: Op = binary(
     "at_most",
@@ -462,4 +485,5 @@ at_most: Op = binary(
     lambda ans, x, y: _follows(less_equal(x, y), x, y),
     lambda ans, x, y: _follows(greater(x, y), x, y),
     dtypes=(*REALS, "int64"),
+    compose=lambda x, y: minimum(x, y),
 )

@@ -21,6 +21,7 @@ from ..errors import DTypeError, OutOfRangeError, explain
 from ..loops import (
     BOOL,
     INDEX,
+    Accumulate,
     Affine,
     Apply,
     Buffer,
@@ -33,13 +34,12 @@ from ..loops import (
     Operand,
     Pointwise,
     Scatter,
-    c_strides,
     cast,
 )
 from ..types import ArrayType, type_of
 from .elementwise import over, scale, select
 from .families import broadcast_shapes
-from .layout import broadcast_to, convert, fit, permute, reshape
+from .layout import broadcast_to, convert, fit, permute, reshape, resize_shape
 from .logic import equal
 from .op import Op
 
@@ -119,8 +119,37 @@ def _index_set_loops(at: Index, x: Operand, y: Operand, key: Key) -> Expr:
     return _within(at, key, lambda places: cast(y.broadcast(tuple(places)), dtype), x(at))
 
 
+# What a key with steps leaves out lies between: the elements are put where they go instead.
+_strided_embed_loops = Accumulate(
+    lambda at, key, shape: _source_index(at, key), lambda x, **params: range(x.ndim)
+)
+
+
+_strided_set_loops = Scatter(
+    None,
+    lambda at, out, x, y, key: (out.flat(tuple(_source_index(at, key))), ()),
+    lambda x, y, key: key_shape(x.shape, key),
+)
+
+
 def _batched_key(size: int, key: Key) -> Key:
     return (_ALL_OF(size), *key)
+
+
+def _whole_along(key: Key, place: int, length: int) -> Key:
+    return (*key[:place], _ALL_OF(length), *key[place + 1 :])
+
+
+def _resize_index(axis: int, length: int, key: Key) -> dict[str, Any]:
+    kept = [place for place, item in enumerate(key) if item is None or isinstance(item, tuple)]
+    return {"key": _whole_along(key, kept[axis], length)}
+
+
+def _resize_target(axis: int, length: int, key: Key, **shape: Any) -> dict[str, Any]:
+    """Of an operation whose result has the axes that the key indexes."""
+    indexed = [place for place, item in enumerate(key) if item is not None]
+    resized = resize_shape(axis, length, **shape) if shape else {}
+    return {"key": _whole_along(key, indexed[axis], length), **resized}
 
 
 index: Op = Op(
@@ -131,6 +160,7 @@ index: Op = Op(
     transpose=(lambda g, x, key: embed(g, key=key, shape=x.shape),),
     batch=lambda size, flags, x, key: index(x, key=_batched_key(size, key)),
     loops=Pointwise(lambda at, x, key: x(_source_index(at, key)), free=True),
+    resize=_resize_index,
     write_back=lambda base, new, key: index_set(base, new, key=key),
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)),), {"key": ((1, 3, 1), 2)}),
@@ -157,7 +187,10 @@ embed: Op = Op(
     batch=lambda size, flags, x, key, shape: embed(
         x, key=_batched_key(size, key), shape=(size, *shape)
     ),
-    loops=lambda key, shape: _dense(key) and Pointwise(_embed_loops, free=True),
+    loops=lambda key, shape: (
+        Pointwise(_embed_loops, free=True) if _dense(key) else _strided_embed_loops
+    ),
+    resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(2,)),), {"key": ((1, 3, 1), 2), "shape": (4, 3)}),
         ((rng.normal(size=(2, 1, 3)),), {"key": ((3, -1, -2), None, (0, 3, 1)), "shape": (4, 3)}),
@@ -222,7 +255,8 @@ index_set: Op = Op(
         lambda g, x, y, key: index(g, key=key),
     ),
     batch=_batch_index_set,
-    loops=lambda key: _dense(key) and Pointwise(_index_set_loops, free=True),
+    loops=lambda key: Pointwise(_index_set_loops, free=True) if _dense(key) else _strided_set_loops,
+    resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),
         ((rng.normal(size=(4, 3)), rng.normal(size=(3,))), {"key": ((3, -1, -2), (0, 3, 1))}),
@@ -322,17 +356,36 @@ def _clamped(value: Expr, length: int) -> Expr:
     return Apply("minimum", (Apply("maximum", (wrapped, zero), INDEX), last), INDEX)
 
 
+def counting_axis(constant: Any, length: int) -> int | None:
+    """The axis along which constant indices count 0, 1, 2, ...: each element its own place.
+
+    >>> counting_axis(np.arange(3)[:, None], 3)
+    0
+    """
+    if constant is None or not 1 < np.size(constant) <= length:
+        return None
+    shape = np.shape(constant)
+    axis = next((axis for axis, n in enumerate(shape) if n == np.size(constant)), None)
+    if axis is None or not np.array_equal(np.ravel(constant), np.arange(shape[axis])):
+        return None
+    return axis
+
+
 def _picks(
     at: Index, x: Buffer, indices: Sequence[Operand], axes: Sequence[int]
 ) -> tuple[Affine, tuple[tuple[Expr, int], ...]]:
     """Where the element `at` of gather(x, *indices) is in x."""
     rank = max(len(i.type.shape) for i in indices)
     picks = []
+    place = Affine(0)
     for values, axis in zip(indices, axes, strict=True):
         value = cast(values.broadcast(at[:rank]), INDEX)
+        counting = counting_axis(values.constant, x.shape[axis])
+        if counting is not None:
+            place = place + at[rank - len(values.type.shape) + counting] * x.strides[axis]
+            continue
         picks.append((_clamped(value, x.shape[axis]), x.strides[axis]))
     rest = [axis for axis in range(len(x.shape)) if axis not in axes]
-    place = Affine(0)
     for position, axis in zip(at[rank:], rest, strict=True):
         place = place + position * x.strides[axis]
     return place, tuple(picks)
@@ -350,6 +403,8 @@ def _indices_in_range(
     rank = max(len(i.type.shape) for i in indices)
     result: Expr = Literal(BOOL.type(True), BOOL)
     for values, axis in zip(indices, axes, strict=True):
+        if counting_axis(values.constant, shape[axis]) is not None:
+            continue
         value = cast(values.broadcast(at[:rank]), INDEX)
         low = Literal(INDEX.type(-shape[axis]), INDEX)
         high = Literal(INDEX.type(shape[axis]), INDEX)
@@ -366,9 +421,10 @@ def scatter_loops(combine: str | None) -> Scatter:
     def shape(x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> Any:
         return np.broadcast_shapes(*[i.shape for i in indices]) + _rest(x.shape, axes)
 
-    def place(at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]) -> Any:
-        contiguous = Buffer("", x.type.dtype, x.type.shape, c_strides(x.type.shape), "arena")
-        return _picks(at, contiguous, indices, axes)
+    def place(
+        at: Index, out: Buffer, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]
+    ) -> Any:
+        return _picks(at, out, indices, axes)
 
     def check(at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]) -> Expr:
         return _indices_in_range(at, x.type.shape, indices, axes)
@@ -545,6 +601,7 @@ def _scatter_extreme(name: str, ufunc: np.ufunc) -> Op:
         _scatter_type,
         jvp=_scatter_extreme_jvp,
         batch=batch_scatter(lambda: op),
+        loops=scatter_loops(ufunc.__name__),
         samples=_extreme_samples,
         absent={"transpose": "it is not linear in any argument"},
     )

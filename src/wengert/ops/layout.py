@@ -43,6 +43,11 @@ convert: Op = Op(
 )
 
 
+def resize_shape(axis: int, length: int, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The parameter `shape` of a result with another length along an axis."""
+    return {"shape": (*shape[:axis], length, *shape[axis + 1 :])}
+
+
 def _reshape_type(x: ArrayType, shape: tuple[int, ...]) -> ArrayType:
     if ArrayType(x.dtype, shape).size != x.size:
         raise ShapeError(
@@ -63,6 +68,7 @@ reshape: Op = Op(
     transpose=(lambda g, x, shape: reshape(g, shape=x.shape),),
     batch=lambda size, flags, x, shape: reshape(x, shape=(size, *shape)),
     loops=Alias(),
+    resize=resize_shape,
     write_back=lambda base, new, shape: reshape(new, shape=type_of(base).shape),
     samples=lambda rng: [
         ((rng.normal(size=(2, 3)),), {"shape": (6,)}),
@@ -146,6 +152,7 @@ broadcast_to: Op = Op(
     transpose=(lambda g, x, shape: sum_to(g, x.shape),),
     batch=_batch_broadcast,
     loops=Pointwise(lambda index, x, shape: x.broadcast(index), free=True),
+    resize=resize_shape,
     samples=lambda rng: [
         ((rng.normal(size=(3,)),), {"shape": (2, 3)}),
         ((rng.normal(size=(2, 1)),), {"shape": (4, 2, 3)}),

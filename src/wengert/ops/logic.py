@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..loops import Apply, Expr, Index, Literal, Operand, Pointwise, cast
 from ..types import ArrayType
 from .families import REAL, Interval, binary, unary
 from .op import Op
@@ -103,12 +104,28 @@ exponent: Op = Op(
     samples=lambda rng: [((rng.normal(size=(2, 3)),), {}), ((np.float32(3.0),), {})],
 )
 
+
+def _round_loops(index: Index, x: Operand, decimals: int) -> Expr:
+    dtype = x.type.dtype
+    if dtype.kind not in "f" and decimals >= 0:
+        return x(index)
+    real = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    factor = Literal(real.type(10.0 ** abs(decimals)), real)
+    there, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
+    value = cast(x(index), real)
+    if decimals:
+        value = Apply(there, (value, factor), real)
+    value = Apply("rint", (value,), real)
+    return cast(Apply(back, (value, factor), real), dtype) if decimals else value
+
+
 # NumPy's round: to a number of decimals.
 round_to: Op = Op(
     "round",
     lambda x, decimals: np.round(x, decimals),
     lambda x, decimals: ArrayType(x.dtype, x.shape),
     batch=lambda size, flags, x, decimals: round_to(x, decimals=decimals),
+    loops=Pointwise(_round_loops),
     zero=STEPS,
     samples=lambda rng: [
         ((10 * rng.normal(size=(2, 3)),), {"decimals": 1}),

@@ -60,6 +60,7 @@ class Op:
         samples: Callable | None = None,
         multiple: bool = False,
         write_back: Callable | None = None,
+        resize: Callable | None = None,
         zero: str | None = None,
         absent: dict[str, str] | None = None,
     ):
@@ -82,6 +83,9 @@ class Op:
         # For operations whose result NumPy makes a view: how a write to the view
         # reaches its base, write_back(base, new, **params) -> new base.
         self.write_back = write_back
+        # For operations whose parameters hold lengths: the parameters when an axis of the result,
+        # and with it those of the arguments, gets another length: resize(axis, length, **params).
+        self.resize = resize
         # For operations with a program inside: pull_rule(node, g) -> cotangents and
         # push_rule(node, tangents) -> tangent, which work at the node's own values.
         self.pull_rule: Callable | None = None

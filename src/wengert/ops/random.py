@@ -17,8 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, explain
-from ..types import ArrayType
+from ..loops import Affine, Apply, Expr, Index, IndexValue, Literal, Operand, Pointwise, cast
+from ..types import ArrayType, type_of
+from .indexing import index
+from .layout import convert, reshape
+from .logic import bitwise_or, left_shift
 from .op import Op
+from .structure import concatenate
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -103,6 +108,81 @@ def _samples(rng: np.random.Generator) -> Any:
     yield (keys,), {"shape": (5,), "width": 32, "stream": 1}
 
 
+# ---------------------------------------------------------------- as loops
+
+
+def _random_word(key: Any, blocks: int, word: int, stream: int) -> np.ndarray:
+    number = np.arange(blocks, dtype=np.uint64)
+    counter = [number & _LOW, number >> _HALF, np.zeros_like(number), np.uint64(stream)]
+    keys = np.asarray(key)[..., None, :]
+    return _rounds(counter, [keys[..., 0], keys[..., 1]])[word]
+
+
+def _word_loops(at: Index, key: Operand, blocks: int, word: int, stream: int) -> Expr:
+    """What `_rounds` computes, for one block."""
+    u64 = np.dtype(np.uint64)
+
+    def number(value: int) -> Expr:
+        return Literal(u64.type(value), u64)
+
+    def apply(name: str, *args: Expr) -> Expr:
+        return Apply(name, args, u64)
+
+    low, half = number(0xFFFFFFFF), number(32)
+    block = cast(IndexValue(at[-1]), u64)
+    c0, c1 = block, number(0)
+    if blocks > 1 << 32:
+        c0, c1 = apply("bitwise_and", block, low), apply("right_shift", block, half)
+    c2, c3 = number(0), number(stream)
+    keys = [cast(key((*at[:-1], Affine(part))), u64) for part in range(2)]
+    for step in range(ROUNDS):
+        if step:
+            sums = [apply("add", k, number(w)) for k, w in zip(keys, WEYL, strict=True)]
+            keys = [apply("bitwise_and", total, low) for total in sums]
+        p0, p1 = (
+            apply("multiply", c, number(m)) for c, m in zip((c0, c2), MULTIPLIERS, strict=True)
+        )
+        mixed = [apply("bitwise_xor", c, k) for c, k in zip((c1, c3), keys, strict=True)]
+        c0, c2 = (
+            apply("bitwise_xor", apply("right_shift", p, half), m)
+            for p, m in zip((p1, p0), mixed, strict=True)
+        )
+        c1, c3 = apply("bitwise_and", p1, low), apply("bitwise_and", p0, low)
+    return cast((c0, c1, c2, c3)[word], _BITS[32])
+
+
+# One of the four words of each of the first `blocks` blocks: what compiled code makes bits of.
+random_word: Op = Op(
+    "random_word",
+    _random_word,
+    lambda key, blocks, word, stream: ArrayType(_BITS[32], (*key.shape[:-1], blocks)),
+    zero="random bits are integers",
+    batch=lambda size, flags, key, **params: random_word(key, **params),
+    loops=Pointwise(_word_loops),
+    samples=lambda rng: [
+        (
+            (rng.integers(0, 2**32, size=(*lead, 2), dtype=np.uint32),),
+            {"blocks": 5, "word": word, "stream": word},
+        )
+        for lead, word in [((), 0), ((), 1), ((3,), 2), ((2, 1), 3)]
+    ],
+)
+
+
+def _composed_bits(key: Any, shape: tuple[int, ...], width: int, stream: int) -> Any:
+    lead, count = type_of(key).shape[:-1], prod(shape)
+    blocks = max((count * (width // 32) + 3) // 4, 1)
+    words = [random_word(key, blocks=blocks, word=n, stream=stream) for n in range(4)]
+    if width == 64:
+        low, high = ([convert(w, dtype=_BITS[64]) for w in words[n::2]] for n in range(2))
+        words = [bitwise_or(a, left_shift(b, _HALF)) for a, b in zip(low, high, strict=True)]
+    columns = [reshape(word, shape=(*lead, blocks, 1)) for word in words]
+    line = reshape(concatenate(*columns, axis=len(lead) + 1), shape=(*lead, blocks * len(words)))
+    if count < type_of(line).shape[-1]:
+        line = index(line, key=tuple((0, n, 1) for n in (*lead, count)))
+    return reshape(line, shape=lead + shape)
+
+
 # Bits of `width` 32 or 64 for each key; the last axis of the key holds its two words. Different
 # streams of one key have nothing in common.
 random_bits: Op = Op(
@@ -111,5 +191,6 @@ random_bits: Op = Op(
     _random_bits_type,
     zero="random bits are integers",
     batch=lambda size, flags, key, **params: random_bits(key, **params),
+    compose=_composed_bits,
     samples=_samples,
 )

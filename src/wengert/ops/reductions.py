@@ -77,17 +77,23 @@ def _extreme_type(name: str) -> Callable:
 
 
 def _position_array(shape: tuple[int, ...], axes: Axes) -> np.ndarray:
-    """The number of each element among those it is reduced with, in C order."""
+    """The number of each element among those it is reduced with, in C order.
+
+    In the narrowest dtype: positions are compared and kept with elements that are narrow too.
+    """
     kept = tuple(length if axis in axes else 1 for axis, length in enumerate(shape))
-    return np.arange(math.prod(kept), dtype=INDEX).reshape(kept)
+    count = math.prod(kept)
+    dtype = next(d for d in (np.int8, np.int16, np.int32, np.int64) if count <= np.iinfo(d).max)
+    return np.arange(count, dtype=dtype).reshape(kept)
 
 
 def _extreme_jvp(argument_of: Callable[[], Op]) -> Callable:
     def rule(t: Any, ans: Any, x: Any, axes: Axes, ties: str) -> Any:
         shape = type_of(x).shape
         if ties == "first":
-            chosen = expand_over(argument_of()(x, axes=axes), shape, axes)
-            mask = equal(_position_array(shape, axes), chosen)
+            positions = _position_array(shape, axes)
+            chosen = convert(argument_of()(x, axes=axes), dtype=positions.dtype)
+            mask = equal(positions, expand_over(chosen, shape, axes))
             return reduce_sum(select(mask, t, 0.0), axes=axes)
         # a NaN among the elements is the result, which equals nothing
         mask = logical_or(equal(x, expand_over(ans, shape, axes)), isnan(x))
@@ -132,7 +138,33 @@ reduce_max = _extreme("max", np.maximum, lambda: argmax)
 reduce_min = _extreme("min", np.minimum, lambda: argmin)
 
 
-def _argument(name: str, function: Callable) -> Op:
+def _argument_samples(rng: np.random.Generator) -> Any:
+    yield from reduction_samples(rng)
+    nan = float("nan")
+    yield (np.array([[2.0, nan, 3.0, nan], [-0.0, 0.0, -1.0, 0.0]]),), {"axes": (1,)}
+    yield (np.array([[1.0, np.inf], [np.inf, 1.0], [-np.inf, -np.inf]]),), {"axes": (1,)}
+    yield (rng.integers(0, 3, size=(40, 2, 2)).astype(np.float32),), {"axes": (1, 2)}
+    yield (rng.integers(0, 2, size=(5, 300)).astype(bool),), {"axes": (1,)}
+    yield (rng.integers(0, 9, size=(300, 3)).astype(np.uint8),), {"axes": (0, 1)}
+
+
+def _first_place(extreme: Op) -> Callable:
+    """The least position of an element that equals the extreme; the first NaN, if there is one."""
+
+    def compose(x: Any, axes: Axes) -> Any:
+        dtype, shape, _ = type_of(x)
+        reached = equal(x, expand_over(extreme(x, axes=axes, ties="equal"), shape, axes))
+        if dtype.kind == "f":
+            reached = logical_or(reached, isnan(x))
+        positions = _position_array(shape, axes)
+        last = positions.dtype.type(positions.size - 1)
+        first = reduce_min(select(reached, positions, last), axes=axes, ties="equal")
+        return convert(first, dtype=INDEX)
+
+    return compose
+
+
+def _argument(name: str, function: Callable, extreme: Op) -> Op:
     """The position of an extreme among the elements reduced together, in C order."""
 
     def evaluate(x: Any, axes: Axes) -> Any:
@@ -155,13 +187,14 @@ def _argument(name: str, function: Callable) -> Op:
         type_rule,
         zero=DISCRETE,
         batch=batch_axes(lambda: op),
-        samples=reduction_samples,
+        compose=_first_place(extreme),
+        samples=_argument_samples,
     )
     return op
 
 
-argmax: Op = _argument("argmax", np.argmax)
-argmin: Op = _argument("argmin", np.argmin)
+argmax: Op = _argument("argmax", np.argmax, reduce_max)
+argmin: Op = _argument("argmin", np.argmin, reduce_min)
 
 # ---------------------------------------------------------------- products
 

@@ -1,9 +1,10 @@
 """Special functions, and the sums of exponentials that learning is made of.
 
 Values come from `approximations`, in float64; float32 arguments are widened for the evaluation
-and the result is rounded once. Derivatives are closed: the n-th derivative of digamma, of a
-Bessel function or of sinc is an operation of the same family, so every order exists and is
-accurate, at 0 too.
+and the result is rounded once. Compiled code has some of them (erf, gammaln) as functions of its
+own and makes the others from the same approximations. Derivatives are closed: the n-th derivative
+of digamma, of a Bessel function or of sinc is an operation of the same family, so every order
+exists and is accurate, at 0 too.
 
 Conventions at singular points: the derivatives of ``xlogy`` at (0, 0) are 0, that of `relu` at 0
 is 0, and the softmax of a line that is -inf throughout is 0.
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, explain
+from ..loops import FLOAT_FUNCTIONS, Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
-from .elementwise import exp, log, log1p, negative, scale, select
+from .elementwise import exp, log, log1p, logaddexp, maximum, negative, scale, select
 from .families import (
     REAL,
     Interval,
@@ -78,8 +80,11 @@ def special(
     domains: Sequence[Interval] = (REAL,),
     params: Sequence[dict[str, Any]] = ({},),
     native: bool = False,
+    **parts: Any,
 ) -> Op:
     """An elementwise operation on real numbers; `native` functions keep their argument's dtype."""
+    parts.setdefault("compose", _composed(name, function))
+    parts.setdefault("loops", _own_function(name))
 
     def samples(rng: np.random.Generator) -> Any:
         for chosen in params:
@@ -93,8 +98,32 @@ def special(
         derivative=derivative,
         batch=batch_elementwise(lambda: op),
         samples=samples,
+        **parts,
     )
     return op
+
+
+def _composed(name: str, function: Callable) -> Callable:
+    """The evaluation, traced."""
+
+    def compose(*args: Any, **params: Any) -> Any:
+        dtype = real_dtype(name, [type_of(arg) for arg in args])
+        wide = [convert(arg, dtype=np.dtype(np.float64)) for arg in args]
+        return convert(function(*wide, **params), dtype=dtype)
+
+    return compose
+
+
+def _own_function(name: str) -> Pointwise | None:
+    """The loops of a function that the loop language has."""
+    if name not in FLOAT_FUNCTIONS:
+        return None
+
+    def rule(index: Index, x: Operand, **params: Any) -> Expr:
+        dtype = real_dtype(name, [x.type])
+        return Apply(name, (cast(x(index), dtype),), dtype)
+
+    return Pointwise(rule)
 
 
 # ---------------------------------------------------------------- error functions
@@ -129,6 +158,7 @@ polygamma: Op = special(
     lambda ans, x, n: polygamma(x, n=n + 1),
     domains=(SHAPE,),
     params=({"n": 0}, {"n": 1}, {"n": 3}),
+    loops=lambda n: None if n else _own_function("digamma"),
 )
 gammaln = special("gammaln", approx.gammaln, lambda ans, x: polygamma(x, n=0), domains=(SHAPE,))
 gamma = special("gamma", approx.gamma, lambda ans, x: ans * polygamma(x, n=0), domains=(SHAPE,))
@@ -165,7 +195,10 @@ bessel_i: Op = special(
 
 
 def _sinc(x: Any, n: int) -> Any:
-    return approx.sinc_derivative(x, n) if n else np.sinc(x)
+    if n:
+        return approx.sinc_derivative(x, n)
+    angle = math.pi * np.where(x == 0, 1e-20, x)
+    return np.sin(angle) / angle
 
 
 # The n-th derivative of sin(pi x) / (pi x).
@@ -193,13 +226,20 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(np.asarray(x, real_dtype("softplus", [type_of(x)])), 0)[()]
 
 
-softplus = special("softplus", _softplus, lambda ans, x: expit(x), native=True)
+softplus = special(
+    "softplus",
+    _softplus,
+    lambda ans, x: expit(x),
+    native=True,
+    compose=lambda x: logaddexp(convert(x, dtype=real_dtype("softplus", [type_of(x)])), 0),
+)
 relu = unary(
     "relu",
     lambda x: np.maximum(x, 0),
     lambda ans, x: convert(greater(x, 0), dtype=type_of(x).dtype),
     like=np.positive,
     dtypes=(*REALS, "int64"),
+    compose=lambda x: maximum(x, 0),
 )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
-from ..loops import Accumulate, Affine, Index, Pointwise
+from ..loops import FEW, Accumulate, Affine, Index, Pointwise
 from ..types import ArrayType
 from .op import Op
 
@@ -94,6 +94,14 @@ def _place_of(at: Index, strides: Numbers, dilations: Numbers) -> list[Affine]:
     return [*at[:leading], *moved]
 
 
+def _are_apart(sizes: Numbers, strides: Numbers, dilations: Numbers) -> bool:
+    """Whether no two windows have an element in common: each is then read once."""
+    return all(
+        dilation * (size - 1) < stride
+        for size, stride, dilation in zip(sizes, strides, dilations, strict=True)
+    )
+
+
 windows: Op = Op(
     "windows",
     lambda x, sizes, strides, dilations: _windows(np.asarray(x), sizes, strides, dilations),
@@ -105,10 +113,10 @@ windows: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: windows(x, **params),
-    loops=Pointwise(
-        lambda at, x, sizes, strides, dilations: x(_place_of(at, strides, dilations)),
+    loops=lambda sizes, strides, dilations: Pointwise(
+        lambda at, x, **params: x(_place_of(at, strides, dilations)),
         free=True,
-        whole=(0,),  # every element is read several times
+        whole=() if _are_apart(sizes, strides, dilations) and prod(sizes) <= FEW else (0,),
     ),
     samples=_window_samples,
 )
@@ -168,6 +176,12 @@ def _fold_samples(rng: np.random.Generator) -> Any:
         yield (rng.normal(size=given.shape),), {"shape": shape, **params}
 
 
+def _positions_last(ndim: int, rank: int) -> Sequence[int]:
+    """The axes with the places in the window before its positions."""
+    leading = ndim - 2 * rank
+    return *range(leading), *range(leading + rank, ndim), *range(leading, leading + rank)
+
+
 fold: Op = Op(
     "fold",
     lambda x, shape, strides, dilations: _fold(np.asarray(x), shape, strides, dilations),
@@ -182,7 +196,10 @@ fold: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, **params: fold(x, **params),
-    loops=Accumulate(lambda at, shape, strides, dilations: _place_of(at, strides, dilations)),
+    loops=Accumulate(
+        lambda at, shape, strides, dilations: _place_of(at, strides, dilations),
+        axes=lambda x, shape, **params: _positions_last(x.ndim, len(shape)),
+    ),
     samples=_fold_samples,
 )
 

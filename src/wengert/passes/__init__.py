@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
+from .convolution import correlate
 from .expand import expand
 from .simplify import fold_constants, share_common, simplify
 
@@ -12,6 +13,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     expand,
     fold_constants,
     simplify,
+    correlate,
     share_common,
     simplify,
     share_common,

@@ -11,13 +11,22 @@ def expand(graph: Graph) -> Graph:
     """logsumexp(x) -> log(sum(exp(x - max(x)))) + max(x), and whatever else says how."""
 
     def rule(node: Operator) -> Node | None:
-        if node.op.compose is None or not all(s.type.dtype.kind == "f" for s in node.inputs):
+        if (
+            node.op.compose is None
+            or _has_loops(node)
+            or not all(s.type.dtype.kind in "biuf" for s in node.inputs)
+        ):
             return None
         if any(0 in source.type.shape for source in node.inputs):
             return None  # there is no largest of no elements
         return _insert(_composition(node), node)
 
     return rebuild(graph, rule)
+
+
+def _has_loops(node: Operator) -> bool:
+    loops = node.op.loops
+    return bool(loops(**node.params) if callable(loops) else loops)
 
 
 def _composition(node: Operator) -> Graph:

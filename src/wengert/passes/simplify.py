@@ -288,6 +288,14 @@ def sum_of_equals(node: Operator) -> Node | None:
     return apply(layout.broadcast_to, product, params={"shape": node.type.shape}, like=node)
 
 
+@_rule("max", "min")
+def without_ties(node: Operator) -> Node | None:
+    """max(x, ties="first") -> max(x, ties="equal"): they differ in their derivatives alone."""
+    if node.params["ties"] == "equal":
+        return None
+    return apply(node.op, *node.inputs, params={**node.params, "ties": "equal"}, like=node)
+
+
 @_rule("where")
 def known_choice(node: Operator) -> Node | None:
     """where(True, x, y) -> x."""

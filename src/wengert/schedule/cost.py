@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..loops import Apply, Choose, Contraction, Kernel, Nest, ParallelNest, roots_of, walk
+from ..loops import (
+    Apply,
+    BlockLoop,
+    Choose,
+    Contraction,
+    Kernel,
+    Nest,
+    ParallelNest,
+    Transfer,
+    roots_of,
+    walk,
+)
 
 # Elementary functions that cost more than a load and a store.
 EXPENSIVE = frozenset(
@@ -54,6 +65,11 @@ def kernel_cost(kernel: Kernel) -> int:
     """The cost of a kernel, on one thread; 0 for what runs outside native code."""
     if isinstance(kernel, Contraction):
         return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT
+    if isinstance(kernel, BlockLoop):
+        inside = sum(map(kernel_cost, kernel.body))
+        return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))
+    if isinstance(kernel, Transfer):
+        return kernel.inner.size
     if isinstance(kernel, ParallelNest):
         whole = kernel.task.extent * nest_cost(kernel.body)
         rest = 0 if kernel.rest is None else nest_cost(kernel.rest)

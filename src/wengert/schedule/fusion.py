@@ -37,16 +37,20 @@ from ..loops import (
     Pointwise,
     Product,
     Reduction,
+    Running,
     Scatter,
     Store,
-    Var,
     c_strides,
     cast,
 )
 from ..ops.layout import reshape
 from ..types import ArrayType
 from .cost import EXPENSIVE
+from .lowering import is_native, loop_variables, lowering_of
+from .memory import buffers_of
 from .parallel import parallelise
+from .regions import cut_regions
+from .running import running_nests
 from .shaping import shape_nest
 
 # A value that takes more operations than this is not computed again in another nest.
@@ -58,22 +62,6 @@ MOST_KEPT = 1 << 20
 
 # LLVM takes a time that grows with the square of the values that a loop has at hand.
 MOST_STORES = 64
-
-NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
-
-
-def _is_native(node: Node) -> bool:
-    dtype = getattr(node.type, "dtype", None)
-    return dtype is not None and f"{dtype.kind}{dtype.itemsize}" in NATIVE
-
-
-def _lowering(node: Operator) -> Any:
-    if node.op.multiple or not all(map(_is_native, (node, *node.inputs))):
-        return None
-    if node.op.name == "power" and node.type.dtype.kind != "f":
-        return None  # NumPy refuses negative exponents of integers, which takes a look at them
-    loops = node.op.loops
-    return loops(**node.params) if callable(loops) else loops
 
 
 class Scheduler:
@@ -101,8 +89,8 @@ class Scheduler:
             if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
-        self.kernels += self.checks
-        return LoopProgram(inputs, [buffer for _, buffer in outputs], self.kernels)
+        kernels = _with_checks(self.kernels, self.checks)
+        return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels)
 
     # ------------------------------------------------------------ what operations become
 
@@ -110,12 +98,15 @@ class Scheduler:
         """How the node lowers to loops, or None: NumPy evaluates it."""
         found = self.lowerings.get(node.serial, self)
         if found is self:
-            found = self.lowerings[node.serial] = _lowering(node)
+            found = self.lowerings[node.serial] = lowering_of(node)
         return found
 
     def is_pointwise(self, node: Node) -> bool:
         """Whether the node's elements are expressions, computed where they are needed."""
         return isinstance(node, Operator) and isinstance(self.lowering(node), Pointwise)
+
+    def _is_free(self, node: Operator) -> bool:
+        return bool(getattr(self.lowering(node), "free", False))
 
     def is_aligned(self, node: Operator) -> bool:
         """Whether the element at an index depends on the operands at that index alone."""
@@ -158,15 +149,17 @@ class Scheduler:
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
             loops = self.lowering(user)
-            if isinstance(loops, Product) and self.lowering(node).free:
+            if (isinstance(loops, Product) or user.op.name == "region") and self._is_free(node):
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
                     return True
-            elif not isinstance(loops, (Reduction, Scatter, Accumulate)) or (
+            elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
                 return True
+        if isinstance(node.op.loops, Reduction) and not self._feeds_one(node, users):
+            return True
         if node.op.name not in EXPENSIVE:
             return False
         if self._crosses_passes(node, users) and node.type.size <= MOST_KEPT:
@@ -174,6 +167,10 @@ class Scheduler:
         # an expensive value that is read at several places or in several shapes
         shapes = {user.type.shape if self.is_pointwise(user) else node.type.shape for user in users}
         return len(users) > 1 and len(shapes) > 1
+
+    def _feeds_one(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether each element is used once, for the same element of one other value."""
+        return len(users) == 1 and self.is_aligned(users[0])
 
     # ------------------------------------------------------------ buffers
 
@@ -184,6 +181,14 @@ class Scheduler:
     def _new_buffer(self, array_type: ArrayType, kind: str, letter: str) -> Buffer:
         shape = array_type.shape
         return Buffer(self._name(letter), array_type.dtype, shape, c_strides(shape), kind)
+
+    def _temporary(self, node: Node) -> Buffer:
+        """Memory for a value that nobody outside sees."""
+        return self._new_buffer(node.type, "arena", "t")
+
+    def _standard_strides(self, node: Node) -> tuple[int, ...]:
+        """The strides of a value that is laid out as temporary values are."""
+        return c_strides(node.type.shape)
 
     def _input_buffers(self) -> list[Buffer]:
         buffers = []
@@ -208,7 +213,9 @@ class Scheduler:
 
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
-        return node.op.name != "item" and not isinstance(self.lowering(node), Alias)
+        if node.op.name == "item":
+            return node.inputs[0].op.name == "region"  # type: ignore[attr-defined]
+        return not isinstance(self.lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
         found = self.buffers.get(node.serial)
@@ -216,7 +223,7 @@ class Scheduler:
             if isinstance(node, Constant):
                 found = self._constant_buffer(node)
             else:
-                found = self._new_buffer(node.type, "arena", "t")
+                found = self._temporary(node)
             self.buffers[node.serial] = found
         return found
 
@@ -245,8 +252,12 @@ class Scheduler:
             self._schedule_scatter(node, loops)
         elif isinstance(loops, Accumulate):
             self._schedule_accumulate(node, loops)
+        elif isinstance(loops, Running):
+            self._schedule_running(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
+        elif node.op.name == "region":
+            self._schedule_region(node)
         elif node.op.name == "item":
             self._schedule_item(node)
         else:
@@ -255,7 +266,7 @@ class Scheduler:
     def _schedule_alias(self, node: Operator) -> None:
         source = self._contiguous(node.inputs[0])
         view = Buffer(
-            source.name, source.dtype, node.type.shape, c_strides(node.type.shape), source.kind
+            source.name, source.dtype, node.type.shape, self._standard_strides(node), source.kind
         )
         view.value = source.value
         view.base = source
@@ -265,20 +276,20 @@ class Scheduler:
     def _contiguous(self, node: Node) -> Buffer:
         """The buffer of a node whose elements lie one after the other; copied if need be."""
         buffer = self._buffer_of(node)
-        if buffer.strides == c_strides(buffer.shape):
+        if buffer.strides == self._standard_strides(node):
             return buffer
-        if not _is_native(node):
+        if not is_native(node):
             return buffer  # only NumPy will see it, and NumPy takes any strides
-        copy = self._new_buffer(node.type, "arena", "t")
+        copy = self._temporary(node)
         self._copy(node, buffer, copy)
         return copy
 
     def _copy(self, node: Node, source: Buffer, target: Buffer) -> None:
-        if not _is_native(node):
+        if not is_native(node):
             params = {"shape": node.type.shape}
             self.kernels.append(Host(reshape, params, [source], [target], "copy", [node]))
             return
-        variables = _variables(node.type.shape)
+        variables = loop_variables(node.type.shape)
         index = tuple(Affine.of(v) for v in variables)
         store = Store(target, target.flat(index), Load(source, source.flat(index)))
         self.kernels.append(Nest(variables, [store], "copy", [node]))
@@ -300,7 +311,11 @@ class Scheduler:
         axes = node.params["axes"]
         kept = tuple(at for axis, at in enumerate(nest.index) if axis not in axes)
         value = cast(nest.element(node.inputs[0], nest.index), buffer.dtype)
-        return Store(buffer, buffer.flat(kept), value, loops.kind)
+        return Store(buffer, buffer.flat(kept), value, loops.kind, continues=self._continues(node))
+
+    def _continues(self, node: Operator) -> bool:
+        """Whether the memory of a sum already holds a part of it."""
+        return False
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
         """Put the store of a node into a nest over these loops."""
@@ -358,7 +373,7 @@ class Scheduler:
         check = getattr(loops, "check", None)
         if check is None:
             return
-        flag = self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")
+        flag = self._new_flag()
         shape = node.type.shape
         if isinstance(loops, Scatter):
             shape = loops.shape(*[source.type for source in node.inputs], **node.params)
@@ -366,7 +381,17 @@ class Scheduler:
         _, nest = self._nest_for(node, shape)
         guards = nest.cover(shape)
         condition = nest.complete(lambda: check(nest.index, *nest.operands(node), **node.params))
-        nest.stores.append(Store(flag, Affine(0), condition, "logical_and", guards=guards))
+        nest.stores.append(
+            Store(flag, Affine(0), condition, "logical_and", self.flags_continue, guards)
+        )
+        self._add_check(flag, node)
+
+    flags_continue = False
+
+    def _new_flag(self) -> Buffer:
+        return self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")
+
+    def _add_check(self, flag: Buffer, node: Operator) -> None:
         self.checks.append(Check(flag, len(self.checks) + 1, node.op.name, [node]))
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
@@ -376,7 +401,7 @@ class Scheduler:
         shape = loops.shape(*[source.type for source in node.inputs], **node.params)
         nest = FusedNest(self, shape)
         operands = nest.operands(node)
-        at, picks = nest.complete(lambda: loops.place(nest.index, *operands, **node.params))
+        at, picks = nest.complete(lambda: loops.place(nest.index, out, *operands, **node.params))
         value = nest.complete(lambda: cast(operands[1].broadcast(nest.index), out.dtype))
         store = Store(out, at, value, loops.combine, continues=True, picks=picks)
         nest.stores.append(store)
@@ -385,18 +410,32 @@ class Scheduler:
         self.kernels.append(Nest(nest.vars, nest.stores, node.op.name, [node]))
 
     def _schedule_accumulate(self, node: Operator, loops: Accumulate) -> None:
-        """Zeros first, then every element of the argument added at its place."""
+        """Zeros first, then every element of the argument added at its place.
+
+        Where no two elements meet they are put there, and if they fill it all, without zeros.
+        """
         out = self._buffer_of(node)
-        variables = _variables(node.type.shape)
-        zero = Literal(out.dtype.type(0), out.dtype)
-        place = out.flat(tuple(Affine.of(v) for v in variables))
-        self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         nest = FusedNest(self, node.inputs[0].type.shape)
         target = out.flat(tuple(loops.place(nest.index, **node.params)))
+        apart = target.is_one_to_one()
+        if not apart or node.inputs[0].type.size < node.type.size:
+            variables = loop_variables(node.type.shape)
+            zero = Literal(out.dtype.type(0), out.dtype)
+            place = out.flat(tuple(Affine.of(v) for v in variables))
+            self.kernels.append(Nest(variables, [Store(out, place, zero)], "zeros", [node]))
         value = nest.element(node.inputs[0], nest.index)
-        store = Store(out, target, value, "add", continues=True)
+        store = Store(out, target, value, None if apart else "add", continues=not apart)
+        variables = nest.vars
+        if not apart:
+            order = loops.axes(node.inputs[0].type, **node.params)
+            variables = [nest.vars[axis] for axis in order]
         self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(Nest(nest.vars, [store], node.op.name, [node]))
+        self.kernels.append(Nest(variables, [store], node.op.name, [node]))
+
+    def _schedule_running(self, node: Operator, loops: Running) -> None:
+        new_nest = functools.partial(FusedNest, self)
+        self.kernels += running_nests(node, loops, self._buffer_of(node), new_nest)
+        self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
         x_labels, y_labels, out_labels = node.params["spec"]
@@ -422,6 +461,7 @@ class Scheduler:
                 y_offset,
                 node.op.name,
                 [node],
+                self._continues(node),
             )
         )
 
@@ -455,8 +495,37 @@ class Scheduler:
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(Host(node.op, node.params, inputs, outputs, node.op.name, [node]))
 
+    def _schedule_region(self, node: Operator) -> None:
+        """A loop over blocks of samples, with the program of one block inside."""
+        from .blocks import BlockScheduler
+
+        inputs = [self._view(source) for source in node.inputs]
+        items = {
+            user.params["index"]: user
+            for user in self.graph.operators
+            if user.op.name == "item" and user.inputs[0] is node
+        }
+        outputs = [self._buffer_of(items[number]) for number in range(len(node.type))]
+        body = BlockScheduler(self, node.op.region, inputs, outputs)
+        self.kernel_of[node.serial] = len(self.kernels)
+        self.kernels.append(body.loop(node))
+        for flag, member in body.flags:
+            self._add_check(flag, member)
+
+    def _view(self, node: Node) -> Buffer:
+        """A value as memory with any strides."""
+        buffer, strides, offset = self._strided(node)
+        if tuple(strides) == buffer.strides and not offset:
+            return buffer
+        view = Buffer(buffer.name, buffer.dtype, node.type.shape, tuple(strides), buffer.kind)
+        view.base, view.start = buffer, Affine(offset)
+        return view
+
     def _schedule_item(self, node: Operator) -> None:
         source = node.inputs[0]
+        if source.serial not in self.items:  # of a region, which writes straight into its buffer
+            self.kernel_of[node.serial] = self.kernel_of[source.serial]
+            return
         self.buffers[node.serial] = self.items[source.serial][node.params["index"]]
         self.kernel_of[node.serial] = self.kernel_of[source.serial]
 
@@ -468,15 +537,23 @@ class Scheduler:
             self._copy(node, self._buffer_of(node), buffer)
 
 
-def _variables(shape: Sequence[int]) -> list[Var]:
-    return [Var("ijklmnpq"[axis % 8] + str(axis // 8 or ""), n) for axis, n in enumerate(shape)]
+def _with_checks(kernels: Sequence[Kernel], checks: Sequence[Check]) -> list[Kernel]:
+    """Each check as soon as its flag is known: what comes after it cannot fail because of it."""
+    due: dict[int, list[Check]] = {}
+    for check in checks:
+        last = max(k for k, kernel in enumerate(kernels) if check.flag in buffers_of(kernel))
+        due.setdefault(last, []).append(check)
+    found: list[Kernel] = []
+    for position, kernel in enumerate(kernels):
+        found += [kernel, *due.get(position, [])]
+    return found
 
 
 class FusedNest(Nest):
     """A nest under construction: expressions are shared among its stores."""
 
     def __init__(self, scheduler: Scheduler, shape: tuple[int, ...]):
-        variables = _variables(shape)
+        variables = loop_variables(shape)
         super().__init__(variables, [])
         self.scheduler = scheduler
         self.shape = shape
@@ -556,6 +633,7 @@ class FusedNest(Nest):
                 source.type,
                 functools.partial(self._operand, source),
                 functools.partial(self.scheduler._buffer_of, source),
+                source.output if isinstance(source, Constant) else None,
             )
             for source in node.inputs
         ]
@@ -589,7 +667,7 @@ class _Missing(Exception):  # noqa: N818 - control flow, not an error
 
 def schedule(graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None) -> LoopProgram:
     """The loops that compute a graph, shaped and cut into tasks."""
-    program = Scheduler(graph, input_strides).run()
+    program = Scheduler(cut_regions(graph), input_strides).run()
     kernels: list[Kernel] = []
     for kernel in program.kernels:
         if isinstance(kernel, Nest):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..loops import (
+    BlockLoop,
     Buffer,
     Check,
     Contraction,
@@ -16,6 +17,7 @@ from ..loops import (
     LoadAt,
     LoopProgram,
     ParallelNest,
+    Transfer,
     roots_of,
     walk,
 )
@@ -39,8 +41,10 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
         return [kernel.out, kernel.x, kernel.y]
     if isinstance(kernel, Check):
         return [kernel.flag]
-    if isinstance(kernel, ParallelNest):
-        parts = [kernel.body, *kernel.joins]
+    if isinstance(kernel, Transfer):
+        return [kernel.outer, kernel.inner]
+    if isinstance(kernel, (ParallelNest, BlockLoop)):
+        parts = kernel.parts()
         return [buffer for part in parts for buffer in buffers_of(part)]
     found = [store.buffer for store in kernel.stores]
     values = walk(roots_of(kernel.stores))
@@ -48,16 +52,11 @@ def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
 
 
 def plan(program: LoopProgram) -> LoopProgram:
-    """Give every arena buffer its offset."""
-    lives: dict[int, Life] = {}
-    for position, kernel in enumerate(program.kernels):
-        for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind == "arena":
-                start = lives[id(buffer)].start if id(buffer) in lives else position
-                lives[id(buffer)] = Life(buffer, start, position)
-    large = [life for life in lives.values() if life.buffer.nbytes > ALIGNMENT]
-    small = [life for life in lives.values() if life.buffer.nbytes <= ALIGNMENT]
-    program.planned_bytes = _place_small(small, _place_large(large))
+    """Give every buffer in an arena its offset."""
+    for kernel in program.kernels:
+        if isinstance(kernel, BlockLoop):
+            kernel.planned_bytes = _place(kernel.body, "block")
+    program.planned_bytes = _place(program.kernels, "arena")
     return program
 
 
@@ -67,6 +66,19 @@ class Life(NamedTuple):
     buffer: Buffer
     start: int
     end: int
+
+
+def _place(kernels: Sequence[Kernel], kind: str) -> int:
+    """Offsets for the buffers of one kind, by the intervals of their use; bytes in all."""
+    lives: dict[int, Life] = {}
+    for position, kernel in enumerate(kernels):
+        for buffer in map(root, buffers_of(kernel)):
+            if buffer.kind == kind:
+                start = lives[id(buffer)].start if id(buffer) in lives else position
+                lives[id(buffer)] = Life(buffer, start, position)
+    large = [life for life in lives.values() if life.buffer.nbytes > ALIGNMENT]
+    small = [life for life in lives.values() if life.buffer.nbytes <= ALIGNMENT]
+    return _place_small(small, _place_large(large))
 
 
 def _place_large(lives: Sequence[Life]) -> int:

@@ -25,6 +25,8 @@ def parallelise(nest: Nest) -> Nest | ParallelNest:
     if cost < PARALLEL_COST or not nest.vars or any(store.picks for store in nest.stores):
         return nest
     var = _choose_loop(nest)
+    if var is None:
+        return nest
     chunk = _chunk_length(nest, var, cost)
     if chunk >= var.extent:
         return nest
@@ -40,13 +42,22 @@ def parallelise(nest: Nest) -> Nest | ParallelNest:
     return ParallelNest(task, body, rest, joins)
 
 
-def _choose_loop(nest: Nest) -> Var:
+def _choose_loop(nest: Nest) -> Var | None:
     """The loop to cut: outermost first, and one that nothing is combined over if possible."""
-    for var in nest.vars:
+    candidates = [var for var in nest.vars if not var.ordered and _keeps_apart(nest, var)]
+    for var in candidates:
         free = all(store.at.coefficient(var) for store in nest.stores)
         if free and var.extent >= 2:
             return var
-    return max(nest.vars, key=lambda var: var.extent)
+    return max(candidates, key=lambda var: var.extent, default=None)
+
+
+def _keeps_apart(nest: Nest, var: Var) -> bool:
+    """Whether no two tasks add to one place, as overlapping windows would."""
+    return all(
+        not store.combine or not store.at.coefficient(var) or store.at.tells_apart(var)
+        for store in nest.stores
+    )
 
 
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:

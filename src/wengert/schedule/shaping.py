@@ -33,6 +33,7 @@ def shape_nest(nest: Nest) -> list[Nest]:
         return [nest]  # scattered stores keep the order of their elements
     pieces = split_choices(nest)
     if len(pieces) > 1:
+        pieces = _filled_first(nest, pieces)
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
     return [order_loops(merge_loops(piece)) for piece in pieces if piece.stores]
 
@@ -48,6 +49,22 @@ def _first_fills(nest: Nest) -> list[Nest]:
             kept = [var for var in nest.vars if var in used]
             fills.append(Nest(kept, [Store(store.buffer, store.at, value)], "fill"))
     return fills
+
+
+def _filled_first(nest: Nest, pieces: list[Nest]) -> list[Nest]:
+    """Edges of one number (zeros around an array) -> all filled with it first: two nests, not nine.
+
+    The edges are thin, so a loop over each would cost more than writing the inside twice.
+    """
+    if len(nest.stores) != 1 or nest.stores[0].combine or nest.stores[0].guards:
+        return pieces
+    values = [piece.stores[0].value for piece in pieces]
+    edges = [value for value in values if isinstance(value, Literal)]
+    if len(edges) < 2 or len({value.value.tobytes() for value in edges}) > 1:
+        return pieces
+    inside = [p for p, value in zip(pieces, values, strict=True) if not isinstance(value, Literal)]
+    fill = Nest(nest.vars, [nest.stores[0].changed(value=edges[0])], "fill", nest.nodes)
+    return [fill, *inside]
 
 
 def _continued(nest: Nest) -> Nest:
@@ -144,7 +161,7 @@ def _find_cut(nest: Nest) -> tuple[Var, int] | None:
 
 
 def _segment(nest: Nest, var: Var, start: int, stop: int) -> Nest:
-    part = Var(var.name, stop - start)
+    part = Var(var.name, stop - start, var.ordered)
     variables = [part if v is var else v for v in nest.vars]
     value = Affine.of(part) + start
     return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
@@ -175,6 +192,8 @@ def merge_loops(nest: Nest) -> Nest:
         if len(variables) != len(nest.vars):
             nest = Nest(variables, nest.stores, nest.label, nest.nodes)
         for outer, inner in itertools.pairwise(variables):
+            if outer.ordered or inner.ordered:
+                continue
             if all(at.coefficient(outer) == at.coefficient(inner) * inner.extent for at in indices):
                 nest = _merged(nest, outer, inner)
                 merged = True
@@ -195,13 +214,15 @@ def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
 
 def order_loops(nest: Nest) -> Nest:
     """Put the loop along which most memory is contiguous innermost."""
-    if len(nest.vars) < 2:
+    if len(nest.vars) < 2 or nest.vars[-1].ordered:
         return nest
-    indices = [store.at for store in nest.stores]
+    accesses = [(store.buffer, store.at) for store in nest.stores]
     for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):
-            indices.append(expr.at)
-    best = max(nest.vars, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
+            accesses.append((expr.buffer, expr.at))
+    indices = list({(id(buffer), at): at for buffer, at in accesses}.values())
+    free = [var for var in nest.vars if not var.ordered]
+    best = max(free, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
     variables = [var for var in nest.vars if var is not best] + [best]
     return Nest(variables, nest.stores, nest.label, nest.nodes)
 
@@ -210,6 +231,8 @@ def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
     """How many accesses walk memory one by one along the variable; strided ones count against."""
     score = 0.0
     for at in indices:
-        coefficient = at.coefficient(var)
-        score += 1.0 if coefficient == 1 else (0.0 if coefficient == 0 else -1.0)
-    return score * min(1.0, var.extent / 16)
+        step = at.coefficient(var)
+        if step:
+            # a few steps at a time still uses most of a line of the cache
+            score += 1.0 if step == 1 else (-0.25 if 0 < step <= 4 else -1.0)
+    return score * min(1.0, var.extent / 16) if score > 0 else score

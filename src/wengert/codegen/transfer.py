@@ -1,0 +1,141 @@
+"""Blocks of samples in and out of a worker's own memory.
+
+Outside, the elements of a sample lie side by side; inside, the samples do. Squares of elements are
+transposed in registers on the way. Where a sample does not exist, the last one that does stands in
+for it: inwards it is read again, outwards what belongs to it is written last, so that what was
+written for the others before it does not stay. No branch is needed for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from ..loops import Transfer
+from .scalars import memory_type
+from .strided import I64, counted_loop, i32, lane_order
+from .tiling import Axis, merge_axes
+
+
+def emit_transfer(
+    builder: ir.IRBuilder, kernel: Transfer, outer: ir.Value, inner: ir.Value, live: ir.Value
+) -> None:
+    """Copy one block; `live` samples of it exist."""
+    _Copier(builder, kernel, live).emit(outer, inner)
+
+
+class _Copier:
+    """Emits the copy of one block."""
+
+    def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
+        self.builder, self.kernel = builder, kernel
+        self.element = memory_type(kernel.outer.dtype)
+        self.align = kernel.outer.dtype.itemsize
+        self.width = kernel.inner.shape[kernel.axis]
+        self.vector = ir.VectorType(self.element, self.width)
+        self.offsets = self._sample_offsets(live)
+
+    def _sample_offsets(self, live: ir.Value) -> list[ir.Value]:
+        """Where each sample begins, in elements from the first."""
+        b, stride = self.builder, self.kernel.outer.strides[self.kernel.axis]
+        last = b.sub(live, ir.Constant(I64, 1))
+        found = []
+        for lane in range(self.width):
+            number = ir.Constant(I64, lane)
+            there = b.icmp_signed("<", number, live)
+            found.append(b.mul(b.select(there, number, last), ir.Constant(I64, stride)))
+        return found
+
+    def emit(self, outer: ir.Value, inner: ir.Value) -> None:
+        """Loops over everything but the samples; the one that is contiguous outside innermost."""
+        axes = self._other_axes()
+        line = next((axis for axis in axes if axis.x == 1), None)
+        self._loops([axis for axis in axes if axis is not line], outer, inner, line)
+
+    def _other_axes(self) -> list[Axis]:
+        kernel = self.kernel
+        shape, far, near = kernel.outer.shape, kernel.outer.strides, kernel.inner.strides
+        return merge_axes(
+            [
+                Axis(n, 0, far[axis], near[axis])
+                for axis, n in enumerate(shape)
+                if axis != kernel.axis and n != 1
+            ]
+        )
+
+    def _loops(
+        self, axes: Sequence[Axis], outer: ir.Value, inner: ir.Value, line: Axis | None
+    ) -> None:
+        if axes:
+            axis = axes[0]
+
+            def turn(index: ir.Value) -> None:
+                far = self._moved(outer, index, axis.x)
+                self._loops(axes[1:], far, self._moved(inner, index, axis.y), line)
+
+            counted_loop(self.builder, 0, axis.extent, 1, turn)
+        elif line is None:
+            self._position(outer, inner)
+        else:
+            self._line(line, outer, inner)
+
+    def _line(self, line: Axis, outer: ir.Value, inner: ir.Value) -> None:
+        """Whole squares, then the rest one position at a time."""
+
+        def square(index: ir.Value) -> None:
+            self._square(line, self._moved(outer, index, 1), self._moved(inner, index, line.y))
+
+        def position(index: ir.Value) -> None:
+            self._position(self._moved(outer, index, 1), self._moved(inner, index, line.y))
+
+        whole = line.extent // self.width * self.width
+        counted_loop(self.builder, 0, whole, self.width, square)
+        counted_loop(self.builder, whole, line.extent, 1, position)
+
+    def _square(self, line: Axis, outer: ir.Value, inner: ir.Value) -> None:
+        samples = [self._at(outer, offset) for offset in self.offsets]
+        places = [self._at(inner, ir.Constant(I64, k * line.y)) for k in range(self.width)]
+        sources, targets = (samples, places) if self.kernel.inward else (places, samples)
+        b = self.builder
+        rows = [b.load(place, typ=self.vector, align=self.align) for place in sources]
+        columns = transposed(b, rows)
+        for value, place in reversed(list(zip(columns, targets, strict=True))):
+            b.store(value, place, align=self.align)
+
+    def _position(self, outer: ir.Value, inner: ir.Value) -> None:
+        """One element of every sample."""
+        b = self.builder
+        samples = [self._at(outer, offset) for offset in self.offsets]
+        if self.kernel.inward:
+            value = ir.Constant(self.vector, ir.Undefined)
+            for lane, place in enumerate(samples):
+                value = b.insert_element(value, b.load(place, typ=self.element), i32(lane))
+            b.store(value, inner, align=self.align)
+            return
+        value = b.load(inner, typ=self.vector, align=self.align)
+        for lane, place in reversed(list(enumerate(samples))):
+            b.store(b.extract_element(value, i32(lane)), place)
+
+    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
+        return self._at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
+
+    def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
+        return self.builder.gep(pointer, [offset], source_etype=self.element)
+
+
+def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """As many vectors as they have lanes, transposed: blocks of 1, 2, 4, ... change places."""
+    found, count = list(rows), len(rows)
+    distance = 1
+    while distance < count:
+        for i in range(count):
+            if i & distance:
+                continue
+            a, b = found[i], found[i + distance]
+            low = [n if not n & distance else count + n - distance for n in range(count)]
+            high = [n + distance if not n & distance else count + n for n in range(count)]
+            found[i] = builder.shuffle_vector(a, b, lane_order(tuple(low)))
+            found[i + distance] = builder.shuffle_vector(a, b, lane_order(tuple(high)))
+        distance *= 2
+    return found

@@ -1,0 +1,58 @@
+"""One stream of random numbers for initial weights and dropout.
+
+`manual_seed` starts it; the same seed gives the same bits, evaluated and compiled. The stream is a
+key (see `wengert.numpy.random`) in a tensor: inside `jit` it is state, so a compiled program
+advances it by itself and each call draws new numbers.
+
+>>> from wengert import nn
+>>> manual_seed(0)
+>>> first = nn.Linear(3, 2).weight.numpy()
+>>> manual_seed(0)
+>>> bool((nn.Linear(3, 2).weight.numpy() == first).all())
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError, explain
+from ..jit.state import local
+from ..numpy import random
+from ..tensor import Tensor
+
+_key = Tensor(random.key(0))
+
+
+def manual_seed(seed: int) -> None:
+    """Start the stream of random numbers anew."""
+    _key[...] = random.key(seed)
+
+
+def get_rng_state() -> np.ndarray:
+    """Where the stream is now: two words, to continue from with `set_rng_state`."""
+    return np.array(_key.numpy())
+
+
+def set_rng_state(state: Any) -> None:
+    """Continue the stream from where `get_rng_state` was called."""
+    state = np.asarray(state)
+    if state.shape != (2,) or state.dtype != np.uint32:
+        raise ShapeError(
+            explain(
+                "set_rng_state",
+                f"got {state.dtype} of shape {state.shape}, expected uint32 of shape (2,)",
+                "Give what get_rng_state returned, or use manual_seed.",
+            )
+        )
+    _key[...] = state
+
+
+def next_key() -> Any:
+    """A key that was not used before; the stream moves on."""
+    now = _key.numpy() if local.running is None else _key
+    following, fresh = random.split(now)
+    _key[...] = following
+    return fresh

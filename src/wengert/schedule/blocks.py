@@ -1,0 +1,215 @@
+"""The program of one block of samples -> the batch loop.
+
+Inside a block the innermost layout is the sample: one SIMD lane a sample. So every operation is
+vectorised in the same way, whatever its channels, windows and edges are, without shuffles and
+without remainders. What comes from outside is transposed on the way in, weights are read as they
+are, and sums over samples go, group by group, to memory of their own and are joined at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..graph import Node, Operator
+from ..loops import (
+    BOOL,
+    FEW,
+    Affine,
+    Apply,
+    BlockLoop,
+    Buffer,
+    Index,
+    IndexValue,
+    Kernel,
+    Literal,
+    Load,
+    Nest,
+    Reduction,
+    Store,
+    Transfer,
+    Var,
+    c_strides,
+    identity_of,
+)
+from .fusion import Scheduler
+from .lowering import loop_variables
+from .parallel import parallelise
+from .regions import Region
+from .shaping import shape_nest
+
+# Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
+FEW_GROUPS, MANY_GROUPS = 4, 8
+
+
+class BlockScheduler(Scheduler):
+    """Schedules the program of one block."""
+
+    flags_continue = True
+
+    def __init__(
+        self,
+        outer: Scheduler,
+        region: Region,
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+    ):
+        super().__init__(region.graph)
+        self.outer, self.region = outer, region
+        self.outer_inputs, self.outer_outputs = inputs, outputs
+        self.constants = outer.constants
+        blocks = -(-region.length // region.width)
+        self.groups = min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+        self.group = Var("group", self.groups)
+        self.block = Var("block", blocks)
+        self.live = Var("live", region.width + 1)
+        self.fills: list[Nest] = []
+        self.joins: list[Nest] = []
+        self.flags: list[tuple[Buffer, Operator]] = []
+        # the results that are sums over all samples
+        self.summed = {
+            node.serial
+            for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
+            if node is not None and axis is None
+        }
+
+    def loop(self, node: Operator) -> BlockLoop:
+        """The whole loop."""
+        program = self.run()
+        body: list[Kernel] = []
+        for kernel in program.kernels:
+            body += shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]
+        return BlockLoop(
+            self.region.length,
+            self.region.width,
+            self.groups,
+            self.group,
+            self.block,
+            self.live,
+            [part for fill in self.fills for part in shape_nest(fill)],
+            body,
+            [parallelise(part) for join in self.joins for part in shape_nest(join)],
+            [node],
+        )
+
+    # ------------------------------------------------------------ layouts
+
+    def _name(self, letter: str) -> str:
+        return self.outer._name(letter)
+
+    def _standard_strides(self, node: Node) -> tuple[int, ...]:
+        axis = self.region.axes.get(node.serial)
+        shape = node.type.shape
+        if axis is None:
+            return c_strides(shape)
+        width = self.region.width
+        rest = c_strides(tuple(n for a, n in enumerate(shape) if a != axis))
+        strides = [step * width for step in rest]
+        return (*strides[:axis], 1, *strides[axis:])
+
+    def _temporary(self, node: Node) -> Buffer:
+        strides = self._standard_strides(node)
+        return Buffer(self._name("t"), node.type.dtype, node.type.shape, strides, "block")
+
+    # ------------------------------------------------------------ in and out
+
+    def _input_buffers(self) -> list[Buffer]:
+        region = self.region
+        variables = self.graph.inputs
+        if region.partial:
+            self._schedule_existence(variables[-1])
+        for variable, axis, outer in zip(
+            variables, region.in_axes, self.outer_inputs, strict=False
+        ):
+            if axis is None:
+                self.buffers[variable.serial] = outer
+                continue
+            inner = self.buffers[variable.serial] = self._temporary(variable)
+            self.kernels.append(Transfer(self._block_of(outer, axis), inner, axis, True))
+        return []
+
+    def _block_of(self, outer: Buffer, axis: int) -> Buffer:
+        """The part of an array that belongs to the block."""
+        shape = list(outer.shape)
+        shape[axis] = self.region.width
+        view = Buffer(outer.name, outer.dtype, tuple(shape), outer.strides, outer.kind)
+        view.base = outer
+        view.start = Affine.of(self.block) * (self.region.width * outer.strides[axis])
+        return view
+
+    def _schedule_existence(self, variable: Node) -> None:
+        """Which samples of the block exist."""
+        inner = self.buffers[variable.serial] = self._temporary(variable)
+        lane = Var("lane", self.region.width)
+        places = IndexValue(Affine.of(lane)), IndexValue(Affine.of(self.live))
+        store = Store(inner, Affine.of(lane), Apply("less", places, BOOL))
+        self.kernels.append(Nest([lane], [store], "samples that exist"))
+
+    def _output_buffers(self) -> list[tuple[Node, Buffer]]:
+        region = self.region
+        for node, axis, outer, combine in zip(
+            self.graph.outputs, region.out_axes, self.outer_outputs, region.combines, strict=True
+        ):
+            assert node is not None
+            if axis is None:
+                assert combine is not None
+                self.buffers[node.serial] = self._partial(outer, combine)
+        return []
+
+    def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
+        for node, axis, outer in zip(
+            self.graph.outputs, self.region.out_axes, self.outer_outputs, strict=True
+        ):
+            if axis is not None:
+                assert node is not None
+                inner = self._contiguous(node)
+                self.kernels.append(Transfer(self._block_of(outer, axis), inner, axis, False))
+
+    def _partial(self, outer: Buffer, combine: str) -> Buffer:
+        """Memory for the part of a sum that one group adds up, begun and joined."""
+        shape = (self.groups, *outer.shape)
+        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, c_strides(shape), "arena")
+        size = prod(outer.shape)
+        own = Buffer(parts.name, parts.dtype, outer.shape, c_strides(outer.shape), parts.kind)
+        own.base, own.start = parts, Affine.of(self.group) * size
+        variables = loop_variables(outer.shape)
+        index: Index = tuple(Affine.of(var) for var in variables)
+        nothing = Literal(identity_of(combine, outer.dtype), outer.dtype)
+        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
+        number = Var("g", self.groups)
+        value = Load(parts, parts.flat((Affine.of(number), *index)))
+        join = Store(outer, outer.flat(index), value, combine)
+        self.joins.append(Nest([*variables, number], [join], "join"))
+        return own
+
+    def _continues(self, node: Operator) -> bool:
+        return node.serial in self.summed
+
+    # ------------------------------------------------------------ checks
+
+    def _new_flag(self) -> Buffer:
+        flag = self.outer._new_flag()
+        return self._partial(flag, "logical_and")
+
+    def _add_check(self, flag: Buffer, node: Operator) -> None:
+        final = self.joins[-1].stores[0].buffer
+        self.flags.append((final, node))
+
+    # ------------------------------------------------------------ small reductions
+
+    def lowering(self, node: Operator) -> Any:
+        """How the node lowers; a reduction of a few elements is an expression of them all."""
+        if isinstance(node.op.loops, Reduction) and node.serial not in self.lowerings:
+            loops = node.op.loops
+            few = 0 < _terms(node) <= FEW and node.serial not in self.summed
+            self.lowerings[node.serial] = loops.written_out(node.type.dtype) if few else loops
+        return super().lowering(node)
+
+    def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
+        return isinstance(node.op.loops, Reduction) or super()._needs_memory(node, users)
+
+
+def _terms(node: Operator) -> int:
+    """How many elements a reduction combines into one."""
+    return prod(node.inputs[0].type.shape[axis] for axis in node.params["axes"])

@@ -1,0 +1,96 @@
+"""Regions: what runs as one loop over blocks of samples, and what ends one."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+from wengert.loops import BlockLoop, Contraction, Transfer
+from wengert.passes import optimise
+from wengert.schedule import plan, regions, schedule
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch):
+    """Regions however small they are."""
+    monkeypatch.setattr(regions, "LEAST_WORK", 0)
+    monkeypatch.setattr(regions, "_time_together", lambda nodes: 0.0)
+    monkeypatch.setattr(regions, "_time_apart", lambda nodes: 1.0)
+
+
+def loops_of(function, *args):
+    return plan(schedule(optimise(wg.trace(function, *args))))
+
+
+def batch_loops(program):
+    return [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
+
+
+def network(x, w, v):
+    return wnp.sum(wnp.tanh(x @ w) @ v)
+
+
+def arguments(n):
+    rng = np.random.default_rng(n)
+    return rng.normal(size=(n, 5)), rng.normal(size=(5, 4)), rng.normal(size=(4, 2))
+
+
+def test_a_step_is_one_region():
+    program = loops_of(wg.grad(network, argnums=(1, 2)), *arguments(40))
+    (loop,) = batch_loops(program)
+    assert loop.blocks == 3 and loop.extent == 40
+    assert sum(isinstance(part, Contraction) for part in loop.body) == 4
+    inward = [part.inward for part in loop.body if isinstance(part, Transfer)]
+    assert inward == [True]  # x comes in, nothing goes out
+
+
+def test_memory_does_not_grow_with_the_batch():
+    small, large = (
+        loops_of(wg.grad(network, argnums=(1, 2)), *arguments(n)) for n in (1000, 100_008)
+    )
+    assert small.planned_bytes == large.planned_bytes
+    assert batch_loops(small)[0].planned_bytes == batch_loops(large)[0].planned_bytes
+
+
+def test_gradients_of_samples_are_written_block_by_block():
+    program = loops_of(wg.grad(network), *arguments(40))
+    (loop,) = batch_loops(program)
+    outward = [part for part in loop.body if isinstance(part, Transfer) and not part.inward]
+    assert [part.outer.base for part in outward] == program.outputs
+
+
+def test_a_mean_over_samples_ends_a_region():
+    def normalised(x, w):
+        h = x @ w
+        return wnp.sum(wnp.tanh((h - wnp.mean(h, axis=0)) @ w.T), axis=0)
+
+    x, w, _ = arguments(40)
+    assert len(batch_loops(loops_of(normalised, x, w))) == 2
+
+
+def test_a_sort_along_samples_is_outside():
+    def sorted_rows(x, w, v):
+        return wnp.sum(wnp.sort(wnp.tanh(x @ w), axis=0) @ v, axis=0)
+
+    program = loops_of(sorted_rows, *arguments(40))
+    assert any("sort" in str(kernel) for kernel in program.kernels)
+    assert not any("sort" in str(loop) for loop in batch_loops(program))
+
+
+def test_large_weights_stay_outside():
+    x, w = np.ones((600, 900), np.float32), np.ones((900, 800), np.float32)
+    assert not batch_loops(loops_of(lambda x, w: wnp.sum(wnp.tanh(x @ w), axis=0), x, w))
+
+
+def test_a_product_alone_is_not_worth_a_region(monkeypatch):
+    monkeypatch.undo()
+    x = np.ones((300, 300))
+    assert not batch_loops(loops_of(lambda x, w: x @ w, x, x))
+
+
+def test_the_loop_is_explained():
+    program = loops_of(wg.grad(network, argnums=1), *arguments(40))
+    text = str(batch_loops(program)[0])
+    assert text.startswith("3 blocks of 16 in 3 parallel groups:")
+    assert "block of in0 along axis 0" in text
+    assert "then for" in text and "# join" in text
