@@ -106,7 +106,7 @@ def multiplied(a, b):
 
 
 def inside(x):
-    return xp.sort(x) + 1.0
+    return xp.nextafter(x, 9.0) + 1.0  # NumPy evaluates it between native parts
 
 
 X = np.arange(3.0)

@@ -59,7 +59,7 @@ NATIVE = [
     "relu", "at_least", "at_most", "erfinv", "erfcinv", "erfcx", "ndtr", "log_ndtr", "gamma",
     "gammaln", "betaln", "polygamma", "bessel_i", "sinc", "logit", "softplus", "xlogy", "xlog1py",
     "logaddexp2", "heaviside", "fraction", "round", "embed", "index_set", "scatter_max",
-    "scatter_min", "random_bits", "argmax", "argmin",
+    "scatter_min", "random_bits", "argmax", "argmin", "searchsorted", "argsort",
 ]  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def test_value_and_gradient_of_a_sum_take_one_pass():
 
 
 def test_products_and_numpy_get_kernels_of_their_own():
-    kinds = [type(kernel) for kernel in loops_of(lambda x: xp.sort(x @ x.T), X).kernels]
+    kinds = [type(kernel) for kernel in loops_of(lambda x: xp.linalg.inv(x @ x.T), X).kernels]
     assert Contraction in kinds
     assert Host in kinds
 

@@ -8,20 +8,26 @@ is linear and every derivative of sorting is again a gather.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError, explain
+from ..loops import BOOL, Affine, Apply, Expr, Index, Literal, LoadAt, Operand, Pointwise, cast
 from ..types import ArrayType, type_of
+from .elementwise import select
 from .indexing import gather
-from .layout import broadcast_to
-from .logic import DISCRETE
+from .layout import broadcast_to, reduce_sum, reshape
+from .logic import DISCRETE, equal, isnan, less, logical_and, logical_not, logical_or
 from .op import Op
 
 INDEX = np.dtype(np.intp)
 # From this size on it pays to look for ties before sorting.
 LARGE = 512
+# Compiled code compares all pairs of elements in lines up to this length, up to so many pairs.
+MOST_RANKED, MOST_PAIRS = 64, 1 << 20
+_CORNERS = np.array([0.5, 1.0, 3.0, np.inf, -np.inf, np.nan, -0.0, 0.0])
 
 
 def along(x: Any, indices: Any, axis: int) -> Any:
@@ -58,6 +64,28 @@ def _all_differ(x: Any, axis: int) -> bool:
     return bool(np.all(ordered[..., :-1] < ordered[..., 1:]))
 
 
+def _composed_argsort(x: Any, axis: int, descending: bool) -> Any:
+    """Of short lines: the rank of an element is how many come before it, each looked at."""
+    dtype, shape, _ = type_of(x)
+    length = shape[axis]
+    if length > MOST_RANKED or length * prod(shape) > MOST_PAIRS:
+        return None
+    down, right = (*shape[:axis], length, 1), (*shape[:axis], 1, length)
+    this, other = (reshape(x, shape=(*front, *shape[axis + 1 :])) for front in (down, right))
+    lower, upper = (this, other) if descending else (other, this)
+    before = less(lower, upper)
+    if dtype.kind == "f":  # NaN is larger than all else
+        before = logical_or(before, logical_and(isnan(upper), logical_not(isnan(lower))))
+    same = equal(this, other)
+    if dtype.kind == "f":
+        same = logical_or(same, logical_and(isnan(this), isnan(other)))
+    numbers = np.arange(length, dtype=INDEX).reshape((length,) + (1,) * (len(shape) - 1 - axis))
+    earlier = numbers[None] < numbers[:, None]
+    ranks = reduce_sum(logical_or(before, logical_and(same, earlier)), axes=(axis + 1,))
+    found = equal(reshape(ranks, shape=(*right, *shape[axis + 1 :])), numbers[:, None])
+    return reduce_sum(select(found, numbers[None], 0), axes=(axis + 1,))
+
+
 # Where the elements of the sorted array come from; equal elements keep their order.
 argsort: Op = Op(
     "argsort",
@@ -69,7 +97,10 @@ argsort: Op = Op(
         ((rng.normal(size=(4, 3)),), {"axis": 0, "descending": False}),
         ((rng.integers(0, 3, size=(2, 5)),), {"axis": 1, "descending": True}),
         ((rng.normal(size=(0, 2)),), {"axis": 0, "descending": True}),
+        ((np.tile(_CORNERS, (3, 2)),), {"axis": 1, "descending": False}),
+        ((np.tile(_CORNERS, (3, 2)).T,), {"axis": 0, "descending": True}),
     ],
+    compose=_composed_argsort,
 )
 
 
@@ -106,6 +137,41 @@ def _batch_searchsorted(
     return searchsorted(a, v, side=side, leading=leading + 1)
 
 
+def _searchsorted_loops(at: Index, a: Operand, v: Operand, side: str, leading: int) -> Expr:
+    """Halving without branches: a step is taken if it leads no further than before `v`."""
+    memory, length = a.memory(), a.type.shape[-1]
+    dtype = np.result_type(a.type.dtype, v.type.dtype)
+    value = cast(v(at), dtype)
+    line = memory.flat((*at[:leading], Affine(0)))
+
+    def number(n: int) -> Expr:
+        return Literal(INDEX.type(n), INDEX)
+
+    found = number(0)
+    for power in reversed(range(length.bit_length())):
+        ahead = Apply("add", (found, number(1 << power)), INDEX)
+        inside = Apply("less_equal", (ahead, number(length)), BOOL)
+        last = Apply(
+            "subtract", (Apply("minimum", (ahead, number(length)), INDEX), number(1)), INDEX
+        )
+        element = cast(LoadAt(memory, line, ((last, memory.strides[-1]),)), dtype)
+        passes = Apply("logical_and", (inside, _comes_before(element, value, side)), BOOL)
+        found = Apply("where", (passes, ahead, found), INDEX)
+    return found
+
+
+def _comes_before(x: Expr, y: Expr, side: str) -> Expr:
+    """Whether x < y, or on the right x <= y, where NaN is larger than all else."""
+    before = Apply("less" if side == "left" else "less_equal", (x, y), BOOL)
+    if x.dtype.kind != "f":
+        return before
+    beyond = Apply("isnan", (y,), BOOL)
+    if side == "left":
+        number = Apply("equal", (x, x), BOOL)
+        beyond = Apply("logical_and", (beyond, number), BOOL)
+    return Apply("logical_or", (before, beyond), BOOL)
+
+
 # Where `v` would be put into the sorted `a`; each has `leading` axes in common, which are looped
 # over.
 searchsorted: Op = Op(
@@ -114,7 +180,17 @@ searchsorted: Op = Op(
     _searchsorted_type,
     zero=DISCRETE,
     batch=_batch_searchsorted,
+    loops=Pointwise(_searchsorted_loops, whole=(0,)),
     samples=lambda rng: [
+        *[
+            (
+                (np.array([-np.inf, 0.0, 1.0, 1.0, 2.0, np.nan, np.nan]), _CORNERS),
+                {"side": side, "leading": 0},
+            )
+            for side in ("left", "right")
+        ],
+        ((np.zeros(0), np.arange(3.0)), {"side": "left", "leading": 0}),
+        ((np.arange(9.0), np.arange(-2, 11)), {"side": "right", "leading": 0}),
         ((np.sort(rng.normal(size=5)), rng.normal(size=(2, 3))), {"side": "left", "leading": 0}),
         ((np.arange(4), np.arange(-1, 5)), {"side": "right", "leading": 0}),
         ((np.arange(4.0), np.float64(1.5)), {"side": "left", "leading": 0}),

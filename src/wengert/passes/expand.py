@@ -19,7 +19,8 @@ def expand(graph: Graph) -> Graph:
             return None
         if any(0 in source.type.shape for source in node.inputs):
             return None  # there is no largest of no elements
-        return _insert(_composition(node), node)
+        composition = _composition(node)
+        return None if composition is None else _insert(composition, node)
 
     return rebuild(graph, rule)
 
@@ -29,11 +30,15 @@ def _has_loops(node: Operator) -> bool:
     return bool(loops(**node.params) if callable(loops) else loops)
 
 
-def _composition(node: Operator) -> Graph:
+def _composition(node: Operator) -> Graph | None:
+    """The node's operation written out; None where that would not pay."""
     with Trace(lazy=True) as trace:
         inputs = [trace.variable(array_type=source.type, active=False) for source in node.inputs]
         variables = [tracer.node for tracer in inputs]
-        result = trace.node_of(node.op.compose(*inputs, **node.params))
+        composed = node.op.compose(*inputs, **node.params)
+        if composed is None:
+            return None
+        result = trace.node_of(composed)
     return Graph(variables, [result])  # type: ignore[arg-type]
 
 
