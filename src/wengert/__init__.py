@@ -40,12 +40,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Graph",
+    "History",
     "Tensor",
     "check_grads",
     "checkpoint",
     "clear_cache",
     "custom_rule",
     "debug_nans",
+    "fit",
     "grad",
     "hessian",
     "hvp",
@@ -74,13 +76,16 @@ __all__ = [
 
 # Where names come from that are imported on first use: a module itself, or a name in it.
 _LAZY = {
+    "History": "train.history",
     "cli": "cli",
     "data": "data",
+    "fit": "train.fitting",
     "load": "storage",
     "minimize": "optim.minimize",
     "nn": "nn",
     "optim": "optim",
     "save": "storage",
+    "train": "train",
 }
 
 

@@ -578,6 +578,7 @@ class LoopProgram:
     kernels: list[Kernel]
     planned_bytes: int = 0  # of the arena, for buffers
     scratch_bytes: int = 0  # behind them, for the kernels themselves
+    watched: int = 0  # so many kernels, from the first on, end early when Ctrl-C is pressed
 
     @property
     def arena_bytes(self) -> int:

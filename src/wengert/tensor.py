@@ -38,6 +38,7 @@ from .ops.op import Op, Traced
 from .trace.tracer import Trace, Tracer
 from .trace.views import snapshot
 from .transforms.modes import pull
+from .tree import Parts, Same
 from .types import ArrayType, type_of
 
 
@@ -239,6 +240,12 @@ class Tensor(Tracer):
         if written and not self._shared:
             self._put_back(Constant(self._cell.read()))  # its history ends here
         return self._cell
+
+    def _parts(self, number: int) -> Parts:
+        """How compiled functions read what this tensor holds, as a child of an argument."""
+        cell = self._data_cell(False)
+        inside = Parts(type(cell), ("native",), (number,))
+        return Parts(type(self), ("_base", "_cell"), (Same(None), inside))
 
     @property
     def requires_grad(self) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import StructureError
 
@@ -65,6 +65,9 @@ _registry: dict[type, _Registered] = {
 
 # classes that were met and are leaves: most values are, so this is asked first
 _leaf_kinds: set[type] = set()
+# named tuples and dataclasses that were met and nobody has registered
+_plain_kinds: set[type] = set()
+_parts: dict[type, Callable[[Any], Any]] = {}
 
 
 def _sorted_keys(mapping: dict) -> tuple:
@@ -74,10 +77,101 @@ def _sorted_keys(mapping: dict) -> tuple:
         return tuple(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
 
 
-def register(kind: type, take_apart: Callable, rebuild: Callable) -> None:
-    """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it."""
+def register(
+    kind: type,
+    take_apart: Callable,
+    rebuild: Callable,
+    parts: Callable[[Any], Parts | None] | None = None,
+) -> None:
+    """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it.
+
+    With ``parts(value)`` compiled functions take such arguments apart natively; see `Parts`.
+    """
     _registry[kind] = (take_apart, rebuild)
     _leaf_kinds.discard(kind)
+    _plain_kinds.discard(kind)
+    _parts.pop(kind, None)
+    if parts is not None:
+        _parts[kind] = parts
+
+
+class Same(NamedTuple):
+    """A part of an object that must be the very same in another one."""
+
+    value: Any
+
+
+ANYTHING = object()  # a part that must be there, whatever it is
+
+
+class Parts(NamedTuple):
+    """How the children of an object are read from its attributes, without calling `take_apart`.
+
+    Each child is the number of one of the children that `take_apart` gives, the `Parts` of another
+    object, a dict of such, a `Same`, or `ANYTHING`. Objects of the class whose parts are of these
+    kinds must have equal structures. Without names the object is a tuple of another class.
+    """
+
+    kind: type
+    names: tuple[str, ...] | None
+    children: tuple[Any, ...]
+    whole: bool = False  # whether the object's dictionary has these names and no others
+
+
+def parts(value: Any) -> Parts | None:
+    """The parts of an object that is a tree; None where only `take_apart` knows them.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     y: float
+    >>> parts(Point(1.0, 2.0)).names
+    ('x', 'y')
+    """
+    if _handlers(value) is None:
+        return None
+    kind = type(value)
+    found = _parts.get(kind)
+    if found is not None:
+        answer: Parts | None = found(value)
+        return answer
+    if kind in _plain_kinds and issubclass(kind, tuple):
+        return Parts(kind, None, tuple(range(len(value))))
+    if kind in _plain_kinds:
+        names = tuple(field.name for field in dataclasses.fields(kind))
+        return Parts(kind, names, tuple(range(len(names))))
+    return None
+
+
+def readings(value: Any) -> list[Any]:
+    """How the objects in a tree are read whose class has told: equal for objects read alike."""
+    found: list[Any] = []
+    if not _parts or type(value) in _leaf_kinds:
+        return found
+    if type(value) in _parts:
+        return [_comparable(parts(value))]
+    taken = take_apart(value)
+    for child in () if taken is None else taken[0]:
+        found += readings(child)
+    return found
+
+
+def _comparable(part: Any) -> Any:
+    if isinstance(part, Same):
+        return ("same", id(part.value))
+    if isinstance(part, dict):
+        return tuple((name, _comparable(child)) for name, child in part.items())
+    if isinstance(part, Parts):
+        inside = [_comparable(child) for child in part.children]
+        return (part.kind, part.names, part.whole, *inside)
+    return part
+
+
+def take_apart(value: Any) -> tuple[Sequence[Any], Any] | None:
+    """The children of a value and what else it needs to be rebuilt; None for a leaf."""
+    handlers = _handlers(value)
+    return None if handlers is None else handlers[0](value)
 
 
 def _handlers(value: Any) -> _Registered | None:
@@ -94,14 +188,22 @@ def _handlers(value: Any) -> _Registered | None:
             _leaf_kinds.add(kind)
             return None
         _registry[kind] = found
+        _plain_kinds.add(kind)
     return found
 
 
 def _dataclass_handlers(kind: type) -> _Registered:
     names = [field.name for field in dataclasses.fields(kind)]
+    # straight into the dictionary, where nothing of the class stands between
+    direct = kind.__dictoffset__ != 0 and not any(
+        hasattr(getattr(kind, name, None), "__set__") for name in names
+    )
 
     def rebuild(data: Any, children: list) -> Any:
         value: Any = object.__new__(kind)
+        if direct:
+            value.__dict__.update(zip(names, children, strict=True))
+            return value
         for name, child in zip(names, children, strict=True):
             object.__setattr__(value, name, child)
         return value
@@ -132,7 +234,10 @@ def unflatten(structure: Structure, leaves: Iterable) -> Any:
 def _unflatten_from(structure: Structure, leaves: Any) -> Any:
     if structure.kind is None:
         return next(leaves)
-    children = [_unflatten_from(child, leaves) for child in structure.children]
+    children = [
+        next(leaves) if child.kind is None else _unflatten_from(child, leaves)
+        for child in structure.children
+    ]
     return _registry[structure.kind][1](structure.data, children)
 
 

@@ -187,3 +187,35 @@ def test_there_are_ten_evaluated_functions_in_two_sizes():
 def test_plain_table_lines_up():
     lines = report.plain_table(["name", "a"], [["long name", "1"], ["x", "1000"]])
     assert len({len(line) for line in lines}) == 1
+
+
+def test_growth_is_compared_with_the_smaller_workload(capsys):
+    seconds = {"small": 1.0, "twice": 2.1, "four times": 9.0}
+    smaller = {"twice": "small", "four times": "twice"}
+    outcomes = [
+        run.Outcome(
+            Workload("group", name, {}, smaller=smaller.get(name), growth=2.5), {"wengert": time}
+        )
+        for name, time in seconds.items()
+    ]
+    run.compare_sizes(outcomes)
+    assert [one.growth for one in outcomes] == [None, 2.1, pytest.approx(9 / 2.1)]
+    assert [one.missed for one in outcomes] == [
+        [],
+        [],
+        ["4.29 times twice, at most 2.5 wanted"],
+    ]
+    report.print_group("group", outcomes)
+    assert "4.29x" in capsys.readouterr().out
+
+
+def test_graphs_to_compile_have_as_many_operations_as_they_say():
+    import wengert as wg
+    import wengert.numpy as wnp
+    from wengert.bench import compile as bench_compile
+
+    for graph in bench_compile.GRAPHS.values():
+        x = np.linspace(0.0, 1.0, 16).reshape(4, 4)
+        found = wg.trace(lambda x, graph=graph: graph(wnp, x, 440), x)
+        count = len(found.operators) if hasattr(found, "operators") else len(found.nodes)
+        assert 0.9 * 440 <= count <= 1.1 * 440

@@ -14,26 +14,33 @@ import time
 import timeit
 import tracemalloc
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
-from wengert.codegen.entry import emit_entry, emit_poll
+from wengert.codegen.entry import emit_entry
+from wengert.codegen.interrupts import emit_poll
 from wengert.runtime import builtin
 from wengert.runtime.builtin import (
     STACK_ARENA_LIMIT,
     Arena,
-    ArraySpec,
-    CapturedSpec,
-    Dim,
-    ScalarSpec,
-    Signature,
-    StaticSpec,
     bind,
     c_api_addresses,
     native_layout,
+)
+from wengert.runtime.signature import (
+    AnySpec,
+    ArraySpec,
+    CapturedSpec,
+    Dim,
+    Finish,
+    ObjectSpec,
+    ScalarSpec,
+    Signature,
+    StaticSpec,
 )
 
 FALLBACK = "fallback"
@@ -189,6 +196,111 @@ SQUARES_SIGNATURE = Signature((floats(8),), (floats(), floats(8)))
 @pytest.fixture(scope="module")
 def squares():
     return make(SQUARES_SIGNATURE, SQUARES)
+
+
+# Objects of other classes
+
+
+class Holder:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+def test_attributes_of_objects_are_arguments():
+    spec = ObjectSpec(Holder, ("a", "b"), (ObjectSpec(Slotted, ("x",), (floats(2),)), floats(2)))
+    signature = Signature((spec,), (floats(2), floats(2)))
+    one, two = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    good = Holder(a=Slotted(one), b=two, more="is not looked at")
+    for call in both(signature, copies((0, 2, 16), (1, 3, 16))):
+        found = call(good)
+        assert np.array_equal(found, [one, two])
+        bad = [
+            Holder(a=Slotted(one)),
+            Holder(a=one, b=two),
+            Holder(a=Slotted(None), b=two),
+            Slotted(one),
+            type("Sub", (Holder,), {})(a=Slotted(one), b=two),
+        ]
+        for value in bad:
+            assert call(value) == FALLBACK
+
+
+def test_tuples_of_other_classes_are_arguments():
+    signature = Signature((ObjectSpec(Pair, None, (floats(1), floats(1))),), floats(1))
+    for call in both(signature, copies((1, 2, 8))):
+        assert call(Pair(np.array([1.0]), np.array([2.0]))) == 2
+        assert call((np.array([1.0]), np.array([2.0]))) == FALLBACK
+        assert call(tuple.__new__(Pair, (np.array([1.0]),))) == FALLBACK
+
+
+def test_whole_objects_have_no_other_attributes():
+    mark = object()
+    children = (StaticSpec(mark), floats(1), AnySpec())
+    signature = Signature((ObjectSpec(Holder, ("mark", "x", "any"), children, True),), floats(1))
+    x = np.array([5.0])
+    for call in both(signature, copies((0, 1, 8))):
+        assert call(Holder(mark=mark, x=x, any=1)) == 5
+        assert call(Holder(any=None, x=x, mark=mark)) == 5
+        assert call(Holder(mark=object(), x=x, any=1)) == FALLBACK
+        assert call(Holder(mark=mark, x=x)) == FALLBACK
+        assert call(Holder(mark=mark, x=x, other=1)) == FALLBACK
+        assert call(Holder(mark=mark, x=x, any=1, other=1)) == FALLBACK
+
+
+def test_numbers_order_leaves_and_tie_them():
+    spec = ObjectSpec(
+        Holder,
+        ("a", "b", "c", "d"),
+        (floats(1), StaticSpec(None), floats(1), floats(1)),
+        numbers=(1, 0, 1),
+    )
+    signature = Signature((spec,), (floats(1), floats(1)))
+    assert len(signature.inputs()) == 2
+    one, two = np.array([1.0]), np.array([2.0])
+    for call in both(signature, copies((0, 2, 8), (1, 3, 8))):
+        assert call(Holder(a=one, b=None, c=two, d=one)) == (2, 1)
+        assert call(Holder(a=one, b=None, c=two, d=one.copy())) == FALLBACK
+        assert call(Holder(a=one, b=1, c=two, d=one)) == FALLBACK
+
+
+def test_finish_makes_the_result():
+    signature = Signature((floats(1),), (floats(1),), finish=Finish(lambda found: ["done", found]))
+    for call in both(signature, copies((0, 1, 8))):
+        assert call(np.array([3.0])) == ["done", (3,)]
+        assert call(1) == FALLBACK
+
+    def fails(found):
+        raise OSError("no")
+
+    signature = Signature((floats(1),), (floats(1),), finish=Finish(fails))
+    for call in both(signature, copies((0, 1, 8))):
+        with pytest.raises(OSError, match="no"):
+            call(np.array([3.0]))
+
+
+def test_references_to_attributes_are_dropped():
+    spec = ObjectSpec(Holder, ("x", "y"), (floats(1), floats(1)), whole=True)
+    signature = Signature((spec, ObjectSpec(Slotted, ("x",), (floats(1),))), floats(1))
+    call = make(signature, copies((0, 3, 8))).call
+    x = np.array([1.0])
+    good, bad = (Holder(x=x, y=x), Slotted(x)), (Holder(x=x, y=None), Slotted(x))
+    before = sys.getrefcount(x), sys.getrefcount(vars(good[0]))
+    for _ in range(100):
+        call(*good)
+        call(*bad)
+    assert (sys.getrefcount(x), sys.getrefcount(vars(good[0]))) == before
 
 
 # What a good call does
@@ -885,7 +997,8 @@ LOADER = """
 import sys
 import numpy as np
 from wengert.codegen.compile import load_image
-from wengert.runtime.builtin import *
+from wengert.runtime.builtin import bind, c_api_addresses
+from wengert.runtime.signature import ArraySpec, Signature
 
 spec = ArraySpec(np.dtype(np.float64), (8,))
 signature = Signature((spec,), (ArraySpec(np.dtype(np.float64), ()), spec))

@@ -353,3 +353,22 @@ def test_another_process(tmp_path):
     off = run(env={**environment, "WENGERT_CACHE": "off"}).stdout.split(" ", 1)
     assert [first[0], second[0], off[0]] == ["False", "True", "False"]
     assert first[1] == second[1] == off[1]
+
+
+def test_programs_with_many_results_are_found():
+    source = """
+        def f(x):
+            return [x * (1.0 + k) for k in range(80)]
+    """
+    first, hit = compiled(define(source), X)
+    assert not hit
+    second, hit = compiled(define(source), X)
+    assert hit
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, [X * (1.0 + k) for k in range(80)])
+
+
+def test_programs_with_very_many_results_go_through_python():
+    f = wg.jit(lambda x: [x + k for k in range(jit_program.MOST_LEAVES)])
+    assert [found[0] for found in f(X)] == [1.0 + k for k in range(jit_program.MOST_LEAVES)]
+    assert not f._entries

@@ -1,22 +1,17 @@
 """One training step of a network 784-512-512-10, batch 128, float32: parameters in, new ones out.
 
-Also the time of its first call, measured in processes of their own so that nothing is warm.
+How long its first call takes is among the workloads of `compile`.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .run import timed_once
-from .workload import Builder, Workload, load
+from .workload import Workload, load
 
 WIDTHS = (784, 512, 512, 10)
 BATCH = 128
@@ -114,46 +109,8 @@ def flops() -> float:
     return 2.0 * BATCH * (3 * sum(products) - products[0])
 
 
-def first_call(builder: str) -> float:
-    """Seconds from building the step to the end of its first call, in this process."""
-    build = {"wengert": with_wengert, "jax": with_jax, "torch": with_torch}[builder]
-    if builder != "wengert":
-        load(builder)
-    else:
-        import wengert.jit  # noqa: F401
-    return timed_once(lambda: build()())
-
-
-def _in_a_process(builder: str, cache: str) -> float:
-    code = f"from wengert.bench.mlp import first_call; print(first_call({builder!r}))"
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env=os.environ | {"WENGERT_CACHE": cache},
-        capture_output=True,
-        text=True,
-    )
-    if ran.returncode:
-        raise RuntimeError((ran.stderr.strip().splitlines() or ["no message"])[-1])
-    return float(ran.stdout.split()[-1])
-
-
-def _fresh(builder: str, warm: bool = False) -> Builder:
-    """First calls with an empty cache, or with one that another process has filled."""
-
-    def build() -> Callable[[], float]:
-        def call() -> float:
-            with tempfile.TemporaryDirectory() as cache:
-                os.chmod(cache, 0o700)
-                first = _in_a_process(builder, cache)
-                return _in_a_process(builder, cache) if warm else first
-
-        return call
-
-    return build
-
-
 def workloads(quick: bool) -> list[Workload]:
-    """The step, and its first call."""
+    """The step."""
     del quick
     return [
         Workload(
@@ -165,19 +122,5 @@ def workloads(quick: bool) -> list[Workload]:
             goals={"jax": 1.0, "torch": 1.0},
             same=("jax",),
             tolerance=1e-4,
-        ),
-        Workload(
-            "mlp",
-            "first call, cold",
-            {"wengert": _fresh("wengert"), "jax": _fresh("jax")},
-            limit=1.0,
-            reports_seconds=True,
-        ),
-        Workload(
-            "mlp",
-            "first call, from the disk cache",
-            {"wengert": _fresh("wengert", warm=True)},
-            limit=0.1,
-            reports_seconds=True,
         ),
     ]

@@ -55,6 +55,10 @@ def print_group(group: str, outcomes: Sequence[Outcome]) -> None:
     if with_floor:
         header.append("of floor")
     rows = [_row(outcome, names, with_floor) for outcome in outcomes]
+    if any(outcome.growth is not None for outcome in outcomes):
+        header.append("growth")
+        for row, outcome in zip(rows, outcomes, strict=True):
+            row.append("" if outcome.growth is None else f"{outcome.growth:.2f}x")
     _print_table(header, rows)
     for outcome in outcomes:
         for name, message in outcome.failures.items():
@@ -162,6 +166,7 @@ def _as_dict(outcome: Outcome) -> dict[str, Any]:
         "ratios": ratios,
         "goals": outcome.workload.goals,
         "limit_seconds": outcome.workload.limit,
+        "growth": outcome.growth,
         "missed": outcome.missed,
         "failures": outcome.failures,
         "floor_seconds": outcome.floor,

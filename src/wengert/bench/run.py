@@ -17,7 +17,7 @@ from .measure import Effort, alternate
 from .workload import PEERS, WENGERT, Workload, available, package_of
 
 # One module for each topic; each has `workloads(quick)`.
-TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn")
+TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn", "compile")
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     floor: float | None = None
+    growth: float | None = None  # how many times as long as the smaller workload
 
     def ratio(self, contestant: str) -> float | None:
         """How many times as long as wengert a contestant takes."""
@@ -51,6 +52,11 @@ class Outcome:
         own, limit = self.seconds.get(WENGERT), self.workload.limit
         if own is not None and limit is not None and own > limit:
             texts.append(f"{report.duration(own)}, at most {report.duration(limit)} wanted")
+        most = self.workload.growth
+        if self.growth is not None and most is not None and self.growth > most:
+            texts.append(
+                f"{self.growth:.2f} times {self.workload.smaller}, at most {most:g} wanted"
+            )
         return texts
 
 
@@ -79,6 +85,7 @@ def main(
     outcomes = []
     for group, members in _by_group(workloads):
         results = [run_workload(workload, chosen, floor, quick) for workload in members]
+        compare_sizes(results)
         report.print_group(group, results)
         outcomes += results
     if json_path is not None:
@@ -137,6 +144,15 @@ def run_workload(
     outcome.failures |= _disagreements(workload, calls)
     outcome.seconds |= alternate(calls, Effort.choose(quick))
     return outcome
+
+
+def compare_sizes(outcomes: Sequence[Outcome]) -> None:
+    """Set the growth of those that have a smaller workload among them."""
+    seconds = {one.workload.name: one.seconds.get(WENGERT) for one in outcomes}
+    for one in outcomes:
+        smaller, own = seconds.get(one.workload.smaller or ""), one.seconds.get(WENGERT)
+        if smaller and own:
+            one.growth = own / smaller
 
 
 def _first_line(error: Exception) -> str:

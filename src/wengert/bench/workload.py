@@ -37,6 +37,9 @@ class Workload:
     reports_seconds: bool = False
     # Seconds that wengert must not exceed, whatever the others need.
     limit: float | None = None
+    # The name of a smaller workload of the group, and how many times as long wengert may take.
+    smaller: str | None = None
+    growth: float | None = None
 
     @property
     def title(self) -> str:

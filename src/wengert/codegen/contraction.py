@@ -28,6 +28,7 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Contraction
+from .interrupts import leave_if_stopped
 from .packing import Layout, Strip, emit_packing
 from .strided import I64, POINTER, Memory, counted_loop, private_function
 from .target import Target
@@ -36,6 +37,8 @@ from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
 
 # From so many turns on an outer loop is shared out rather than the tiles inside.
 _ENOUGH_UNITS = 16
+# Tiles that are computed between two looks whether to end early.
+_TILES_BETWEEN = 64
 
 
 def flops(kernel: Contraction) -> int:
@@ -66,6 +69,12 @@ def units(kernel: Contraction, target: Target) -> int:
     return _shared_loop(plan).units if plan else 0
 
 
+def is_packed(kernel: Contraction, target: Target) -> bool:
+    """Whether each range of units begins with copies, so that many small ranges cost more."""
+    plan = make_plan(kernel, target)
+    return plan is not None and (plan.pack_x or plan.pack_y)
+
+
 def part_name(name: str) -> str:
     """The function ``(out, x, y, scratch, first, last)`` for a range of the units."""
     return f"{name}.part"
@@ -78,24 +87,28 @@ def emit_contraction(
     name: str,
     epilogue: Epilogue | None = None,
     plan: Plan | None = None,
+    watched: bool = False,
 ) -> int:
     """Add ``void name(out, x, y, scratch)`` to a module and return the bytes of scratch it needs.
 
     The scratch must be aligned to 64 bytes; the arrays need no more than their elements' alignment.
     ``name.part(out, x, y, scratch, first, last)`` is added with it: it computes the units from
     `first` to `last`, of `units` altogether. `epilogue` changes each finished sum before the store.
+    Functions that are `watched` have a watch (see `interrupts`) as one more argument.
     """
     plan = plan or make_plan(kernel, target)
-    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2)
+    watch = [POINTER] * watched
+    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + watch)
     count, scratch = 0, 0
     if plan is None:
         ir.IRBuilder(part.append_basic_block("entry")).ret_void()
     else:
         _Driver(module, target, plan, name, part, epilogue).emit()
         count, scratch = _shared_loop(plan).units, Layout(plan).bytes
-    whole = private_function(module, name, [POINTER] * 4)
+    whole = private_function(module, name, [POINTER] * 4 + watch)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))
-    builder.call(part, [*whole.args, ir.Constant(I64, 0), ir.Constant(I64, count)])
+    units_of_all = [ir.Constant(I64, 0), ir.Constant(I64, count)]
+    builder.call(part, [*whole.args[:4], *units_of_all, *whole.args[4:]])
     builder.ret_void()
     return scratch
 
@@ -167,7 +180,8 @@ class _Driver:
 
     def emit(self) -> None:
         """The body of the function for a range of units."""
-        out, x, y, self.scratch, self.first, self.last = self.function.args
+        out, x, y, self.scratch, self.first, self.last, *watch = self.function.args
+        self.watch = watch[0] if watch else None
         # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
         self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
         if isinstance(self.shared.loop, str):
@@ -243,11 +257,17 @@ class _Driver:
             return
 
         def block(number: ir.Value) -> None:
+            self._look()
             here = self._block(number, at)
             self._each_column_tile(here, self._pack_columns)
             self._nest(plan.extra_rows, first_row_axis, here, self._rows)
 
         self._in_column_blocks(lambda: counted_loop(self.builder, 0, plan.blocks, 1, block))
+
+    def _look(self, every: tuple[ir.Value, int] | None = None) -> None:
+        """End early if the call is to be interrupted."""
+        if self.watch is not None:
+            leave_if_stopped(self.builder, self.watch, every)
 
     def _in_column_blocks(self, body: Callable[[], None]) -> None:
         """Run the body for so many vector tiles at a time as there is room to pack."""
@@ -378,6 +398,7 @@ class _Driver:
     def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: _Pointers) -> None:
         """Pack some row tiles, and compute them with every column tile."""
         plan, b = self.plan, self.builder
+        self._look()
 
         def panel_of(tile: ir.Value) -> ir.Value:
             base = self.memory.at(self.scratch, self.layout.columns)
@@ -407,6 +428,8 @@ class _Driver:
             rows = segments[number]
 
             def compute(tile: ir.Value, rows=rows) -> None:
+                if panel is not None:
+                    self._look((tile, _TILES_BETWEEN))
                 here = self._at_tile(self.plan.row, rows.start, rows.size, tile, at)
                 self._tile(rows, columns, vectors, here, panel)
 

@@ -5,8 +5,6 @@
     ptr NAME(ptr self, ptr args, i64 nargs, ptr kwnames)    a METH_FASTCALL | METH_KEYWORDS function
     i32 NAME.run(ptr buffers, ptr arena)                    the kernel, without the GIL if so asked
 
-and `emit_poll` adds `i32 wengert.poll()`, with which a long kernel asks whether Ctrl-C was pressed.
-
 The entry goes through its phases in this order, and the order is what makes it safe:
 
     keywords -> walk -> check -> overlap -> lock -> allocate -> run -> unlock -> build
@@ -30,8 +28,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from wengert.runtime.builtin import (
+from ..runtime.builtin import (
     ARENA_ALIGNMENT,
+    CONTEXT_FINISH,
     CONTEXT_NEXT,
     CONTEXT_OBJECTS,
     CONTEXT_ON_ERROR,
@@ -42,19 +41,24 @@ from wengert.runtime.builtin import (
     SPARES,
     STACK_ARENA_LIMIT,
     WORD,
-    ArraySpec,
-    Dim,
     Layout,
     Pointer,
+    native_layout,
+)
+from ..runtime.signature import (
+    BRANCHES,
+    AnySpec,
+    ArraySpec,
+    Dim,
+    ObjectSpec,
     ScalarSpec,
     Signature,
     StaticSpec,
     Tree,
+    children_of,
     context_objects,
     leaves,
-    native_layout,
 )
-
 from .objects import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -65,7 +69,6 @@ from .objects import (
     I32,
     I64,
     NULL,
-    POLL,
     PTR,
     WARN_ON_WRITE,
     WRITEABLE,
@@ -99,30 +102,6 @@ def emit_entry(
         return False
     _Entry(module, name, run, signature, layout).emit()
     return True
-
-
-def emit_poll(module: ir.Module) -> ir.Function:
-    """Add `i32 wengert.poll()`, which is not 0 when the handler of a signal raised an exception.
-
-    The kernel must then return, and not 0; the entry passes the exception on. Works with and
-    without the GIL, in any thread; only Python's main thread sees signals. It takes the GIL, so a
-    kernel should poll about every 50 ms and not in inner loops.
-    """
-    poll = module.globals.get(POLL) or ir.Function(module, ir.FunctionType(I32, []), POLL)
-    if not poll.is_declaration:
-        return poll
-    poll.linkage = "linkonce_odr"
-    b = ir.IRBuilder(poll.append_basic_block())
-    state = b.call(c_function(module, "PyGILState_Ensure"), [])
-    raised_before = b.icmp_unsigned("!=", b.call(c_function(module, "PyErr_Occurred"), []), NULL)
-    answer = b.alloca(I32)
-    b.store(constant(1, I32), answer)
-    with b.if_then(b.not_(raised_before)):  # a handler must not run over an exception
-        raised = b.call(c_function(module, "PyErr_CheckSignals"), [])
-        b.store(b.zext(b.icmp_signed("!=", raised, constant(0, I32)), I32), answer)
-    b.call(c_function(module, "PyGILState_Release"), [state])
-    b.ret(b.load(answer, typ=I32))
-    return poll
 
 
 def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> ir.Function:
@@ -258,9 +237,15 @@ class _Entry(Code):
 
     def walk(self, trees: Sequence[Tree], values: Sequence[Value], found: list) -> None:
         for tree, value in zip(trees, values, strict=True):
-            if isinstance(tree, tuple | list | dict):
-                children = list(tree.values() if isinstance(tree, dict) else tree)
-                self.walk(children, self.children(tree, value), found)
+            if isinstance(tree, ObjectSpec):
+                inside: list[tuple[Any, Value]] = []
+                self.walk(tree.children, self.attributes(tree, value), inside)
+                for same in tree.arrange(inside, lambda pair: pair[0]):
+                    found.append(same[0])
+                    for _, other in same[1:]:
+                        self.require(self.same(other, same[0][1]))
+            elif isinstance(tree, BRANCHES):
+                self.walk(children_of(tree), self.children(tree, value), found)
             else:
                 found.append((tree, value))
 
@@ -273,8 +258,7 @@ class _Entry(Code):
             size = self.load(value, self.layout.size, I64)
         self.require(self.same(size, constant(len(tree))))
         if isinstance(tree, tuple):
-            offset = self.layout.tuple_items
-            return [self.load(value, offset + WORD * i) for i in range(len(tree))]
+            return self.items(value, len(tree))
         if isinstance(tree, list):
             items = self.load(value, self.layout.list_items)
             children = [self.load(items, WORD * i) for i in range(len(tree))]
@@ -282,6 +266,33 @@ class _Entry(Code):
                 self.hold(child)
             return children
         return [self.look_up(value, key) for key in tree]
+
+    def items(self, value: Value, count: int) -> list[Value]:
+        """What a tuple holds; it cannot change, so nothing is held."""
+        return [self.load(value, self.layout.tuple_items + WORD * i) for i in range(count)]
+
+    def attributes(self, spec: ObjectSpec, value: Value) -> list[Value]:
+        """The attributes of an object, after checking that it is of that class."""
+        self.require_type(value, spec.kind)
+        count = constant(len(spec.children))
+        if spec.names is None:
+            self.require(self.same(self.load(value, self.layout.size, I64), count))
+            return self.items(value, len(spec.children))
+        names = [sys.intern(name) for name in spec.names]
+        if not spec.whole:
+            return [
+                self.owned_new(self.call("PyObject_GetAttr", value, self.object(name)))
+                for name in names
+            ]
+        held = self.owned_new(self.call("PyObject_GenericGetDict", value, NULL))
+        self.require(self.same(self.call("PyDict_Size", held), count))
+        return [self.look_up(held, name) for name in names]
+
+    def owned_new(self, value: Value) -> Value:
+        """A new reference that a call has returned, or an exception."""
+        self.require(self.b.not_(self.is_null(value)))
+        self.own(value)
+        return value
 
     def look_up(self, mapping: Value, key: Any) -> Value:
         child = self.call("PyDict_GetItemWithError", mapping, self.object(key))
@@ -315,7 +326,7 @@ class _Entry(Code):
             if isinstance(spec, StaticSpec):
                 self.require(self.same(value, self.item(position)))
                 position += 1
-            else:
+            elif not isinstance(spec, AnySpec):
                 others.append((spec, value))
         return others
 
@@ -563,7 +574,10 @@ class _Entry(Code):
         )
         statics = itertools.count(self.result_statics)
         result = self.build(self.signature.result, finished, statics)
-        self.call("Py_IncRef", result)
+        if self.signature.finish is not None:
+            result = self.call("PyObject_CallOneArg", self.item(CONTEXT_FINISH), result)
+        else:
+            self.call("Py_IncRef", result)
         b.store(result, self.result)
         b.branch(self.leave)
 
@@ -679,11 +693,12 @@ def _owned_limit(signature: Signature) -> int:
 
 
 def _count(tree: Tree, tuples: bool = False) -> int:
-    """The number of things in the lists and dictionaries (and tuples) of a tree."""
-    if not isinstance(tree, tuple | list | dict):
+    """The number of things in the lists, dictionaries and objects (and tuples) of a tree."""
+    if not isinstance(tree, BRANCHES):
         return 0
-    children = list(tree.values() if isinstance(tree, dict) else tree)
+    children = children_of(tree)
     own = len(children) if tuples or not isinstance(tree, tuple) else 0
+    own += isinstance(tree, ObjectSpec)  # its dictionary
     return own + sum(_count(child, tuples) for child in children)
 
 

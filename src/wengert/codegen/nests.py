@@ -31,12 +31,16 @@ from ..loops import (
     roots_of,
     walk,
 )
+from ..schedule.cost import iterations, nest_cost
+from .interrupts import leave_if_stopped
 from .scalars import Scalars, declare, memory_type, type_suffix
 from .target import Target
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
+# A loop that costs so much looks now and then whether to end early, and about so much lies between.
+WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
 # Vectors of every n-th element are picked out of whole vectors up to this n, else lane by lane.
 LARGEST_SHUFFLED = 4
@@ -51,8 +55,10 @@ class NestEmitter:
         target: Target,
         pointers: Callable[[Buffer], ir.Value],
         counters: dict[Var, ir.Value] | None = None,
+        watch: ir.Value | None = None,
     ):
         self.builder = builder
+        self.watch = watch  # what long loops look at, to end early
         self.given = counters or {}  # variables counted elsewhere, such as the task number
         self.target = target
         self.pointers = pointers
@@ -73,6 +79,7 @@ class NestEmitter:
         self.vector = Scalars(self.builder, self.lanes, self.target.has_fma)
         self.values: dict[int, ir.Value] = {}  # scalars known so far, by expression
         self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
+        self.watched_level, self.watched_every = self._choose_watch()
         self._initialise()
         self._compute_at(-1)
         self._level(0, {})
@@ -102,6 +109,21 @@ class NestEmitter:
                 depth = max(depth, self.last, self._index_depth(expr.test.at))
             depths[id(expr)] = depth
         return depths
+
+    def _choose_watch(self) -> tuple[int, int]:
+        """The loop that looks whether to end early, and after how many iterations; -1: none.
+
+        The deepest one that takes long: those inside it end soon enough by themselves.
+        """
+        if self.watch is None:
+            return -1, 0
+        body = nest_cost(self.nest) // iterations(self.nest)
+        for level in range(self.last, -1, -1):
+            whole = body * self.vars[level].extent
+            if whole >= WATCH_COST:
+                return level, max(1, 1 << (WATCH_PERIOD // body).bit_length())
+            body = whole
+        return -1, 0
 
     def _index_depth(self, at: Affine) -> int:
         used = {var for var, _ in at.terms}
@@ -179,6 +201,8 @@ class NestEmitter:
         var = self.vars[level]
         loop = _Loop(self.builder, 0, var.extent, 1, [accumulators[key] for key in keys])
         self.counters[var] = loop.__enter__()
+        if level == self.watched_level:
+            leave_if_stopped(self.builder, self.watch, (self.counters[var], self.watched_every))
         known = dict(self.values)
         self._compute_at(level)
         inner = self._level(level + 1, dict(zip(keys, loop.carried, strict=True)))
@@ -271,21 +295,44 @@ class NestEmitter:
         """One loop over vectors from `start` to `stop`."""
         step = self.lanes * unroll
         flat = [value for copy in copies for value in copy]
-        loop = _Loop(self.builder, start, stop, step, flat)
+        block = -(-self.watched_every // step) * step
+        if self.watched_level == self.last and stop - start > 2 * block:
+            # a loop of its own around it, so that the inner one is as fast as ever
+            around = _Loop(self.builder, start, stop, block, flat)
+            first = around.__enter__()
+            leave_if_stopped(self.builder, self.watch)
+            end = self.builder.add(first, _i64(block))
+            more = self.builder.icmp_signed("<", end, _i64(stop))
+            end = self.builder.select(more, end, _i64(stop))
+            around.next = self._vectors(var, (first, end), step, around.carried, stores, None)
+            flat = around.__exit__()
+        else:
+            limit = stop if masked else None
+            flat = self._vectors(var, (start, stop), step, flat, stores, limit)
+        count = len(stores)
+        return [flat[k * count : (k + 1) * count] for k in range(unroll)]
+
+    def _vectors(
+        self,
+        var: Var,
+        span: tuple[int | ir.Value, int | ir.Value],
+        step: int,
+        flat: list[ir.Value],
+        stores: Sequence[Store],
+        limit: int | None,
+    ) -> list[ir.Value]:
+        """The loop itself; `limit` is where masked vectors end."""
+        loop = _Loop(self.builder, *span, step, flat)
         counter = loop.__enter__()
         carried = iter(loop.carried)
         after: list[ir.Value] = []
-        for number in range(unroll):
+        for offset in range(0, step, self.lanes):
             held = [next(carried) for _ in stores]
-            offset = number * self.lanes
             at = self.builder.add(counter, _i64(offset)) if offset else counter
-            after += self._vector_body(
-                var, at, held, stores, self._mask(at, stop) if masked else None
-            )
+            mask = None if limit is None else self._mask(at, limit)
+            after += self._vector_body(var, at, held, stores, mask)
         loop.next = after
-        flat = loop.__exit__()
-        count = len(stores)
-        return [flat[k * count : (k + 1) * count] for k in range(unroll)]
+        return loop.__exit__()
 
     def _mask(self, at: ir.Value, stop: int) -> ir.Value:
         """The lanes that are left; `live` is how many."""
@@ -686,25 +733,33 @@ class NestEmitter:
 class _Loop:
     """A counted loop with carried values: enter, set `next`, exit to get the final values."""
 
-    def __init__(self, builder: ir.IRBuilder, start: int, stop: int, step: int, carried: list):
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        start: int | ir.Value,
+        stop: int | ir.Value,
+        step: int,
+        carried: list,
+    ):
         self.builder = builder
-        self.start, self.stop, self.step = start, stop, step
+        self.start, self.stop, self.step = _value(start), _value(stop), step
         self.initial = carried
         self.carried: list[ir.Value] = []
         self.next: list[ir.Value] = []
-        self.once = stop - start <= step
+        known = isinstance(start, int) and isinstance(stop, int)
+        self.once = known and stop - start <= step
 
     def __enter__(self) -> ir.Value:
         b = self.builder
         if self.once:
             self.carried = list(self.initial)
-            return _i64(self.start)
+            return self.start
         before = b.block
         self.head = b.append_basic_block("loop")
         b.branch(self.head)
         b.position_at_end(self.head)
         self.counter = b.phi(I64)
-        self.counter.add_incoming(_i64(self.start), before)
+        self.counter.add_incoming(self.start, before)
         for value in self.initial:
             phi = b.phi(value.type)
             phi.add_incoming(value, before)
@@ -721,9 +776,13 @@ class _Loop:
         for phi, value in zip(self.carried, self.next, strict=True):
             phi.add_incoming(value, here)
         after = b.append_basic_block("done")
-        b.cbranch(b.icmp_signed("<", following, _i64(self.stop)), self.head, after)
+        b.cbranch(b.icmp_signed("<", following, self.stop), self.head, after)
         b.position_at_end(after)
         return self.next
+
+
+def _value(number: int | ir.Value) -> ir.Value:
+    return _i64(number) if isinstance(number, int) else number
 
 
 def _i64(value: int) -> ir.Constant:

@@ -27,6 +27,7 @@ import ctypes
 import signal
 import string
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,14 +39,18 @@ from .target import Target
 MAX_THREADS = 1024
 PARALLEL_FOR = "wengert_parallel_for"
 PARALLEL_FOR_LIMITED = "wengert_parallel_for_limited"
+PARALLEL_FOR_WATCHED = "wengert_parallel_for_watched"
+ENTRIES = (PARALLEL_FOR, PARALLEL_FOR_LIMITED, PARALLEL_FOR_WATCHED)
 DECLARATIONS = f"""
 declare void @{PARALLEL_FOR}(ptr, ptr, i64)
 declare void @{PARALLEL_FOR_LIMITED}(ptr, ptr, i64, i64)
+declare void @{PARALLEL_FOR_WATCHED}(ptr, ptr, i64, i64, ptr, ptr)
 """
 
 _STACK_BYTES = 8 << 20  # secondary threads get half a megabyte on some systems
 _OPEN = 1 << 16  # the state: job number << 17 | open << 16 | workers inside
 _COUNT = _OPEN - 1
+_WAIT_NANOSECONDS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Pool:
 
     parallel_for: int
     parallel_for_limited: int
+    parallel_for_watched: int
     configure: int
     trim: int
     started: int
@@ -67,9 +73,10 @@ _load_lock = threading.Lock()
 def load(cache: ObjectCache | None = None) -> Pool:
     """Return the process's pool, compiling it (or taking it from `cache`) on the first call.
 
-    It also registers `wengert_parallel_for` (task, context, count) and
-    `wengert_parallel_for_limited` (the same and an upper bound of the worker index) for other
-    modules; `DECLARATIONS` declares them.
+    It also registers its `ENTRIES` for other modules, and `DECLARATIONS` declares them:
+    `wengert_parallel_for` (task, context, count), `wengert_parallel_for_limited` (the same and an
+    upper bound of the worker index) and `wengert_parallel_for_watched` (the same, a function and
+    its argument: it is called, about every 50 ms, while the caller waits for the last workers).
     """
     global _pool, _pool_code
     with _load_lock:
@@ -78,12 +85,13 @@ def load(cache: ObjectCache | None = None) -> Pool:
             pool = Pool(
                 parallel_for=code.address(PARALLEL_FOR),
                 parallel_for_limited=code.address(PARALLEL_FOR_LIMITED),
+                parallel_for_watched=code.address(PARALLEL_FOR_WATCHED),
                 configure=code.address("wengert_pool_configure"),
                 trim=code.address("wengert_pool_trim"),
                 started=code.address("wengert_pool_started"),
             )
-            add_symbol(PARALLEL_FOR, pool.parallel_for)
-            add_symbol(PARALLEL_FOR_LIMITED, pool.parallel_for_limited)
+            for name in ENTRIES:
+                add_symbol(name, code.address(name))
             # Threads run in this code until the process ends: it must survive even the
             # interpreter's own clearing of modules.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
@@ -122,6 +130,8 @@ def _values(target: Target) -> dict[str, Any]:
         "COUNT": _COUNT,
         "KEEP_FAULTS": keep_faults,
         "SIG_SETMASK": int(signal.SIG_SETMASK),
+        "CLOCK_REALTIME": int(time.CLOCK_REALTIME),
+        "WAIT_NANOSECONDS": _WAIT_NANOSECONDS,
     }
 
 
@@ -166,6 +176,8 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i64 @llvm.smin.i64(i64, i64)
@@ -225,9 +237,28 @@ done:
   ret void
 }
 
-; The caller's wait for the workers inside its (closed) job.
-define internal void @wait_for_workers() {
+; A moment after now, by the clock that condition variables go by.
+define internal void @soon(ptr %moment) {
+  %asked = call i32 @clock_gettime(i32 $CLOCK_REALTIME, ptr %moment)
+  %part = getelementptr i64, ptr %moment, i64 1
+  %seconds = load i64, ptr %moment
+  %nanoseconds = load i64, ptr %part
+  %later = add i64 %nanoseconds, $WAIT_NANOSECONDS
+  %over = icmp sge i64 %later, 1000000000
+  %carry = zext i1 %over to i64
+  %full = mul i64 %carry, 1000000000
+  %rest = sub i64 %later, %full
+  %sum = add i64 %seconds, %carry
+  store i64 %sum, ptr %moment
+  store i64 %rest, ptr %part
+  ret void
+}
+
+; The caller's wait for the workers inside its (closed) job. If there is a function %look it is
+; called now and then, without the mutex, because it may take as long as it likes.
+define internal void @wait_for_workers(ptr %look.function, ptr %argument) {
 entry:
+  %moment = alloca [2 x i64], align 8
   %limit = load atomic i32, ptr @spins monotonic, align 4
   br label %spin
 spin:
@@ -251,7 +282,20 @@ look:
   %alone.now = icmp eq i64 %inside.now, 0
   br i1 %alone.now, label %woken, label %wait
 wait:
+  %watched = icmp ne ptr %look.function, null
+  br i1 %watched, label %wait.a.while, label %wait.for.ever
+wait.for.ever:
   %waited = call i32 @pthread_cond_wait(ptr @done.wake, ptr @done.mutex)
+  br label %look
+wait.a.while:
+  call void @soon(ptr %moment)
+  %timed = call i32 @pthread_cond_timedwait(ptr @done.wake, ptr @done.mutex, ptr %moment)
+  %signalled = icmp eq i32 %timed, 0
+  br i1 %signalled, label %look, label %call
+call:
+  %unlocked.for.call = call i32 @pthread_mutex_unlock(ptr @done.mutex)
+  %ignored = call i1 %look.function(ptr %argument)
+  %locked.again = call i32 @pthread_mutex_lock(ptr @done.mutex)
   br label %look
 woken:
   store atomic i32 0, ptr @waiting seq_cst, align 4
@@ -537,6 +581,13 @@ define void @wengert_parallel_for(ptr %task, ptr %context, i64 %n) {
 }
 
 define void @wengert_parallel_for_limited(ptr %task, ptr %context, i64 %n, i64 %workers) {
+  call void @wengert_parallel_for_watched(ptr %task, ptr %context, i64 %n, i64 %workers,
+                                          ptr null, ptr null)
+  ret void
+}
+
+define void @wengert_parallel_for_watched(ptr %task, ptr %context, i64 %n, i64 %workers,
+                                          ptr %look, ptr %argument) {
 entry:
   %wanted = load atomic i32, ptr @wanted monotonic, align 4
   %wanted.wide = sext i32 %wanted to i64
@@ -583,7 +634,7 @@ publish:
   %alone = icmp eq i64 %inside, 0
   br i1 %alone, label %unlock, label %wait
 wait:
-  call void @wait_for_workers()
+  call void @wait_for_workers(ptr %look, ptr %argument)
   br label %unlock
 unlock:
   store atomic i32 0, ptr @busy release, align 4
@@ -629,6 +680,11 @@ define void @wengert_parallel_for(ptr %task, ptr %context, i64 %n) {
   ret void
 }
 define void @wengert_parallel_for_limited(ptr %task, ptr %context, i64 %n, i64 %workers) {
+  call void @run_inline(ptr %task, ptr %context, i64 %n)
+  ret void
+}
+define void @wengert_parallel_for_watched(ptr %task, ptr %context, i64 %n, i64 %workers,
+                                          ptr %look, ptr %argument) {
   call void @run_inline(ptr %task, ptr %context, i64 %n)
   ret void
 }

@@ -29,10 +29,13 @@ from ..loops import (
     has_checks,
 )
 from ..runtime.threads import available_cores
+from ..schedule.cost import kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
-from .contraction import emit_contraction, flops, part_name, units
-from .nests import NestEmitter
+from .contraction import emit_contraction, flops, is_packed, part_name, units
+from .forms import repeated_forms
+from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
+from .nests import WATCH_COST, NestEmitter
 from .repeat import emit_repeat
 from .scalars import declare
 from .strided import counted_loop
@@ -44,6 +47,8 @@ I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
 TASKS_PER_WORKER = 2  # each task packs what it reads, so more of them cost more
+# A product that packs nothing looks between tasks of about this size whether to end early.
+WATCHED_FLOPS = 1 << 28
 
 
 @dataclass
@@ -55,12 +60,15 @@ class ProgramModule:
     constants: list[Buffer]
 
 
-def emit_program(program: LoopProgram, target: Target) -> ProgramModule:
-    """Generate code for all kernels; decides how much scratch they need behind the arena."""
+def emit_program(program: LoopProgram, target: Target, threads: int | None = None) -> ProgramModule:
+    """Generate code for all kernels; decides how much scratch they need behind the arena.
+
+    `threads` is the most that any kernel may use.
+    """
     module = ir.Module("wengert")
     module.triple = target.triple
     constants = _constants(program)
-    emitter = _ProgramEmitter(module, target, program, constants)
+    emitter = _ProgramEmitter(module, target, program, constants, threads)
     segments: list[str | Host] = []
     for group in _segments(program.kernels):
         if isinstance(group, Host):
@@ -97,68 +105,113 @@ class _ProgramEmitter:
     """Emits the kernels of one program."""
 
     def __init__(
-        self, module: ir.Module, target: Target, program: LoopProgram, constants: list[Buffer]
+        self,
+        module: ir.Module,
+        target: Target,
+        program: LoopProgram,
+        constants: list[Buffer],
+        threads: int | None,
     ):
         self.module = module
-        self.target = target
+        self.target, self.threads = target, threads
+        self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
         buffers = [*program.inputs, *program.outputs, *constants]
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0
+        self.products: dict[Any, tuple[str, int]] = {}
+        self.repeated = repeated_forms(program.kernels)
+        self.bodies: dict[Any, ir.Function] = {}
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
         pointers = _Pointers(builder, function.args, self.slots)
+        watch, unwatched = None, 0
+        if any(id(kernel) in self.watched for kernel in kernels):
+            watch = start_watch(builder)
         for number, kernel in enumerate(kernels):
             if isinstance(kernel, Check):
                 _emit_check(builder, kernel, pointers)
-            elif isinstance(kernel, Repeat):
-                code = builder.call(self._repeat(f"{name}.{number}", kernel), function.args)
-                if has_checks(kernel):
-                    with builder.if_then(_is_error(builder, code), likely=False):
-                        builder.ret(code)
-            else:
-                builder.call(self._kernel(f"{name}.{number}", kernel), function.args)
+                continue
+            cost = kernel_cost(kernel)
+            is_watched = id(kernel) in self.watched
+            own = [watch] if is_watched and cost >= WATCH_COST else []
+            code = builder.call(
+                self._kernel(f"{name}.{number}", kernel, bool(own)), [*function.args, *own]
+            )
+            if isinstance(kernel, Repeat) and has_checks(kernel):
+                with builder.if_then(_is_error(builder, code), likely=False):
+                    builder.ret(code)
+            unwatched += cost
+            if is_watched and unwatched >= WATCH_COST:
+                unwatched = 0
+                with builder.if_then(stopped(builder, watch), likely=False):
+                    builder.ret(ir.Constant(I32, INTERRUPTED))
         builder.ret(ir.Constant(I32, 0))
         return name
 
-    def _kernel(self, name: str, kernel: Kernel) -> ir.Function:
-        function = self._function(name, [PTR, PTR])
+    def _kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
+        """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
+        if isinstance(kernel, Repeat):
+            return self._repeat(name, kernel, watched)
+        if id(kernel) not in self.repeated:
+            return self._body(name, kernel, watched, self.slots)
+        form, roots = self.repeated[id(kernel)]
+        if (form, watched) not in self.bodies:
+            slots = {id(buffer): number for number, buffer in enumerate(roots)}
+            self.bodies[form, watched] = self._body(f"{name}.form", kernel, watched, slots)
+        function = self._function(name, [PTR] * (3 if watched else 2))
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = _Pointers(builder, function.args, self.slots)
+        pointers = _Pointers(builder, function.args[:2], self.slots)
+        table = _table(builder, [pointers(buffer) for buffer in roots])
+        builder.call(self.bodies[form, watched], [table, *function.args[1:]])
+        builder.ret_void()
+        return function
+
+    def _body(self, name: str, kernel: Kernel, watched: bool, slots: dict[int, int]) -> ir.Function:
+        """The function of a kernel; `slots` say where in `buffers` its memory is found."""
+        function = self._function(name, [PTR] * (3 if watched else 2))
+        builder = ir.IRBuilder(function.append_basic_block())
+        watch = function.args[2] if watched else None
+        pointers = _Pointers(builder, function.args[:2], slots)
         if isinstance(kernel, Contraction):
-            self._contraction(builder, name, kernel, pointers)
+            self._contraction(builder, name, kernel, pointers, watch)
         elif isinstance(kernel, ParallelNest):
-            task = self._nest_task(name, kernel)
+            task = self._nest_task(name, kernel, watched, slots)
             count = kernel.task.extent + (kernel.rest is not None)
-            _share_out(builder, task, list(function.args), count)
-            self._nests(builder, kernel.joins, pointers)
+            self._share_out(builder, task, list(function.args[:2]), count, watch)
+            self._nests(builder, kernel.joins, pointers, watch)
         elif isinstance(kernel, BlockLoop):
-            self._block_loop(builder, name, kernel, list(function.args))
+            self._block_loop(builder, name, kernel, list(function.args[:2]), watch)
         else:
             assert isinstance(kernel, Nest)
-            self._nests(builder, [kernel], pointers)
+            self._nests(builder, [kernel], pointers, watch)
         builder.ret_void()
         return function
 
     # ------------------------------------------------------------ the batch loop
 
     def _block_loop(
-        self, builder: ir.IRBuilder, name: str, kernel: BlockLoop, args: list[ir.Value]
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: BlockLoop,
+        args: list[ir.Value],
+        watch: ir.Value | None,
     ) -> None:
         """Groups of blocks shared out to threads, then what joins their sums."""
         body = [self._inside(f"{name}.in{n}", kernel, part) for n, part in enumerate(kernel.body)]
         fills = [self._inside(f"{name}.fill{n}", kernel, p) for n, p in enumerate(kernel.fills)]
         scratch = max((bytes_ for _, bytes_ in body), default=0)
         own = _rounded(kernel.planned_bytes + scratch)
-        workers = min(MAX_WORKERS, available_cores(), kernel.groups)
+        workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
-        task = self._block_task(name, kernel, fills, body, own)
-        _share_out(builder, task, args, kernel.groups, workers)
+        task = self._block_task(name, kernel, fills, body, own, watch is not None)
+        self._share_out(builder, task, args, kernel.groups, watch, workers)
         for number, join in enumerate(kernel.joins):
-            builder.call(self._kernel(f"{name}.join{number}", join), args)
+            builder.call(self._kernel(f"{name}.join{number}", join, False), args)
 
     def _block_task(
         self,
@@ -167,12 +220,13 @@ class _ProgramEmitter:
         fills: Sequence[tuple[ir.Function, int]],
         body: Sequence[tuple[ir.Function, int]],
         own: int,
+        watched: bool,
     ) -> ir.Function:
         """`void name.task(context, group, worker)`: the blocks of one group, one after another."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         b = ir.IRBuilder(function.append_basic_block())
         context, group, worker = function.args
-        words = _words(b, context, 2)
+        *words, watch = _words(b, context, 3) if watched else [*_words(b, context, 2), None]
         place = b.add(b.mul(worker, _i64(own)), _i64(self.scratch_start))
         local = b.gep(words[1], [place], source_etype=ir.IntType(8))
         for fill, _ in fills:
@@ -183,6 +237,8 @@ class _ProgramEmitter:
         )
 
         def one(block: ir.Value) -> None:
+            if watched:
+                leave_if_stopped(b, watch)
             left = b.sub(_i64(kernel.extent), b.mul(block, _i64(kernel.width)))
             whole = b.icmp_signed("<", _i64(kernel.width), left)
             live = b.select(whole, _i64(kernel.width), left)
@@ -202,8 +258,7 @@ class _ProgramEmitter:
         pointers = _Pointers(builder, function.args[:2], self.slots, local, counters)
         scratch = 0
         if isinstance(kernel, Contraction):
-            inner = f"{name}.product"
-            scratch = emit_contraction(self.module, self.target, kernel, inner)
+            inner, scratch = self._product(name, kernel, False)
             place = _moved(builder, local, loop.planned_bytes)
             args = [*_factors(builder, kernel, pointers), place]
             builder.call(self.module.globals[inner], args)
@@ -212,33 +267,38 @@ class _ProgramEmitter:
             emit_transfer(builder, kernel, outer, near, live)
         else:
             assert isinstance(kernel, Nest)
-            self._nests(builder, [kernel], pointers, counters)
+            self._nests(builder, [kernel], pointers, counters=counters)
         builder.ret_void()
         return function, scratch
 
-    def _repeat(self, name: str, kernel: Repeat) -> ir.Function:
+    # ------------------------------------------------------------ loops with a program inside
+
+    def _repeat(self, name: str, kernel: Repeat, watched: bool) -> ir.Function:
         """`i32 name(buffers, arena)`: a loop that calls the body with a table of its buffers."""
         constants = _constants(kernel.body)
-        inner = _ProgramEmitter(self.module, self.target, kernel.body, constants)
+        inner = _ProgramEmitter(self.module, self.target, kernel.body, constants, self.threads)
         step = self.module.globals[inner.segment(f"{name}.step", kernel.body.kernels)]
         step.linkage = "internal"
         room = _rounded(kernel.body.planned_bytes + inner.scratch_bytes)  # for each worker
-        workers = min(MAX_WORKERS, available_cores(), kernel.parts)
+        workers = min(MAX_WORKERS, available_cores(), kernel.parts, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, room * workers)
-        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64], I32)
+        last = [PTR] * watched
+        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
         builder = ir.IRBuilder(part.append_basic_block())
         pointers = _Pointers(builder, part.args[:2], self.slots)
         emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
-        function = self._function(name, [PTR, PTR], I32)
+        function = self._function(name, [PTR, PTR, *last], I32)
         builder = ir.IRBuilder(function.append_basic_block())
+        buffers, arena, *watch = function.args
         if kernel.parts == 1:
-            place = _moved(builder, function.args[1], self.scratch_start)
-            builder.ret(builder.call(part, [*function.args, place, _i64(0)]))
+            place = _moved(builder, arena, self.scratch_start)
+            builder.ret(builder.call(part, [buffers, arena, place, _i64(0), *watch]))
             return function
         code = builder.alloca(I32)
         builder.store(ir.Constant(I32, 0), code)
         task = self._part_task(name, part, room)
-        _share_out(builder, task, [*function.args, code], kernel.parts, workers)
+        words = [buffers, arena, code]
+        self._share_out(builder, task, words, kernel.parts, watch[0] if watched else None, workers)
         builder.ret(builder.load(code, typ=I32))
         return function
 
@@ -247,10 +307,10 @@ class _ProgramEmitter:
         function = self._function(f"{name}.task", [PTR, I64, I64])
         b = ir.IRBuilder(function.append_basic_block())
         context, number, worker = function.args
-        buffers, arena, code = _words(b, context, 3)
+        buffers, arena, code, *watch = _words(b, context, len(part.args) - 1)
         place = b.add(b.mul(worker, _i64(room)), _i64(self.scratch_start))
         own = b.gep(arena, [place], source_etype=ir.IntType(8))
-        found = b.call(part, [buffers, arena, own, number])
+        found = b.call(part, [buffers, arena, own, number, *watch])
         with b.if_then(_is_error(b, found), likely=False):
             b.store(found, code)
         b.ret_void()
@@ -269,63 +329,92 @@ class _ProgramEmitter:
         builder: ir.IRBuilder,
         nests: Sequence[Nest],
         pointers: _Pointers,
+        watch: ir.Value | None = None,
         counters: dict[Var, ir.Value] | None = None,
     ) -> None:
         for nest in nests:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            NestEmitter(builder, self.target, pointers, counters).emit(nest)
+            NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
 
-    def _nest_task(self, name: str, kernel: ParallelNest) -> ir.Function:
-        """`void name.task(context, task, worker)`; the context holds buffers and arena."""
+    def _nest_task(
+        self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
+    ) -> ir.Function:
+        """`void name.task(context, task, worker)`; the context holds buffers, arena and watch."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, _ = function.args
-        pointers = _Pointers(builder, _words(builder, context, 2), self.slots)
+        buffers, arena, *rest = _words(builder, context, 3 if watched else 2)
+        watch = rest[0] if watched else None
+        if watched:
+            leave_if_stopped(builder, watch)
+        pointers = _Pointers(builder, [buffers, arena], slots)
         for buffer in buffers_of(kernel.body):
             pointers(buffer)
         given = {kernel.task: number}
         if kernel.rest is None:
-            NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+            NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
         else:
             whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
             with builder.if_else(whole) as (then, otherwise):
                 with then:
-                    NestEmitter(builder, self.target, pointers, given).emit(kernel.body)
+                    NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
                 with otherwise:
-                    NestEmitter(builder, self.target, pointers).emit(kernel.rest)
+                    NestEmitter(builder, self.target, pointers, None, watch).emit(kernel.rest)
         builder.ret_void()
         return function
 
     def _contraction(
-        self, builder: ir.IRBuilder, name: str, kernel: Contraction, pointers: _Pointers
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: Contraction,
+        pointers: _Pointers,
+        watch: ir.Value | None,
     ) -> None:
         """A product: on one thread, or its units shared out to several."""
-        inner = f"{name}.product"
-        scratch = _rounded(emit_contraction(self.module, self.target, kernel, inner))
+        watched = watch is not None
+        inner, scratch = self._product(name, kernel, watched)
         total = units(kernel, self.target)
         shared = flops(kernel) >= SHARED_FLOPS and total > 1
-        workers = min(MAX_WORKERS, available_cores()) if shared else 1
+        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
         self.scratch_bytes = max(self.scratch_bytes, scratch * workers)
         start = ir.Constant(I64, self.scratch_start)
         space = builder.gep(pointers.arena, [start], source_etype=ir.IntType(8))
         args = [*_factors(builder, kernel, pointers), space]
         if not shared:
-            builder.call(self.module.globals[inner], args)
+            builder.call(self.module.globals[inner], args if watch is None else [*args, watch])
             return
-        tasks = min(total, TASKS_PER_WORKER * workers)
-        task = self._contraction_task(name, inner, total, tasks, scratch)
-        _share_out(builder, task, args, tasks, workers)
+        tasks = TASKS_PER_WORKER * workers
+        if watched and not is_packed(kernel, self.target):
+            tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
+        tasks = min(total, tasks)
+        task = self._contraction_task(name, inner, total, tasks, scratch, watched)
+        self._share_out(builder, task, args, tasks, watch, workers)
+
+    def _product(self, name: str, kernel: Contraction, watched: bool) -> tuple[str, int]:
+        """The function for a product and its scratch; products of the same form have one."""
+        strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
+        dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
+        key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
+        form = (*key, kernel.accumulates, watched)
+        if form not in self.products:
+            inner = f"{name}.product"
+            scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
+            self.products[form] = inner, _rounded(scratch)
+        return self.products[form]
 
     def _contraction_task(
-        self, name: str, inner: str, total: int, tasks: int, scratch: int
+        self, name: str, inner: str, total: int, tasks: int, scratch: int, watched: bool
     ) -> ir.Function:
         """`void name.task(context, task, worker)`: a range of the units of a product."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, worker = function.args
-        out, x, y, space = _words(builder, context, 4)
+        out, x, y, space, *watch = _words(builder, context, 5 if watched else 4)
+        if watched:
+            leave_if_stopped(builder, watch[0])
         own = builder.mul(worker, ir.Constant(I64, scratch))
         space = builder.gep(space, [own], source_etype=ir.IntType(8))
         count = ir.Constant(I64, total)
@@ -333,9 +422,38 @@ class _ProgramEmitter:
             builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
             for place in (number, builder.add(number, ir.Constant(I64, 1)))
         ]
-        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds])
+        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds, *watch])
         builder.ret_void()
         return function
+
+    def _share_out(
+        self,
+        builder: ir.IRBuilder,
+        task: ir.Function,
+        words: Sequence[ir.Value],
+        count: int,
+        watch: ir.Value | None,
+        workers: int | None = None,
+    ) -> None:
+        """Run the tasks 0 to count - 1 on the process's pool.
+
+        Their context are these pointers and the watch, if there is one.
+        """
+        context = _table(builder, [*words, *([] if watch is None else [watch])])
+        workers = workers or self.threads
+        arguments = [task, context, ir.Constant(I64, count)]
+        kinds = [PTR, PTR, I64]
+        name = pool.PARALLEL_FOR
+        if workers is not None or watch is not None:
+            name = pool.PARALLEL_FOR_LIMITED
+            arguments.append(ir.Constant(I64, workers or pool.MAX_THREADS))
+            kinds.append(I64)
+        if watch is not None:
+            name = pool.PARALLEL_FOR_WATCHED
+            arguments += [emit_watch(self.module), watch]
+            kinds += [PTR, PTR]
+        kind = ir.FunctionType(ir.VoidType(), kinds)
+        builder.call(declare(self.module, name, kind), arguments)
 
 
 def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> None:
@@ -356,12 +474,12 @@ def _factors(
     )
 
 
-def _i64(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
-
-
 def _is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:
     return builder.icmp_signed("!=", code, ir.Constant(I32, 0))
+
+
+def _i64(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
 
 
 def _rounded(size: int) -> int:
@@ -374,6 +492,15 @@ def _moved(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Value:
     return builder.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
 
 
+def _table(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
+    """An array of pointers on the stack."""
+    table = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
+    for number, word in enumerate(words):
+        place = builder.gep(table, [ir.Constant(I64, number)], source_etype=PTR)
+        builder.store(word, place)
+    return table
+
+
 def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Value]:
     """The pointers that a context holds."""
     places = [
@@ -381,25 +508,6 @@ def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Valu
         for k in range(count)
     ]
     return [builder.load(place, typ=PTR) for place in places]
-
-
-def _share_out(
-    builder: ir.IRBuilder,
-    task: ir.Function,
-    words: Sequence[ir.Value],
-    count: int,
-    workers: int | None = None,
-) -> None:
-    """Run the tasks 0 to count - 1 on the process's pool, with these pointers as their context."""
-    context = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
-    for number, word in enumerate(words):
-        place = builder.gep(context, [ir.Constant(I64, number)], source_etype=PTR)
-        builder.store(word, place)
-    name = pool.PARALLEL_FOR if workers is None else pool.PARALLEL_FOR_LIMITED
-    limit = [] if workers is None else [ir.Constant(I64, workers)]
-    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, *[I64] * len(limit)])
-    parallel_for = declare(builder.module, name, kind)
-    builder.call(parallel_for, [task, context, ir.Constant(I64, count), *limit])
 
 
 class _Pointers:
@@ -437,9 +545,11 @@ class _Pointers:
         return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
-        if buffer.kind in ("arena", "block"):
+        number = self.slots.get(id(buffer))
+        if number is None:
+            assert buffer.kind in ("arena", "block")
             arena = self.arena if buffer.kind == "arena" else self.local
             return _moved(self.builder, arena, buffer.offset)
-        slot = ir.Constant(I64, self.slots[id(buffer)])
+        slot = ir.Constant(I64, number)
         place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
         return self.builder.load(place, typ=PTR)

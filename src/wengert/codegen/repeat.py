@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from ..loops import Buffer, Carried, Repeat, Rows, has_checks
+from ..schedule.cost import kernel_cost
+from .interrupts import stopped
+from .nests import WATCH_PERIOD
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -25,8 +28,8 @@ def emit_repeat(
     step: ir.Function,
     constants: Sequence[ir.Value],
 ) -> None:
-    """The whole loop, as the function `i32 (buffers, arena, room, part)`; the body's arena is the
-    room."""
+    """The whole loop, as the function `i32 (buffers, arena, room, part)`, and a watch if it is to
+    end early when that says so; the body's arena is the room."""
     _Repeater(builder, kernel, pointers, step).emit(constants)
 
 
@@ -35,7 +38,7 @@ class _Repeater:
         self, builder: ir.IRBuilder, kernel: Repeat, pointers: Pointers, step: ir.Function
     ):
         self.builder, self.kernel, self.pointers, self.step = builder, kernel, pointers, step
-        *_, self.room, self.part = builder.function.args
+        self.room, self.part, *self.watch = builder.function.args[2:]
         self.known: dict[int, ir.Value] = {}
         carries = len(kernel.carries)
         self.first_carry = len(kernel.fixed)
@@ -64,6 +67,8 @@ class _Repeater:
         builder.position_at_end(head)
         number = builder.phi(I64)
         number.add_incoming(ir.Constant(I64, 0), before)
+        if self.watch:
+            self._leave_if_stopped(number)
         outs = self._fill(number)
         code = builder.call(self.step, [self.table, self.room])
         if has_checks(kernel):
@@ -78,6 +83,19 @@ class _Repeater:
         builder.cbranch(more, head, end)
         builder.position_at_end(end)
         builder.ret(ir.Constant(I32, 0))
+
+    def _leave_if_stopped(self, number: ir.Value) -> None:
+        """Return when the call is to end; asked only every so many steps where they are short."""
+        builder = self.builder
+        cost = max(1, sum(map(kernel_cost, self.kernel.body.kernels)))
+        period = max(1, 1 << (WATCH_PERIOD // cost).bit_length())
+        turn = builder.and_(number, ir.Constant(I64, period - 1))
+        is_turn = builder.icmp_unsigned("==", turn, ir.Constant(I64, 0))
+        with (
+            builder.if_then(is_turn),
+            builder.if_then(stopped(builder, self.watch[0]), likely=False),
+        ):
+            builder.ret(ir.Constant(I32, 0))
 
     def _fill(self, number: ir.Value) -> list[ir.Value]:
         """Point the table at this step's buffers; where the step will leave its carries."""

@@ -1,4 +1,4 @@
-"""What stands around the kernel of a program: its state, its number of threads, other entries.
+"""What stands around the kernel of a program: its state, and other entries.
 
 The entry of a program gives it arguments, results and captured memory; its kernel wants inputs
 (arguments, then state), outputs (results, then new state) and constants. `emit_commit` adds the
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..runtime.builtin import Signature
-from . import pool
+from ..runtime.signature import Signature
 from .entry import emit_entry
 from .target import Target
 
@@ -81,19 +80,3 @@ def entry_module(kernel: str, signature: Signature, target: Target) -> ir.Module
     ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), kernel)
     emit_entry(module, "entry", kernel, signature)
     return module
-
-
-def limit_threads(module: ir.Module, limit: int) -> None:
-    """Let the program's parallel parts use at most `limit` threads.
-
-    The pool's function that they call gets a body of its own, which asks for fewer.
-    """
-    function = module.globals.get(pool.PARALLEL_FOR)
-    if function is None:
-        return
-    kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64])
-    limited = ir.Function(module, kind, pool.PARALLEL_FOR_LIMITED)
-    function.linkage = "internal"
-    builder = ir.IRBuilder(function.append_basic_block())
-    builder.call(limited, [*function.args, ir.Constant(I64, limit)])
-    builder.ret_void()

@@ -178,7 +178,7 @@ class NotNative(Exception):  # noqa: N818 - steers, never seen
 
 def spec_of(leaf: Leaf) -> Any:
     """What the entry checks of one leaf."""
-    from ..runtime.builtin import ArraySpec, ScalarSpec
+    from ..runtime.signature import ArraySpec, ScalarSpec
 
     if leaf.type.dtype.char in "gG":
         raise NotNative
@@ -188,8 +188,8 @@ def spec_of(leaf: Leaf) -> Any:
 
 
 def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
-    """A tree of specs as the entry knows them: tuples, lists, dicts, and static objects."""
-    from ..runtime.builtin import StaticSpec
+    """A tree of specs as the entry builds them: tuples, lists, dicts, and static objects."""
+    from ..runtime.signature import StaticSpec
 
     if structure.kind is None:
         return next(leaves)
@@ -203,6 +203,57 @@ def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
     return structure.kind(children)
 
 
+def argument_tree(value: Any, leaves: Iterator[Any]) -> Any:
+    """A tree of specs as the entry takes them apart: `value` shows where the leaves are."""
+    from ..runtime.signature import StaticSpec
+
+    taken = tree.take_apart(value)
+    if taken is None:
+        return next(leaves)
+    if value is None:
+        return StaticSpec(None)
+    children = [argument_tree(child, leaves) for child in taken[0]]
+    if type(value) is dict:
+        return dict(zip(taken[1], children, strict=True))
+    if type(value) in (tuple, list):
+        return type(value)(children)
+    parts = tree.parts(value)
+    if parts is None:
+        raise NotNative
+    return _object_spec(parts, children)
+
+
+def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
+    """What the entry checks of an object whose children are to be found by `parts`."""
+    from dataclasses import replace
+
+    from ..runtime.signature import BRANCHES
+
+    numbers: list[int] = []
+    spec = _part(parts, children, numbers)
+    if numbers == list(range(len(children))):
+        return spec
+    if any(isinstance(child, BRANCHES) for child in children):
+        raise NotNative
+    return replace(spec, numbers=tuple(numbers))
+
+
+def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:
+    from ..runtime.signature import AnySpec, ObjectSpec, StaticSpec
+
+    if isinstance(part, int):
+        numbers.append(part)
+        return children[part]
+    if isinstance(part, tree.Same):
+        return StaticSpec(part.value)
+    if part is tree.ANYTHING:
+        return AnySpec()
+    if isinstance(part, dict):
+        return {name: _part(child, children, numbers) for name, child in part.items()}
+    inside = tuple(_part(child, children, numbers) for child in part.children)
+    return ObjectSpec(part.kind, part.names, inside, part.whole)
+
+
 def call_specs(
     parameters: Parameters, args: tuple, kwargs: dict[str, Any], leaves: Sequence[Leaf]
 ) -> tuple[tuple, tuple]:
@@ -210,7 +261,7 @@ def call_specs(
 
     `leaves` are those of the same call in order.
     """
-    from ..runtime.builtin import StaticSpec
+    from ..runtime.signature import StaticSpec
 
     specs = iter([spec_of(leaf) for leaf in leaves])
     call = parameters.order(args, kwargs)
@@ -218,7 +269,7 @@ def call_specs(
     def spec(value: Any) -> Any:
         if isinstance(value, StaticValue):
             return StaticSpec(value.value)
-        return result_tree(tree.flatten(value)[1], specs)
+        return argument_tree(value, specs)
 
     by_position = [spec(value) for value in call.args]
     by_name = {name: spec(call.kwargs[name]) for name in sorted(call.kwargs)}

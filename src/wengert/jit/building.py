@@ -11,10 +11,11 @@ from ..graph import Graph
 from ..loops import Buffer, LoopProgram, c_strides
 from ..passes import optimise
 from ..schedule import plan, schedule
+from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from
 from . import debugging
 from .arguments import Leaf, element_strides
 from .frames import Layout
-from .placement import can_be_direct
+from .placement import can_be_direct, first_writer
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
@@ -32,6 +33,7 @@ class Stages:
             )
         with clock("schedule"):
             self.loops: LoopProgram = plan(schedule(self.optimised, self._strides(leaves)))
+            self.direct = _direct(captured, self.loops)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]
@@ -39,15 +41,27 @@ class Stages:
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
-    """For each piece of state that is written, whether that may happen in place."""
+    """For each piece of state that is written, whether that may happen in place.
+
+    Also decides which kernels may end early: none of a short program, and none from the first on
+    that writes state in place. Where too much would come after that, state is computed aside.
+    """
     read, written = captured.read, captured.written
     inputs = loops.inputs[len(loops.inputs) - len(read) :]
     outputs = loops.outputs[len(loops.outputs) - len(written) :]
     old = {id(change): buffer for change, buffer in zip(read, inputs, strict=True)}
-    return [
-        can_be_direct(loops, buffer, old.get(id(change)))
-        for change, buffer in zip(written, outputs, strict=True)
-    ]
+    costs = costs_from(loops.kernels)
+    is_long = bool(costs) and costs[0] >= LONG_PROGRAM
+    loops.watched = len(loops.kernels) if is_long else 0
+    found = []
+    for change, buffer in zip(written, outputs, strict=True):
+        direct = can_be_direct(loops, buffer, old.get(id(change)))
+        if direct and is_long:
+            first = first_writer(loops, buffer)
+            direct = costs[first] <= UNWATCHED_TAIL
+            loops.watched = min(loops.watched, first) if direct else loops.watched
+        found.append(direct)
+    return found
 
 
 def _layout(loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
@@ -89,15 +103,12 @@ def build(
     from ..codegen.compile import compile_module
     from ..codegen.program import emit_program
     from ..codegen.target import Target
-    from ..codegen.wrapping import limit_threads
     from ..runtime.builtin import c_api_addresses
 
     stages = Stages(captured, leaves, clock)
     target = Target.host()
     with clock("emit"):
-        native = emit_program(stages.loops, target)
-        if threads is not None:
-            limit_threads(native.module, threads)
+        native = emit_program(stages.loops, target, threads)
         program = Program(
             name,
             leaves,
@@ -109,7 +120,7 @@ def build(
             captured.changes,
             stages,
             [*stages.loops.inputs, *stages.loops.outputs, *native.constants],
-            _direct(captured, stages.loops),
+            stages.direct,
             clock,
         )
         signature = prepare(program)
@@ -121,11 +132,14 @@ def build(
         )
     with clock("link"):
         entry = program.bind(signature, program.compiled, "entry") if has_entry else None
+    if signature is not None and not has_entry:
+        with clock("entry"):
+            entry = program.add_entry(signature)
     return program, entry
 
 
 def _emit_around(module: Any, program: Program, signature: Any) -> bool:
-    """Add what stands between the entry and the kernel, and the entry."""
+    """Add what stands between the entry and the kernel, and the entry unless it is large."""
     from ..codegen.entry import emit_entry
     from ..codegen.wrapping import emit_commit
 
@@ -133,5 +147,6 @@ def _emit_around(module: Any, program: Program, signature: Any) -> bool:
         return False
     if program.main == "commit":
         emit_commit(module, "commit", "kernel0", *program.places())
-    emit_entry(module, "entry", program.main, signature)
-    return True
+    if not signature.is_large:
+        emit_entry(module, "entry", program.main, signature)
+    return not signature.is_large

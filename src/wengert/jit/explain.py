@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import html
 import os
@@ -66,9 +67,10 @@ class Explanation:
     def memory(self) -> str:
         """The memory plan, in bytes."""
         plan = self.program.memory()
-        allocated = plan.pop("allocations_per_call")
+        allocated = plan.pop("allocations_per_call"), plan.pop("allocations_with_out")
         lines = [f"{use + ':':<11}{count:>14,} bytes" for use, count in plan.items()]
-        return "\n".join([*lines, f"allocations in a call without out=: {allocated}"])
+        made = "arrays that a call allocates: {}, with out= {}".format(*allocated)
+        return "\n".join([*lines, made])
 
     @property
     def llvm(self) -> str:
@@ -127,12 +129,9 @@ class Explanation:
         from ..codegen.compile import compile_module
         from ..codegen.program import emit_program
         from ..codegen.target import Target
-        from ..codegen.wrapping import limit_threads
 
         target = Target.host()
-        module = emit_program(self._stages.loops, target).module
-        if self.program.threads is not None:
-            limit_threads(module, self.program.threads)
+        module = emit_program(self._stages.loops, target, self.program.threads).module
         return compile_module(module, target)
 
     def _sections(self) -> list[tuple[str, str]]:
@@ -230,7 +229,8 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     from ..codegen.target import Target
 
     assert program.stages is not None
-    loops = program.stages.loops
+    # kernels that no watch can end have two arguments, all of them
+    loops = dataclasses.replace(program.stages.loops, watched=0)
     native = emit_program(loops, Target.host())
     names = list(_named_kernels(loops.kernels))
     inside = [

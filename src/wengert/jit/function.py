@@ -30,6 +30,8 @@ from .tracing import Captured, CapturesTraced, capture
 
 # Entries that are tried one after the other, at some 20 ns each.
 CHAIN = 8
+# Ways to write a call of one program that have entries of their own.
+ENTRIES = 8
 
 
 def jit(
@@ -230,7 +232,7 @@ class Jitted(staticmethod):
             return program.signature(parameters, args, kwargs)
 
         with clock("fingerprint"):
-            style = _style(args, kwargs)
+            style = _written(args, kwargs)
             record_key = lookup.key_of(
                 self.function, call, structure, kinds, (*style, self.threads)
             )
@@ -243,7 +245,8 @@ class Jitted(staticmethod):
                 lookup.save(record_key, found[0])
         program, entry = found
         self._programs.setdefault(key, []).insert(0, program)
-        program.entries[style] = entry
+        if program.native:
+            program.entries[_style(args, kwargs)] = entry
         if entry is not None and entry.native:
             self._put(program, entry)
         _report(program, kinds)
@@ -268,18 +271,21 @@ class Jitted(staticmethod):
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
+        if not program.native:
+            return None
         style = _style(args, kwargs)
-        if style in program.entries or program.is_flat or not program.native:
+        if style in program.entries or len(program.entries) >= ENTRIES:
             return program.entries.get(style)
         if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
             return None  # converted; one without that may still come
         with self._lock:
             if style not in program.entries:
                 signature = program.signature(self._known_parameters(), args, kwargs)
-                entry = None if signature is None else program.add_entry(signature)
+                known = program.is_flat and program.flat is not None
+                entry = None if signature is None or known else program.add_entry(signature)
                 program.entries[style] = entry
                 if entry is not None and entry.native:
-                    self._chain(entry)
+                    self._put(program, entry)
             return program.entries[style]
 
     def _put(self, program: Any, entry: Any) -> None:
@@ -359,6 +365,11 @@ def _missed(*args: Any) -> Any:
 
 
 def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
+    """How a call is written, and how the objects among its arguments are read."""
+    return (*_written(args, kwargs), *tree.readings((args, kwargs)))
+
+
+def _written(args: tuple, kwargs: dict[str, Any]) -> tuple:
     return (len(args), *sorted(kwargs))
 
 

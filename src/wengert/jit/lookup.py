@@ -30,7 +30,7 @@ from .frames import Layout
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
-_VERSION = 1
+_VERSION = 2
 _LENGTH = struct.Struct("<Q")
 
 
@@ -84,7 +84,7 @@ def _key(way: str, code: str, kinds: Sequence[Leaf], structure: str, style: Any)
 
 def save(key: str | None, program: Any, captured: bool = False) -> None:
     """Keep a program under its key, if a record can hold it; `captured`: of its graph."""
-    if key is None or "entry" not in program.compiled.exports:
+    if key is None or ("entry" not in program.compiled.exports and program.entry_code is None):
         return
     try:
         data = _pack(program, captured)
@@ -116,7 +116,7 @@ def load(
         if repr(signature) != expected:  # its entry was compiled for another
             return None
     with clock("link"):
-        return program, program.bind(signature, program.compiled, "entry")
+        return program, program.bind(signature, program.entry_code or program.compiled, "entry")
 
 
 # ---------------------------------------------------------------- records
@@ -132,12 +132,14 @@ def _pack(program: Any, captured: bool) -> bytes:
         "work": layout.work,
         "direct": [state.scratch is None for state in program.state if state.written],
         "signature": program.signature_text,
+        "images": 1 if program.entry_code is None else 2,
     }
     if not captured:
         header["structure"] = _structure_to_json(program.structure)
         header["results"] = [_static_to_json(result) for result in program.results]
     text = json.dumps(header).encode()
     parts = [text, *(c.tobytes() for c in layout.constants), program.compiled.image]
+    parts += [] if program.entry_code is None else [program.entry_code.image]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
@@ -155,19 +157,21 @@ def _unpack(
         parts.append(data[_LENGTH.size : _LENGTH.size + length])
         data = data[_LENGTH.size + length :]
     header = json.loads(parts[0])
+    images = parts[-header["images"] :]
+    del parts[-header["images"] :]
 
     def buffers(of: str) -> list[tuple[np.dtype, tuple[int, ...]]]:
         return [(np.dtype(dtype), tuple(shape)) for dtype, shape in header[of]]
 
     constants = [
         np.frombuffer(raw, dtype).reshape(shape).copy()
-        for raw, (dtype, shape) in zip(parts[1:-1], buffers("constants"), strict=True)
+        for raw, (dtype, shape) in zip(parts[1:], buffers("constants"), strict=True)
     ]
     layout = Layout(
         buffers("inputs"), buffers("outputs"), constants, header["arena"], header["work"]
     )
-    compiled = load_image(parts[-1], symbols=c_api_addresses())
-    if {pool.PARALLEL_FOR, pool.PARALLEL_FOR_LIMITED} & set(compiled.needs):
+    compiled = load_image(images[0], symbols=c_api_addresses())
+    if set(pool.ENTRIES) & set(compiled.needs):
         threads.attach(pool.load(object_cache()))
     if captured is None:
         structure = _structure_from_json(header["structure"])
@@ -187,6 +191,9 @@ def _unpack(
         direct=header["direct"],
         clock=clock,
     )
+    if len(images) > 1:
+        symbols = c_api_addresses() | program.kernel
+        program.entry_code = load_image(images[1], symbols=symbols)
     program.from_record = "function" if captured is None else "graph"
     return program, header["signature"]
 

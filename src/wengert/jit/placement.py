@@ -3,7 +3,7 @@
 Most state is computed aside and copied into place at the end. The copy is not needed where
 
 - nothing can fail any more once the first element is written: no check and no operation of NumPy
-  comes at that kernel or after it;
+  comes at that kernel or after it (and none that Ctrl-C ends: see `building`);
 - nobody needs the old content any more: it is read only by earlier kernels, or by the one kernel
   that writes, and there each element only where the new value of that same element is computed.
 
@@ -43,7 +43,7 @@ def owner_of(buffer: Buffer) -> Buffer:
 
 def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
     """Whether the output `new` may lie in the memory of the input `old` (None: it is not read)."""
-    writers = [k for k, kernel in enumerate(loops.kernels) if _names(new, _written(kernel))]
+    writers = _writers(loops, new)
     if not writers:
         return False
     if any(_written(kernel) is None for kernel in loops.kernels[writers[0] :]):
@@ -55,6 +55,15 @@ def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
         return True
     same = len(writers) == 1 and readers[-1] == writers[0]
     return same and _is_elementwise(loops.kernels[writers[0]], new, old)
+
+
+def first_writer(loops: LoopProgram, new: Buffer) -> int:
+    """The number of the first kernel that writes an output."""
+    return _writers(loops, new)[0]
+
+
+def _writers(loops: LoopProgram, new: Buffer) -> list[int]:
+    return [k for k, kernel in enumerate(loops.kernels) if _names(new, _written(kernel))]
 
 
 def _names(buffer: Buffer, found: Iterable[Buffer] | None) -> bool:

@@ -11,17 +11,16 @@ A call that `run` makes works in a `Frame` of its own, and these are kept for th
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..errors import ShapeError
-from ..loops import Buffer
+from ..loops import Buffer, Host
 from ..runtime.builtin import raise_error_code
 from ..types import ArrayType
 from . import debugging
@@ -39,6 +38,8 @@ from .tracing import StaticResult
 
 # Calls that touch more elements than this release the GIL.
 LONG_CALL = 1 << 16
+# Beyond so many arguments and results an entry takes long to compile and saves little of a call.
+MOST_LEAVES = 1024
 # What a flat entry gives back for a call that it does not take.
 MISSED = object()
 
@@ -67,16 +68,17 @@ class Program:
         self.stages, self.buffers = stages, list(buffers)
         self.clock = clock or debugging.Clock()
         self.from_record = ""  # the cache's way to it: "function", "graph", or none
-        self.signature_text = ""  # of the entry in `compiled`
+        self.signature_text = ""  # of the first entry
+        self.entry_code: Any = None  # of the first entry, where that is not in `compiled`
         first = len(layout.constants)
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
         self._place_scratch(direct)
         self.entries: dict[Any, Any] = {}
-        # whether the entry takes leaves: trees of other classes are taken apart in Python
+        # whether the last signature is one of leaves: some trees are taken apart in Python
         self.is_flat = False
-        self.flat: Any = None
+        self.flat: Any = None  # the entry for these
         self.table = np.array(
             [c.ctypes.data for c in layout.constants] + [0] * len(self.state), np.uint64
         )
@@ -86,6 +88,7 @@ class Program:
         self.failed: Callable[..., Any] = raise_error_code
         self._frames: list[Frame] = []
         self._state_lock = threading.Lock()
+        self._runner: int | None = None  # the thread that holds it
 
     def _place_scratch(self, direct: Sequence[bool]) -> None:
         """Room in the arena for new state, where it cannot be computed straight into place."""
@@ -114,9 +117,9 @@ class Program:
 
     def signature(self, parameters: Parameters, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
-        from ..runtime.builtin import CapturedSpec, Signature, StaticSpec
+        from ..runtime.signature import CapturedSpec, Finish, Signature, StaticSpec
 
-        if not self.native:
+        if not self.native or len(self.leaves) + self.result_count > MOST_LEAVES:
             return None
         try:
             arrays = [spec_of(Leaf("array", ArrayType(*one))) for one in self.result_types()]
@@ -128,13 +131,18 @@ class Program:
             StaticSpec(r.value) if isinstance(r, StaticResult) else next(specs)
             for r in self.results
         ]
+        finish, self.is_flat = None, False
         try:
             by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
-            result = result_tree(self.structure, iter(statics))
         except NotNative:  # the leaves alone go in and come out natively
             self.is_flat = True
             by_position, by_name = flat
-            result = tuple(arrays)
+            result: Any = tuple(arrays)
+        else:
+            try:
+                result = result_tree(self.structure, iter(statics))
+            except NotNative:  # objects of other classes are made in Python
+                result, finish = tuple(arrays), Finish(self._finish)
         captured = [CapturedSpec(c.nbytes, False) for c in self.layout.constants]
         captured += [
             CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
@@ -146,6 +154,7 @@ class Program:
             tuple(captured),
             self.arena_bytes,
             release_gil=self._releases_gil(),
+            finish=finish,
         )
 
     def _releases_gil(self) -> bool:
@@ -183,9 +192,22 @@ class Program:
 
         target = Target.host()
         module = entry_module(self.main, signature, target)
-        symbols = {**c_api_addresses(), self.main: self.compiled.address(self.main)}
-        compiled = compile_module(module, target, cache=object_cache(), symbols=symbols)
+        level = 0 if signature.is_large else 2
+        compiled = compile_module(
+            module,
+            target,
+            cache=object_cache(),
+            symbols=c_api_addresses() | self.kernel,
+            level=level,
+        )
+        if self.entry_code is None:
+            self.entry_code = compiled
         return self.bind(signature, compiled, "entry")
+
+    @property
+    def kernel(self) -> dict[str, int]:
+        """The address of the function that an entry in another module calls."""
+        return {self.main: self.compiled.address(self.main)}
 
     @property
     def main(self) -> str:
@@ -223,7 +245,7 @@ class Program:
     def run_flat(self, values: Sequence[Any]) -> Any:
         """Call the entry that takes leaves; `MISSED` where it does not take these."""
         found = self.flat(*values)
-        return found if found is MISSED else self._rebuild(list(found))
+        return found if found is MISSED else self._finish(found)
 
     def run(self, values: Sequence[Any], out: Any = None) -> Any:
         """Call with leaves that are of the program's kinds."""
@@ -242,7 +264,7 @@ class Program:
             for target, (dtype, shape) in zip(targets, self.result_types(), strict=True)
         ]
         if self.state:
-            with self._state_lock, self._arena_held():
+            with self._state_held():
                 self._execute(arrays, results)
         else:
             self._execute(arrays, results)
@@ -254,19 +276,24 @@ class Program:
         return out
 
     @contextlib.contextmanager
-    def _arena_held(self) -> Iterator[None]:
-        """Keep native calls of this program out; wait for one that runs without the GIL."""
-        if self.arena is None:
-            yield
-            return
-        while self.arena.locked:
-            time.sleep(1e-4)
-        lock = ctypes.c_int64.from_address(self.arena.lock_address)
-        lock.value = threading.get_ident()
-        try:
-            yield
-        finally:
-            lock.value = 0
+    def _state_held(self) -> Iterator[None]:
+        """Keep other calls of this program out; wait for one that runs without the GIL."""
+        me = threading.get_ident()
+        if me in (self._runner, self.arena and self.arena.holder):
+            raise RuntimeError(
+                f"{self.name}: called from a signal handler that interrupts a call of the same "
+                "function, whose state is in use. Set a flag in the handler and call it later."
+            )
+        with self._state_lock:
+            while self.arena is not None and not self.arena.take(me):
+                time.sleep(1e-4)
+            self._runner = me
+            try:
+                yield
+            finally:
+                self._runner = None
+                if self.arena is not None:
+                    self.arena.release()
 
     def _execute(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
         try:
@@ -303,12 +330,13 @@ class Program:
             np.copyto(target, result)
         return out
 
-    def _rebuild(self, arrays: list[np.ndarray]) -> Any:
-        rest = iter(arrays)
-        leaves = [
-            r.value if isinstance(r, StaticResult) else _number_or_array(next(rest))
-            for r in self.results
-        ]
+    def _rebuild(self, arrays: Sequence[np.ndarray]) -> Any:
+        return self._finish(map(_number_or_array, arrays))
+
+    def _finish(self, found: Iterable[Any]) -> Any:
+        """The result as the function gave it, from its arrays and numbers."""
+        rest = iter(found)
+        leaves = [r.value if isinstance(r, StaticResult) else next(rest) for r in self.results]
         return tree.unflatten(self.structure, leaves)
 
     def _targets(self, out: Any) -> list[Any]:
@@ -334,14 +362,21 @@ class Program:
         return targets
 
     def memory(self) -> dict[str, int]:
-        """Bytes by use, and what a call allocates."""
+        """Bytes by use, and how many arrays a call allocates, without `out=` and with it.
+
+        A result without axes is a NumPy scalar, which takes no array. An operation that NumPy
+        evaluates makes its results itself.
+        """
+        made = sum(shape != () for _, shape in self.result_types())
+        hosts = sum(len(one.outputs) for one in self.segments if isinstance(one, Host))
         return {
             "arena": self.arena_bytes,
             "inputs": sum(_nbytes(leaf.type.dtype, leaf.type.shape) for leaf in self.leaves),
             "outputs": sum(_nbytes(*one) for one in self.result_types()),
             "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
             "state": sum(s.cell.memory.nbytes for s in self.state),
-            "allocations_per_call": self.result_count,
+            "allocations_per_call": made + hosts,
+            "allocations_with_out": hosts,
         }
 
 

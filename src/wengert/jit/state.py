@@ -40,7 +40,7 @@ class Cell:
     array([1., 2.])
     """
 
-    __slots__ = ("__weakref__", "_places", "_present", "memory")
+    __slots__ = ("__weakref__", "_places", "_present", "memory", "native")
 
     def __init__(self, array_type: ArrayType, content: Any, room: Room | None = None):
         reserved = None if room is None else room.take(array_type)
@@ -51,6 +51,8 @@ class Cell:
         self._places: list[tuple[weakref.ref, int, bool]] = []
         if content is not None:
             np.copyto(self.memory, content)
+        # the memory, where entries may read it from an argument that has the cell, else None
+        self.native = None if _traces_running else self.memory
         _cells.add(self)
 
     @property
@@ -88,15 +90,18 @@ class Cell:
         """The tensor has left this memory: no program may use it natively again."""
         self._set_places(lambda wanted: 0)
         self._places = []
+        self.native = None
 
     def suspend(self) -> None:
         """Let no native entry through for now."""
         self._set_places(lambda wanted: 0)
+        self.native = None
 
     def update(self) -> None:
         """Bring the tables up to date."""
         if _traces_running:
             return  # all are suspended; the end of the trace brings them back
+        self.native = self.memory
         here = self.memory.ctypes.data
         self._set_places(
             lambda wanted: (here if wanted else _SATISFIED) if wanted == self._present else 0

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
+from ..tree import Parts, Same
 
 _SET = np.zeros(())
 
@@ -48,6 +49,14 @@ class Flag:
     def value(self, value: bool) -> None:
         if value != self.value:
             self._witness.grad = None if value else _SET
+
+    def parts(self) -> Parts:
+        """How a compiled function sees that another flag is as this one, which it got."""
+        leaf: Any = self._witness._leaf
+        cell = leaf.gradient_cell()
+        present = Parts(type(cell), ("_present",), (Same(cell.present),))
+        home = Parts(type(leaf), ("_cell",), (present,))
+        return Parts(Flag, ("_witness",), (Parts(Tensor, ("_leaf",), (home,)),))
 
     def __deepcopy__(self, memo: Any) -> Flag:
         return Flag(self.value)

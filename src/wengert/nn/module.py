@@ -37,7 +37,7 @@ from ..jit.state import local
 from ..tensor import Tensor, no_grad
 from .flag import Flag
 from .printing import describe
-from .skeleton import Skeleton
+from .skeleton import Skeleton, parts_of
 
 
 class Parameter(Tensor):
@@ -80,7 +80,7 @@ class Module:
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        tree.register(cls, _take_apart, Skeleton.rebuild)
+        tree.register(cls, _take_apart, Skeleton.rebuild, parts_of)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Subclasses need not call ``super().__init__()``."""
@@ -413,4 +413,4 @@ def _leaf(parameter: Any) -> Any:
     return parameter.numpy() if local.running is None else parameter.detach()
 
 
-tree.register(Module, _take_apart, Skeleton.rebuild)
+tree.register(Module, _take_apart, Skeleton.rebuild, parts_of)

@@ -9,11 +9,14 @@ write as state.
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..ops.op import Traced
+from ..tensor import Tensor
+from ..tree import ANYTHING, Parts, Same
 from .flag import Flag
 
 _COPIED = (list, dict, set)  # an attribute that may be changed in place
@@ -87,6 +90,59 @@ class Skeleton:
 
     def __hash__(self) -> int:
         return hash(tuple((one.kind, *one.places) for one in self.bones))
+
+
+# Attributes that stay what they are: where two objects have the same one, nothing has changed.
+_FIXED = (int, float, complex, str, bytes, type, FunctionType, BuiltinFunctionType, np.ufunc)
+
+
+def parts_of(root: Any) -> Parts | None:
+    """How compiled functions read the parameters of a module natively, or None if they cannot.
+
+    They check that nothing else has changed: classes, names, modes, every other attribute, which
+    must be the same object and one that cannot change in place.
+    """
+    _, parameters = Skeleton.of(root)
+    numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
+    try:
+        return _parts_of(root, numbers, set())
+    except _CanChange:
+        return None
+
+
+class _CanChange(Exception):  # noqa: N818 - steers, never seen
+    """An attribute whose content may change unnoticed."""
+
+
+def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
+    if id(module) in above:
+        raise _CanChange  # a ring of modules has no end
+    values, above = vars(module), above | {id(module)}
+    children: list[Any] = []
+    for name, value in values.items():
+        kind = module._kinds.get(name)
+        if name == "_kinds":
+            children.append({one: Same(what) for one, what in value.items()})
+        elif name == "_mode":
+            children.append(value.parts())
+        elif name == "_transient":
+            children.append(ANYTHING)
+        elif kind == "module" and value is not None:
+            children.append(_parts_of(value, numbers, above))
+        elif kind == "parameter" and value is not None:
+            number = numbers[id(value)]
+            children.append(value._parts(number) if isinstance(value, Tensor) else number)
+        elif kind == "buffer" or _is_fixed(value):
+            children.append(Same(value))
+        else:
+            raise _CanChange
+    return Parts(type(module), tuple(values), tuple(children), whole=True)
+
+
+def _is_fixed(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(map(_is_fixed, value))
+    return value is None or isinstance(value, (bool, *_FIXED))
 
 
 def _number(value: Any, numbers: dict[int, int], kept: list[Any]) -> int:

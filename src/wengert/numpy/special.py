@@ -423,7 +423,9 @@ def relu(x: Any) -> Any:
     >>> wnp.relu(np.array([-1.0, 2.0]))
     array([0., 2.])
     """
-    return sp.relu(as_value(x))
+    x = as_value(x)
+    # as NumPy's maximum(x, 0) does
+    return sp.relu(cast(x, np.int64) if type_of(x).dtype.kind == "b" else x)
 
 
 def gelu(x: Any, approximate: bool = False) -> Any:

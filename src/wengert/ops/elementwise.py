@@ -289,8 +289,9 @@ def _imag_transpose(g: Any, x: ArrayType) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    # the operator has fast paths (squares, roots) that the ufunc lacks
-    return x**y if isinstance(x, np.ndarray) else np.power(x, y)
+    # the operator has fast paths (squares, roots) that the ufunc lacks; of bools it makes int8
+    fast = isinstance(x, np.ndarray) and x.dtype.kind != "b"
+    return x**y if fast else np.power(x, y)
 
 
 def _power_dx(ans: Any, x: Any, y: Any) -> Any:

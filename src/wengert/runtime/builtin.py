@@ -35,216 +35,38 @@ import sysconfig
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from .signature import (
+    BRANCHES,
+    WITHOUT_BUFFER,
+    AnySpec,
+    ArraySpec,
+    Dim,
+    Leaf,
+    ObjectSpec,
+    ScalarSpec,
+    Signature,
+    StaticSpec,
+    Tree,
+    children_of,
+    context_objects,
+)
+
 WORD = 8  # bytes of a pointer and of a slot of `buffers`
 ARENA_ALIGNMENT = 64
 STACK_ARENA_LIMIT = 16 * 1024  # a smaller arena lives on the entry's stack: no lock, safe by itself
 CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, CONTEXT_SPARES, CONTEXT_OBJECTS = range(5)
+CONTEXT_FINISH = CONTEXT_OBJECTS
 # Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
 # more than most programs. Two of each, because a caller usually holds the last while it calls.
 SPARE_BYTES, SPARES = 1 << 20, 2
 NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
-
-SCALAR_KINDS = ("float", "int", "bool", "complex", "numpy")
-
-
-@dataclass(frozen=True)
-class Dim:
-    """The length of a dynamic axis, `times * name + plus`; equal names mean equal lengths."""
-
-    name: str
-    times: int = 1
-    plus: int = 0
-
-    def of(self, lengths: dict[str, int]) -> int:
-        """The length, given those of the names."""
-        return self.times * lengths[self.name] + self.plus
-
-
-@dataclass(frozen=True)
-class ArraySpec:
-    """What an array must look like: a `numpy.ndarray`, no subclass, in native byte order.
-
-    `shape` holds lengths, `Dim`s, or None for an axis of any length. `strides` None means
-    C-contiguous. A result of shape () is returned as a NumPy scalar.
-    """
-
-    dtype: np.dtype
-    shape: tuple[int | Dim | None, ...]
-    strides: tuple[int, ...] | None = None
-    aligned: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", canonical_dtype(self.dtype))
-        if self.strides is not None and len(self.strides) != len(self.shape):
-            raise ValueError(
-                f"ArraySpec: got {len(self.strides)} strides for {len(self.shape)} axes; "
-                "give one for each axis, or None"
-            )
-
-
-@dataclass(frozen=True)
-class ScalarSpec:
-    """A scalar argument, converted to `dtype`.
-
-    `kind` is the exact type accepted: Python's "float", "int", "bool" or "complex", or "numpy" for
-    the scalar type of `dtype`. An int that does not fit `dtype` does not match.
-    """
-
-    kind: str
-    dtype: np.dtype
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", canonical_dtype(self.dtype))
-        if self.kind not in SCALAR_KINDS:
-            raise ValueError(f"ScalarSpec: got kind {self.kind!r}; expected one of {SCALAR_KINDS}")
-        accepted = {"float": "fc", "int": "iufc", "bool": "biufc", "complex": "c"}
-        kinds = accepted.get(self.kind, "biufc")
-        if self.dtype.kind not in kinds or (self.kind != "numpy" and self.dtype == np.float16):
-            raise ValueError(
-                f"ScalarSpec: a Python {self.kind} is not converted to {self.dtype}; "
-                "declare another dtype and convert in the kernel"
-            )
-
-
-@dataclass(frozen=True)
-class StaticSpec:
-    """An argument that must be this very object, or an object in the result; has no buffer."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class CapturedSpec:
-    """State of `nbytes` bytes, at an address in a table that Python may repoint (0: mismatch)."""
-
-    nbytes: int
-    written: bool = True
-
-
-Leaf = ArraySpec | ScalarSpec | StaticSpec
-Tree = Any  # a Leaf, or a tuple, list or dict of Trees
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One way to call a program: arguments by position and by name, and the result, all trees.
-
-    Buffers follow the order of the leaves, of a dictionary in the order of this signature's keys.
-    """
-
-    args: tuple[Tree, ...]
-    result: Tree
-    kwargs: tuple[tuple[str, Tree], ...] = ()
-    captured: tuple[CapturedSpec, ...] = ()
-    arena_bytes: int = 0
-    release_gil: bool = False
-
-    def __post_init__(self) -> None:
-        bound: set[str] = set()
-        for dim in _dims(self.inputs()):
-            if isinstance(dim, Dim) and dim.name not in bound:
-                if (dim.times, dim.plus) != (1, 0):
-                    raise ValueError(
-                        f"Signature: the first axis named {dim.name!r} is {dim}; "
-                        f"make it Dim({dim.name!r})"
-                    )
-                bound.add(dim.name)
-        for leaf in self.outputs():
-            if leaf.strides is not None or not leaf.aligned:
-                raise ValueError(f"Signature: result {leaf} must be C-contiguous and aligned")
-        for dim in _dims(self.outputs()):
-            if dim is None or (isinstance(dim, Dim) and dim.name not in bound):
-                raise ValueError(
-                    f"Signature: the result has the axis {dim}, whose length no argument gives"
-                )
-        if any(name == "out" for name, _ in self.kwargs):
-            raise ValueError("Signature: got the keyword 'out'; that name is kept for the results")
-
-    def trees(self) -> tuple[Tree, ...]:
-        """The trees of all arguments, by position and then by name."""
-        return self.args + tuple(tree for _, tree in self.kwargs)
-
-    def inputs(self) -> tuple[ArraySpec | ScalarSpec, ...]:
-        """The leaves that have a buffer, in the order of the kernel's `buffers`."""
-        return tuple(leaf for leaf in leaves(self.trees()) if not isinstance(leaf, StaticSpec))
-
-    def outputs(self) -> tuple[ArraySpec, ...]:
-        """The arrays of the result, in the order of the kernel's `buffers`."""
-        found = []
-        for leaf in leaves(self.result):
-            if isinstance(leaf, ScalarSpec):
-                raise ValueError(f"Signature: got {leaf} in the result; use ArraySpec(dtype, ())")
-            if isinstance(leaf, ArraySpec):
-                found.append(leaf)
-        return tuple(found)
-
-
-def _dims(specs: Iterable[Leaf]) -> Iterator[int | Dim | None]:
-    for spec in specs:
-        if isinstance(spec, ArraySpec):
-            yield from spec.shape
-
-
-def canonical_dtype(dtype: Any) -> np.dtype:
-    """The one instance of a native numeric dtype that NumPy itself uses."""
-    found = np.dtype(dtype)
-    if found.kind not in "biufc" or found.itemsize > 16 or not found.isnative or found.char in "gG":
-        raise ValueError(
-            f"call path: got dtype {found!r}; expected a native bool, integer, float or complex"
-        )
-    return np.dtype(found.str)
-
-
-def leaves(tree: Tree) -> Iterator[Leaf]:
-    """The leaves of a tree, depth first, dictionaries in their own order."""
-    if isinstance(tree, dict):
-        tree = tuple(tree.values())
-    if isinstance(tree, tuple | list):
-        for child in tree:
-            yield from leaves(child)
-    elif isinstance(tree, Leaf):
-        yield tree
-    else:
-        raise TypeError(
-            f"Signature: got {tree!r} in a tree; "
-            "expected ArraySpec, ScalarSpec, StaticSpec, or a tuple, list or dict of them"
-        )
-
-
-def dict_keys(tree: Tree) -> Iterator[Any]:
-    """All dictionary keys of a tree."""
-    if isinstance(tree, dict):
-        yield from tree
-        tree = tuple(tree.values())
-    if isinstance(tree, tuple | list):
-        for child in tree:
-            yield from dict_keys(child)
-
-
-def context_objects(signature: Signature) -> tuple[Any, ...]:
-    """The objects that the entry of `signature` reads from its context, from index 3 on.
-
-    Their places follow from the signature's structure alone, so that cached code finds them in
-    another process: nothing is left out for being the same object here. Static values come last.
-    """
-    found: list[Any] = [np.ndarray, tuple, list, dict, float, int, complex, True, False, None]
-    found += ["out", *(sys.intern(name) for name, _ in signature.kwargs)]
-    statics = []
-    for tree in (*signature.trees(), signature.result):
-        found += dict_keys(tree)
-        for leaf in leaves(tree):
-            if isinstance(leaf, StaticSpec):
-                statics.append(leaf.value)
-            else:
-                found += [leaf.dtype, leaf.dtype.type]
-    return (*found, *statics)
 
 
 class Pointer(IntEnum):
@@ -386,8 +208,9 @@ C_API: list[str] = """
     PyDict_GetItemWithError PyDict_New PyDict_SetItem PyDict_Size PyErr_CheckSignals PyErr_Clear
     PyErr_Occurred PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure PyGILState_Release
     PyList_New PyList_SetItem PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong
-    PyLong_FromLongLong PyObject_Vectorcall PyThread_get_thread_ident PyTuple_New PyTuple_SetItem
-    Py_DecRef Py_EnterRecursiveCall Py_IncRef Py_LeaveRecursiveCall
+    PyLong_FromLongLong PyObject_CallOneArg PyObject_GenericGetDict PyObject_GetAttr
+    PyObject_Vectorcall PyThread_get_thread_ident PyTuple_New PyTuple_SetItem Py_DecRef
+    Py_EnterRecursiveCall Py_IncRef Py_LeaveRecursiveCall
 """.split()
 
 
@@ -422,6 +245,22 @@ class Arena:
     def locked(self) -> bool:
         """Whether a thread uses the arena now."""
         return self._lock.value != 0
+
+    @property
+    def holder(self) -> int:
+        """The identity of the thread that uses it, or 0."""
+        return self._lock.value
+
+    def take(self, thread: int) -> bool:
+        """Take the lock if it is free. Under the GIL, which entries hold when they take it."""
+        if self._lock.value:
+            return False
+        self._lock.value = thread
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.value = 0
 
 
 _arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
@@ -595,7 +434,8 @@ class CtypesCall:
             new[()] if old is None and not new.ndim else new
             for new, old in zip(results, given, strict=True)
         )
-        return _build(signature.result, finished)
+        result = _build(signature.result, finished)
+        return result if signature.finish is None else signature.finish.function(result)
 
     def _call_next(self, args: tuple, kwargs: dict) -> Any:
         try:
@@ -637,14 +477,32 @@ def _need(condition: Any) -> None:
 def _walk(trees: Any, values: Any, found: list[tuple[Leaf, Any]]) -> None:
     _need(len(trees) == len(values))
     for tree, value in zip(trees, values, strict=True):
-        if not isinstance(tree, tuple | list | dict):
+        if isinstance(tree, ObjectSpec):
+            inside: list[tuple[Leaf, Any]] = []
+            _walk(tree.children, _attributes(tree, value), inside)
+            for same in tree.arrange(inside, lambda pair: pair[0]):
+                _need(all(other is same[0][1] for _, other in same))
+                found.append(same[0])
+            continue
+        if not isinstance(tree, BRANCHES):
             found.append((tree, value))
             continue
         _need(type(value) is type(tree))
-        if isinstance(tree, dict):
-            _walk(tuple(tree.values()), _values(tree, value), found)
-        else:
-            _walk(tree, value, found)
+        _walk(children_of(tree), _values(tree, value) if isinstance(tree, dict) else value, found)
+
+
+def _attributes(spec: ObjectSpec, value: Any) -> Any:
+    _need(type(value) is spec.kind)
+    if spec.names is None:
+        return value
+    if spec.whole:
+        held = vars(value)
+        _need(held.keys() == set(spec.names))
+        return [held[name] for name in spec.names]
+    try:
+        return [getattr(value, name) for name in spec.names]
+    except Exception:  # attributes may be anything that runs
+        raise _Mismatch from None
 
 
 def _values(tree: dict, mapping: dict) -> list[Any]:
@@ -660,8 +518,8 @@ def _shape(spec: ArraySpec, lengths: dict[Any, int]) -> tuple[int, ...]:
 
 
 def _input(spec: Leaf, value: Any, lengths: dict[Any, int]) -> np.ndarray | None:
-    if isinstance(spec, StaticSpec):
-        _need(value is spec.value)
+    if isinstance(spec, WITHOUT_BUFFER):
+        _need(isinstance(spec, AnySpec) or value is spec.value)
         return None
     if isinstance(spec, ScalarSpec):
         kinds = {"float": float, "int": int, "bool": bool, "complex": complex}

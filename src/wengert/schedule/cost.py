@@ -1,8 +1,27 @@
-"""What elementary functions and nests cost, in units of a load and an addition."""
+"""What elementary functions, nests and products cost, in units of a load and an addition.
+
+A unit takes between a tenth of a nanosecond and two, so what is decided by these numbers must hold
+for a range of that width.
+"""
 
 from __future__ import annotations
 
-from ..loops import Apply, Nest, roots_of, walk
+from collections.abc import Sequence
+from math import prod
+
+from ..loops import (
+    Apply,
+    BlockLoop,
+    Choose,
+    Contraction,
+    Kernel,
+    Nest,
+    ParallelNest,
+    Repeat,
+    Transfer,
+    roots_of,
+    walk,
+)
 
 # Elementary functions that cost more than a load and a store.
 EXPENSIVE = frozenset(
@@ -11,6 +30,13 @@ EXPENSIVE = frozenset(
     "remainder searchsorted".split()
 )
 FUNCTION_COST = 8
+# What runs one element at a time, without vectors.
+SCALAR_COST = 8
+FLOPS_PER_UNIT = 16
+# Programs below this are over before anyone could press Ctrl-C: they never look whether it was.
+LONG_PROGRAM = 1 << 26
+# So much may run without looking, at the end of a long program: a tenth of a second or so.
+UNWATCHED_TAIL = 1 << 28
 
 
 def iteration_cost(nest: Nest) -> int:
@@ -26,3 +52,42 @@ def iterations(nest: Nest) -> int:
     for var in nest.vars:
         count *= var.extent
     return count
+
+
+def nest_cost(nest: Nest) -> int:
+    """The cost of all iterations."""
+    values = walk(roots_of(nest.stores))
+    scalar = any(store.picks for store in nest.stores)
+    scalar = scalar or any(isinstance(expr, Choose) for expr in values)
+    return iterations(nest) * iteration_cost(nest) * (SCALAR_COST if scalar else 1)
+
+
+def kernel_cost(kernel: Kernel) -> int:
+    """The cost of a kernel, on one thread; 0 for what runs outside native code."""
+    if isinstance(kernel, Contraction):
+        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT
+    if isinstance(kernel, BlockLoop):
+        inside = sum(map(kernel_cost, kernel.body))
+        return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))
+    if isinstance(kernel, Repeat):
+        return kernel.steps * kernel.parts * sum(map(kernel_cost, kernel.body.kernels))
+    if isinstance(kernel, Transfer):
+        return kernel.inner.size
+    if isinstance(kernel, ParallelNest):
+        whole = kernel.task.extent * nest_cost(kernel.body)
+        rest = 0 if kernel.rest is None else nest_cost(kernel.rest)
+        return whole + rest + sum(map(nest_cost, kernel.joins))
+    return nest_cost(kernel) if isinstance(kernel, Nest) else 0
+
+
+def costs_from(kernels: Sequence[Kernel]) -> list[int]:
+    """For every kernel the cost of it and all that follow.
+
+    >>> costs_from([])
+    []
+    """
+    total, found = 0, []
+    for kernel in reversed(kernels):
+        total += kernel_cost(kernel)
+        found.append(total)
+    return found[::-1]

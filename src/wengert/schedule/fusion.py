@@ -61,6 +61,9 @@ MOST_REPEATED = 48
 # would have to come back from main memory.
 MOST_KEPT = 1 << 20
 
+# LLVM takes a time that grows with the square of the values that a loop has at hand.
+MOST_STORES = 64
+
 
 class Scheduler:
     """Turns one graph into a `LoopProgram`."""
@@ -577,6 +580,8 @@ class FusedNest(Nest):
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
         """Whether a store over these loops may join: the same loops, or nearly the same."""
+        if len(self.stores) >= MOST_STORES:
+            return False
         if self.shape == shape:
             return True
         if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ..loops import (
     BlockLoop,
@@ -22,6 +24,7 @@ from ..loops import (
 )
 
 ALIGNMENT = 64
+STRETCH = 64  # kernels
 
 
 def root(buffer: Buffer) -> Buffer:
@@ -62,27 +65,62 @@ def plan(program: LoopProgram) -> LoopProgram:
     return program
 
 
+class Life(NamedTuple):
+    """A buffer, and the first and the last kernel that use it."""
+
+    buffer: Buffer
+    start: int
+    end: int
+
+
 def _place(kernels: Sequence[Kernel], kind: str) -> int:
-    """Offsets for the buffers of one kind, first fit over the intervals of use; bytes in all."""
-    lives: dict[int, tuple[Buffer, int, int]] = {}
+    """Offsets for the buffers of one kind, by the intervals of their use; bytes in all."""
+    lives: dict[int, Life] = {}
     for position, kernel in enumerate(kernels):
         for buffer in map(root, buffers_of(kernel)):
             if buffer.kind == kind:
-                _, start, _ = lives.get(id(buffer), (buffer, position, position))
-                lives[id(buffer)] = (buffer, start, position)
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first use, last use
+                start = lives[id(buffer)].start if id(buffer) in lives else position
+                lives[id(buffer)] = Life(buffer, start, position)
+    large = [life for life in lives.values() if life.buffer.nbytes > ALIGNMENT]
+    small = [life for life in lives.values() if life.buffer.nbytes <= ALIGNMENT]
+    return _place_small(small, _place_large(large))
+
+
+def _place_large(lives: Sequence[Life]) -> int:
+    """The largest first, each where it fits first among those alive at the same time."""
+    # by stretches of the program: most buffers live for a short time and meet few others
+    placed: dict[int, list[tuple[int, int, int, int]]] = {}  # offset, end, first use, last use
     total = 0
-    for buffer, start, end in sorted(lives.values(), key=lambda life: -life[0].nbytes):
-        size = max(_round(buffer.nbytes), ALIGNMENT)
-        taken = sorted((o, e) for o, e, s, t in placed if s <= end and start <= t)
+    for buffer, start, end in sorted(lives, key=lambda life: -life.buffer.nbytes):
+        size = _round(buffer.nbytes)
+        stretches = range(start // STRETCH, end // STRETCH + 1)
+        near = {one for stretch in stretches for one in placed.get(stretch, ())}
+        taken = sorted((o, e) for o, e, s, t in near if s <= end and start <= t)
         offset = 0
         for used_from, used_to in taken:
             if offset + size <= used_from:
                 break
             offset = max(offset, used_to)
         buffer.offset = offset
-        placed.append((offset, offset + size, start, end))
+        for stretch in stretches:
+            placed.setdefault(stretch, []).append((offset, offset + size, start, end))
         total = max(total, offset + size)
+    return total
+
+
+def _place_small(lives: Sequence[Life], first: int) -> int:
+    """Places of one size, from the offset `first` on, each given again as soon as it is free."""
+    total = first
+    free: list[int] = []
+    ending: list[tuple[int, int]] = []  # last use, offset
+    for buffer, start, end in sorted(lives, key=lambda life: life.start):
+        while ending and ending[0][0] < start:
+            heapq.heappush(free, heapq.heappop(ending)[1])
+        if free:
+            buffer.offset = heapq.heappop(free)
+        else:
+            buffer.offset, total = total, total + ALIGNMENT
+        heapq.heappush(ending, (end, buffer.offset))
     return total
 
 

@@ -1,0 +1,130 @@
+"""Kernels that do the same to different memory: code is generated once for all of them.
+
+The *form* of a nest is everything about it but which buffers it works on: these are numbered in the
+order in which they are met. A network of equal layers, or a loop that Python has unrolled, consists
+of a few forms, and it is compiling that takes long, not calling one function from many places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    Expr,
+    IndexValue,
+    InRange,
+    Kernel,
+    Literal,
+    Load,
+    LoadAt,
+    Nest,
+    ParallelNest,
+    Store,
+    Var,
+    roots_of,
+    walk,
+)
+from ..schedule.memory import buffers_of, root
+
+
+def repeated_forms(kernels: Sequence[Kernel]) -> dict[int, tuple[Hashable, list[Buffer]]]:
+    """The form of each nest that is there more than once, and its buffers, by the nest's id."""
+    nests = [kernel for kernel in kernels if isinstance(kernel, (Nest, ParallelNest))]
+    if len(nests) < 2:
+        return {}
+    forms = [_form(nest) for nest in nests]
+    counts = Counter(form for form, _ in forms)
+    return {
+        id(nest): found for nest, found in zip(nests, forms, strict=True) if counts[found[0]] > 1
+    }
+
+
+def _form(kernel: Nest | ParallelNest) -> tuple[Hashable, list[Buffer]]:
+    numbers = _Numbers(list(map(root, buffers_of(kernel))))
+    if isinstance(kernel, Nest):
+        return numbers.nest(kernel), numbers.roots
+    task = numbers.var(kernel.task)
+    parts = [kernel.body, *([] if kernel.rest is None else [kernel.rest]), *kernel.joins]
+    form = (task, kernel.rest is None, *[numbers.nest(part) for part in parts])
+    return form, numbers.roots
+
+
+class _Numbers:
+    """Numbers for the buffers and variables of one kernel."""
+
+    def __init__(self, buffers: Sequence[Buffer]):
+        self.roots = list({id(buffer): buffer for buffer in buffers}.values())
+        self.buffers = {id(buffer): number for number, buffer in enumerate(self.roots)}
+        self.vars: dict[Var, int] = {}
+
+    def nest(self, nest: Nest) -> Hashable:
+        """The form of one nest."""
+        variables = tuple(map(self.var, nest.vars))
+        numbers: dict[int, int] = {}
+        values: list[Hashable] = []
+        for expr in walk(roots_of(nest.stores)):
+            numbers[id(expr)] = len(values)
+            values.append(self.expr(expr, numbers))
+        return variables, tuple(values), tuple(self.store(s, numbers) for s in nest.stores)
+
+    def var(self, var: Var) -> Hashable:
+        """The number of a variable, and how far it counts."""
+        return self.vars.setdefault(var, len(self.vars)), var.extent, var.ordered
+
+    def buffer(self, buffer: Buffer) -> Hashable:
+        """The number of the buffer's memory, where in it a view begins, and its type."""
+        starts, owner = [], buffer
+        while owner.base is not None:
+            starts.append((self.at(owner.start), owner.dtype))
+            owner = owner.base
+        return self.buffers[id(owner)], tuple(starts), buffer.dtype
+
+    def at(self, at: Affine) -> Hashable:
+        """An index."""
+        return at.constant, tuple((self.var(var), factor) for var, factor in at.terms)
+
+    def test(self, test: InRange) -> Hashable:
+        """A range that an index is compared with."""
+        return self.at(test.at), test.low, test.high
+
+    def store(self, store: Store, numbers: dict[int, int]) -> Hashable:
+        """A store."""
+        return (
+            self.buffer(store.buffer),
+            self.at(store.at),
+            numbers[id(store.value)],
+            store.combine,
+            store.continues,
+            tuple(map(self.test, store.guards)),
+            tuple((numbers[id(place)], stride) for place, stride in store.picks),
+        )
+
+    def expr(self, expr: Expr, numbers: dict[int, int]) -> Hashable:
+        """An expression, whose parts have numbers already."""
+        if isinstance(expr, Apply):
+            return expr.name, expr.dtype, tuple(numbers[id(part)] for part in expr.args)
+        if isinstance(expr, Literal):
+            return "literal", expr.dtype, _bytes(expr.value, expr.dtype)
+        if isinstance(expr, Load):
+            return "load", self.buffer(expr.buffer), self.at(expr.at)
+        if isinstance(expr, LoadAt):
+            picks = tuple((numbers[id(place)], stride) for place, stride in expr.picks)
+            return "load at", self.buffer(expr.buffer), self.at(expr.at), picks
+        if isinstance(expr, IndexValue):
+            return "index", expr.dtype, self.at(expr.at)
+        if isinstance(expr, Choose):
+            parts = numbers[id(expr.yes)], numbers[id(expr.no)]
+            return "choose", expr.dtype, self.test(expr.test), parts
+        return id(expr)  # of a kind that is not known here: like no other
+
+
+def _bytes(value: Any, dtype: np.dtype) -> bytes:
+    return np.asarray(value, dtype).tobytes()

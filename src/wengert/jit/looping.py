@@ -1,0 +1,204 @@
+"""Many calls of a compiled function as one native call.
+
+`Repeated(f)` calls `f(*fixed, row)` for row after row of an array (or of a tree of arrays), and
+puts the results into the rows of other arrays. Where the function is one native program, so are
+the calls together: a native loop (`codegen/repeating.py`) runs the program and moves on along the
+rows, in some nanoseconds a step, without the GIL and without allocating anything.
+
+The first call goes through Python, which traces and compiles; so do all calls of a function that is
+not native as a whole (an operation of NumPy inside) or that `debug_nans` watches.
+
+>>> import numpy as np
+>>> from wengert import tensor
+>>> from wengert.jit import jit
+>>> total = tensor(0.0)
+>>> @jit
+... def add(factor, x):
+...     total[...] = total + factor * x
+...     return total
+>>> sums = np.zeros(5)
+>>> Repeated(add).run((2.0,), np.arange(5.0), sums)
+>>> sums
+array([ 0.,  2.,  6., 12., 20.])
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import ShapeError, explain
+from . import debugging
+from .function import Jitted
+from .program import Program, object_cache
+from .state import aligned_empty, local, trace_lock
+
+_Address = ctypes.c_void_p
+_Count = ctypes.c_int64
+# with the GIL: the function releases it itself, and may come back with an exception
+_REPEAT = ctypes.PYFUNCTYPE(
+    ctypes.c_int32, _Address, _Address, _Address, _Count, _Count, _Address, _Address, _Address
+)
+
+
+@functools.cache
+def _native_loop() -> tuple[Any, Any]:
+    """The loop as a callable, and the code that it needs in memory."""
+    from ..codegen.compile import compile_module
+    from ..codegen.repeating import REPEAT, repeat_ir
+    from ..codegen.target import Target
+    from ..runtime.builtin import c_api_addresses
+
+    target = Target.host()
+    compiled = compile_module(
+        repeat_ir(target), target, cache=object_cache(), symbols=c_api_addresses()
+    )
+    return _REPEAT(compiled.address(REPEAT)), compiled
+
+
+class Repeated:
+    """Calls a compiled function for row after row; see the module."""
+
+    def __init__(self, function: Jitted):
+        self.function = function
+        # of each program, found by its id: itself and the memory it works in
+        self._arenas: dict[int, tuple[Program, np.ndarray]] = {}
+        self.native_calls = 0  # how many calls were part of a native loop
+
+    def prepare(self, *arguments: Any) -> Program:
+        """The program for such arguments, compiled now if it has to be; nothing runs."""
+        function = self.function
+        call = function._order(arguments, {})
+        leaves, key = function._key(call)
+        with trace_lock, function._lock:
+            found: Program = function._find(key) or function._compile(
+                call, key, leaves, arguments, {}
+            )
+        return found
+
+    def programs(self) -> list[Program]:
+        """All programs of the function so far."""
+        return [one for found in self.function._programs.values() for one in found]
+
+    def run(
+        self, fixed: tuple, rows: Any, out: Any, first: int = 0, last: int | None = None
+    ) -> None:
+        """Call ``function(*fixed, row)`` for the rows from `first` to `last`.
+
+        `rows` is a tree of arrays, `out` a tree of arrays like the results; each has one row for
+        every call. An error is raised as the call would raise it; the rows before it are done.
+        """
+        moving, structure = tree.flatten(rows)
+        results = tree.leaves(out)
+        last = self._checked([*moving, *results], first, last)
+        while first < last:
+            row = tree.unflatten(structure, [array[first] for array in moving])
+            arguments = (*fixed, row)
+            found = self._ready(arguments)
+            if found is not None and self._takes(*found, moving, results):
+                first += self._run_native(*found, arguments, moving, results, first, last)
+                continue
+            found_results = tree.leaves(self.function(*arguments))
+            for target, value in zip(results, found_results, strict=True):
+                target[first] = value
+            first += 1
+
+    def _checked(self, arrays: Sequence[Any], first: int, last: int | None) -> int:
+        shortest = min(len(array) for array in arrays)
+        last = shortest if last is None else last
+        if not 0 <= first <= last <= shortest:
+            raise ShapeError(
+                explain(
+                    "Repeated.run",
+                    f"got first={first} and last={last} for arrays of {shortest} rows",
+                    "Give every array a row for each call.",
+                )
+            )
+        return last
+
+    def _ready(self, arguments: tuple) -> tuple[Program, list[Any]] | None:
+        """The program for these arguments and its leaves, if all of it can run natively now."""
+        if local.running is not None or debugging.checking_nans():
+            return None
+        leaves, key = self.function._key(self.function._order(arguments, {}))
+        program = None if key is None else self.function._find(key)
+        if program is None or not program.native or program.main not in program.compiled.exports:
+            return None
+        # a zero stands for state that is not as the program needs it
+        return (program, leaves) if program.table.all() else None
+
+    def _takes(
+        self, program: Program, leaves: list[Any], moving: list[Any], results: list[Any]
+    ) -> bool:
+        """Whether the rows are what the program reads and writes, and apart from its state."""
+        if len(results) != program.result_count:
+            return False
+        for target, (dtype, shape) in zip(results, program.result_types(), strict=True):
+            fits = target.dtype == dtype and target.shape[1:] == shape
+            if not (fits and target.flags.c_contiguous and target.flags.writeable):
+                return False
+        kept = leaves[: len(leaves) - len(moving)]
+        given = [*(leaf for leaf in kept if isinstance(leaf, np.ndarray)), *moving]
+        if not all(array.dtype.isnative and array.flags.aligned for array in moving):
+            return False
+        memory = [state.cell.memory for state in program.state]
+        apart = [*memory, *results]
+        return not any(np.may_share_memory(one, other) for one in given for other in apart)
+
+    def _run_native(
+        self,
+        program: Program,
+        leaves: list[Any],
+        arguments: tuple,
+        moving: list[Any],
+        results: list[Any],
+        first: int,
+        last: int,
+    ) -> int:
+        """Run the native loop; the number of calls that it made."""
+        repeat, _ = _native_loop()
+        kept = len(leaves) - len(moving)
+        inputs = [
+            np.asarray(value, dtype)
+            for value, (dtype, _) in zip(leaves[:kept], program.layout.inputs, strict=False)
+        ]
+        along = [*moving, *results]
+        addresses = [array.ctypes.data for array in inputs]
+        addresses += [array.ctypes.data + first * array.strides[0] for array in along]
+        buffers = np.array([*addresses, *program.table], np.uint64)
+        slots = np.arange(kept, kept + len(along))
+        strides = np.array([array.strides[0] for array in along], np.int64)
+        done = np.zeros((), np.int64)
+        with program._state_held():
+            code = repeat(
+                program.compiled.address(program.main),
+                buffers.ctypes.data,
+                self._arena(program),
+                last - first,
+                len(along),
+                slots.ctypes.data,
+                strides.ctypes.data,
+                done.ctypes.data,
+            )
+        count = int(done)
+        self.native_calls += count
+        if code:
+            row = [array[first + count] for array in moving]
+            structure = tree.flatten(arguments[-1])[1]
+            failed = (*arguments[:-1], tree.unflatten(structure, row))
+            self.function._failed(program, code, *failed)
+        return count
+
+    def _arena(self, program: Program) -> int:
+        """The address of the program's scratch memory."""
+        if program.arena is not None:
+            return program.arena.address
+        if id(program) not in self._arenas:
+            memory = aligned_empty((max(program.arena_bytes, 1),), np.dtype(np.uint8))
+            self._arenas[id(program)] = (program, memory)
+        return self._arenas[id(program)][1].ctypes.data
