@@ -44,6 +44,14 @@ cases = {
     "product": (lambda x: x @ x, random((2400, 2400))),
     "products": (products, random((400, 400))),
     "small products": (lambda x: repeat(x @ x, 25), random((200_000, 6, 6))),
+    "steps": (
+        lambda x: wg.scan(lambda c, _: (wnp.sin(c) + 0.1, None), x, length=1_000_000)[0],
+        random(300),
+    ),
+    "shared steps": (
+        lambda x, w: wg.scan(lambda c, _: (wnp.sin(c @ w), None), x, length=100_000)[0],
+        random((64, 32)), random((32, 32)),
+    ),
     "scatter": (
         lambda i, x: scatter(i, repeat(x, 5)) + scatter(i + 1, x),
         np.random.default_rng(0).integers(0, 999, 12_000_000), random(12_000_000)
@@ -144,7 +152,7 @@ def run(script, *args):
 
 
 SOME = ["sum", "product"]
-OTHERS = ["elementwise", "rows", "products", "small products", "scatter"]
+OTHERS = ["elementwise", "rows", "products", "small products", "scatter", "steps", "shared steps"]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph
-from ..loops import Buffer, LoopProgram, c_strides
+from ..loops import Buffer, LoopProgram, Repeat, c_strides
 from ..passes import optimise
 from ..schedule import plan, schedule
-from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from
+from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
 from . import debugging
 from .arguments import Leaf, element_strides
 from .frames import Layout
@@ -72,8 +72,16 @@ def _layout(loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
         # copies: the program must not change with an array that the function has captured
         _copies(constants),
         loops.arena_bytes,
-        max((b.size for b in [*loops.inputs, *loops.outputs]), default=0),
+        _work(loops),
     )
+
+
+def _work(loops: LoopProgram) -> int:
+    """How much a call does: the elements of the largest buffer, or what a loop of many steps
+    costs."""
+    sizes = [b.size for b in [*loops.inputs, *loops.outputs]]
+    steps = [kernel_cost(k) for k in loops.kernels if isinstance(k, Repeat)]
+    return max([*sizes, *steps], default=0)
 
 
 def _copies(constants: Sequence[Buffer]) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ class Layout:
     outputs: list[tuple[np.dtype, tuple[int, ...]]]
     constants: list[np.ndarray]
     arena_bytes: int
-    work: int  # elements of the largest buffer
+    work: int  # elements of the largest buffer, or the cost of a loop of many steps
 
 
 class State:
