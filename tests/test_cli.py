@@ -10,7 +10,7 @@ import pytest
 from wengert import cli
 from wengert.data import places
 from wengert.data.catalog import FILES
-from wengert.experiments import EXPERIMENTS, Experiment
+from wengert.experiments import EXPERIMENTS, Experiment, Settings
 
 COMMANDS = ("reproduce", "bench", "explain", "doctor")
 
@@ -78,7 +78,8 @@ def test_reproduce_runs_all_by_default(tmp_path, monkeypatch, capsys):
     ran = []
 
     def note(name):
-        return Experiment(lambda section, progress, quick: ran.append((name, quick)), name, "")
+        run = lambda section, progress, settings: ran.append((name, settings.quick))
+        return Experiment(run, name, "")
 
     monkeypatch.setattr("wengert.experiments.EXPERIMENTS", {n: note(n) for n in ("a", "b")})
     assert cli.main(["reproduce", "--out", str(tmp_path)]) == 0
@@ -87,18 +88,58 @@ def test_reproduce_runs_all_by_default(tmp_path, monkeypatch, capsys):
 
 
 def test_interrupt_leaves_finished_results(tmp_path, monkeypatch, capsys):
-    def stop(section, progress, quick):
-        section.rows.append({"n": 1})
+    def stop(section, progress, settings):
+        section.table("t", "").rows.append({"n": 1})
         raise KeyboardInterrupt
 
     chosen = {"example": EXPERIMENTS["example"], "stop": Experiment(stop, "stopped", "")}
     monkeypatch.setattr("wengert.experiments.EXPERIMENTS", chosen)
     assert cli.main(["reproduce", "--out", str(tmp_path)]) == 130
     found = json.loads((tmp_path / "results.json").read_text())["experiments"]
-    assert found["example"]["complete"] is True and len(found["example"]["rows"]) == 3
-    assert found["stop"]["complete"] is False and found["stop"]["rows"] == [{"n": 1}]
+    assert found["example"]["complete"] is True and len(found["example"]["tables"]["ways"]) == 3
+    assert found["stop"]["complete"] is False and found["stop"]["tables"]["t"] == [{"n": 1}]
     assert "interrupted" in capsys.readouterr().err
     assert "(not finished)" in (tmp_path / "report.html").read_text()
+
+
+def test_options_become_settings(tmp_path, monkeypatch):
+    seen = []
+    run = Experiment(lambda section, progress, settings: seen.append(settings), "", "")
+    monkeypatch.setattr("wengert.experiments.EXPERIMENTS", {"cnn": run})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    argv = ["reproduce", "cnn", "--epochs", "3", "--seeds", "2", "--cv", "--peers", "torch, jax"]
+    assert cli.main([*argv, "--data", str(tmp_path), "--out", str(tmp_path)]) == 0
+    assert seen == [
+        Settings(epochs=3, seeds=2, cv=True, peers=("torch", "jax"), data=str(tmp_path))
+    ]
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--seeds"])
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])
+def test_counts_are_whole_and_positive(option, value, capsys):
+    message = refused(capsys, "reproduce", f"{option}={value}")
+    assert f"argument {option}: got '{value}', expected a whole number of at least 1" in message
+
+
+def test_reproduce_refuses_unknown_peers(capsys):
+    message = refused(capsys, "reproduce", "--peers", "torch,autograd")
+    assert "invalid choice: 'autograd' (choose from torch, jax, keras)" in message
+
+
+def test_peers_must_be_installed(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli.main(["reproduce", "example", "--peers", "keras"]) == 2
+    expected = "wengert reproduce: --peers keras: it is not installed. Run: pip install keras.\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_data_must_be_a_folder(tmp_path, capsys):
+    assert cli.main(["reproduce", "example", "--data", str(tmp_path / "none")]) == 2
+    assert "is not a folder. Name one that holds data sets." in capsys.readouterr().err
+
+
+def test_quick_and_full_exclude_each_other(capsys):
+    assert "not allowed with argument" in refused(capsys, "reproduce", "--quick", "--full")
 
 
 def test_out_must_not_be_a_file(tmp_path, capsys):

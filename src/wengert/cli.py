@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-EXPERIMENT_NAMES = ("example", "ratio")
+EXPERIMENT_NAMES = ("example", "cnn", "fashion", "rnn", "circles", "ratio")
 PEERS = ("torch", "jax", "keras", "autograd")
+TRAINING_PEERS = ("torch", "jax", "keras")  # that `reproduce` can train in
 PARTS = ("all", "graph", "passes", "loops", "memory", "llvm", "assembly", "time")
 # What the extras bring, and the peers of `wengert bench`.
 OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", *PEERS)
@@ -37,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except UsageError as error:
         print(f"wengert {arguments.command}: {error}", file=sys.stderr)
         return 2
@@ -83,7 +87,7 @@ def _add_reproduce(commands: Any) -> None:
         "reproduce",
         run_reproduce,
         "run the papers' experiments: tables, results.json and report.html",
-        "  wengert reproduce ratio --full --out results",
+        "  wengert reproduce cnn --epochs 3 --peers torch --out results",
     )
     parser.add_argument(
         "experiment",
@@ -94,9 +98,28 @@ def _add_reproduce(commands: Any) -> None:
     )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
-        "--quick", action="store_true", help="smaller sizes, fewer rounds (the default)"
+        "--quick", action="store_true", help="fewer seeds, epochs and sizes (the default)"
     )
     effort.add_argument("--full", action="store_true", help="everything the papers ask for")
+    parser.add_argument(
+        "--epochs", type=_count, metavar="N", help="train for N epochs, quick or full"
+    )
+    parser.add_argument(
+        "--seeds", type=_count, metavar="N", help="train N times; circles: N x 5 folds"
+    )
+    parser.add_argument(
+        "--cv", action="store_true", help="circles: search the learning rates (--full does)"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="a folder with MNIST and Fashion-MNIST"
+    )
+    parser.add_argument(
+        "--peers",
+        type=_names_of(TRAINING_PEERS),
+        default=[],
+        metavar="NAMES",
+        help=f"train beside these too, separated by commas, of {', '.join(TRAINING_PEERS)}",
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -106,21 +129,44 @@ def _add_reproduce(commands: Any) -> None:
     )
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a whole number of at least 1")
+    return int(text)
+
+
 def run_reproduce(arguments: argparse.Namespace) -> int:
     """Run experiments; what is finished is on disk even after Ctrl-C."""
-    from .experiments import EXPERIMENTS, reproduce
+    from .experiments import EXPERIMENTS, Settings, reproduce
 
     chosen = EXPERIMENTS
     if arguments.experiment != "all":
         chosen = {arguments.experiment: EXPERIMENTS[arguments.experiment]}
-    if arguments.out.exists() and not arguments.out.is_dir():
-        raise UsageError(f"--out {arguments.out} is a file, expected a folder. Name another one.")
+    _check_paths(arguments)
+    settings = Settings(
+        quick=not arguments.full,
+        epochs=arguments.epochs,
+        seeds=arguments.seeds,
+        data=str(arguments.data) if arguments.data else None,
+        peers=tuple(arguments.peers),
+        cv=arguments.cv,
+    )
     try:
-        reproduce(chosen, arguments.out, quick=not arguments.full)
+        reproduce(chosen, arguments.out, settings)
     finally:
         if (arguments.out / "report.html").exists():
             print(f"results: {arguments.out / 'results.json'}, {arguments.out / 'report.html'}")
     return 0
+
+
+def _check_paths(arguments: argparse.Namespace) -> None:
+    if arguments.out.exists() and not arguments.out.is_dir():
+        raise UsageError(f"--out {arguments.out} is a file, expected a folder. Name another one.")
+    if arguments.data is not None and not arguments.data.is_dir():
+        raise UsageError(f"--data {arguments.data} is not a folder. Name one that holds data sets.")
+    for name in arguments.peers:
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"--peers {name}: it is not installed. Run: pip install {name}.")
 
 
 # ---------------------------------------------------------------- bench
@@ -136,7 +182,7 @@ def _add_bench(commands: Any) -> None:
     )
     parser.add_argument(
         "--peers",
-        type=_peer_list,
+        type=_names_of(PEERS),
         default=None,
         metavar="NAMES",
         help=f"peers separated by commas, of {', '.join(PEERS)} (default: all that are installed)",
@@ -146,14 +192,19 @@ def _add_bench(commands: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
 
 
-def _peer_list(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(
-                f"invalid choice: {name!r} (choose from {', '.join(PEERS)})"
-            )
-    return names
+def _names_of(valid: Sequence[str]) -> Callable[[str], list[str]]:
+    """A reader of names that are separated by commas."""
+
+    def read(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
+            if name not in valid:
+                raise argparse.ArgumentTypeError(
+                    f"invalid choice: {name!r} (choose from {', '.join(valid)})"
+                )
+        return names
+
+    return read
 
 
 def run_bench(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.graph import drawing
 
 
 def affine(w, x):
@@ -159,3 +160,11 @@ def test_graphs_inside_operations_are_printed_below():
     text = str(wg.trace(f, np.ones(2)))
     assert "= scan(x, body=<body of 2 operations>, length=3" in text
     assert "\n    step(%0: f64[2]):\n      %1: f64[2] = sin(%0)" in text
+
+
+def test_an_input_is_drawn_just_above_its_first_use():
+    graph = wg.trace(lambda x, y, z: np.exp(np.sin(x + y)) * z + z, 1.0, 2.0, 3.0)
+    depth = drawing._depths(graph)
+    x, y, z = (depth[node.serial] for node in graph.inputs)
+    assert (x, y, z) == (0, 0, 3)  # add, sin, exp, then the product
+    assert all(depth[s.serial] < depth[n.serial] for n in graph.nodes for s in n.inputs)

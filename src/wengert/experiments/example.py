@@ -13,7 +13,9 @@ from typing import Any
 import wengert as wg
 
 from .progress import Progress
-from .report import Column, Section
+from .report import Figure, Section
+from .settings import Settings
+from .tables import Column
 
 TITLE = "Worked example: f(x, y, z) = (x + y) z at (-2, 5, -4)"
 ABOUT = (
@@ -66,13 +68,16 @@ WAYS = {
 }
 
 
-def run(section: Section, progress: Progress, quick: bool = False) -> None:
+COLUMNS = [
+    Column("way", "way"),
+    Column("value", "f", "{:g}".format),
+    *[Column(f"d{name}", f"df/d{name}", "{:g}".format) for name in "xyz"],
+]
+
+
+def run(section: Section, progress: Progress, settings: Settings) -> None:
     """Fill in the three answers and the drawn graph; a wrong answer is an error."""
-    section.columns = [
-        Column("way", "way"),
-        Column("value", "f", "{:g}".format),
-        *[Column(f"d{name}", f"df/d{name}", "{:g}".format) for name in "xyz"],
-    ]
+    table = section.table("ways", "Value and gradient by each way of differentiating", COLUMNS)
     progress.start(len(WAYS))
     for name, differentiate in WAYS.items():
         progress.step(name)
@@ -81,8 +86,8 @@ def run(section: Section, progress: Progress, quick: bool = False) -> None:
             raise AssertionError(f"{name} gave {value} and {gradient}, expected {EXPECTED}")
         row = {"way": name, "value": value}
         row.update({f"d{name}": g for name, g in zip("xyz", gradient, strict=True)})
-        section.rows.append(row)
-    section.figures.append(("The graph after both passes", drawn(run_graph(*POINT))))
+        table.rows.append(row)
+    section.figures.append(Figure("The graph after both passes", drawn(run_graph(*POINT))))
 
 
 def drawn(graph: wg.Graph) -> str:

@@ -1,87 +1,138 @@
-"""What experiments found: a table in the terminal, ``results.json``, and one HTML page.
+"""What experiments found: tables in the terminal, ``results.json``, and one HTML page.
 
-The page needs nothing but itself: tables, drawn graphs and plots are inside it. Files are written
-aside and then renamed, so that a reader never sees half of one.
+A `Section` is filled in as an experiment goes on, so that whatever is finished can be written at
+any moment. Files are written aside and then renamed: a reader never sees half of one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 import wengert as wg
 
+from .tables import Table, percent, print_table
+
+REACHED, MISSED, NOT_JUDGED = "reached", "missed", "not judged"
+
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table: the key of its rows, its heading, and how a value is shown."""
+class Check:
+    """Something the papers reached, and what wengert reached; `at_least` or at most."""
 
-    key: str
-    heading: str
-    show: Callable[[Any], str] = str
+    what: str
+    got: float
+    wanted: float
+    at_least: bool = True
+    show: Callable[[float], str] = percent
+    excuse: str = ""  # why the figures cannot be compared: a quick run, or other data
+
+    @property
+    def status(self) -> str:
+        """``reached`` or ``missed``; ``not judged`` if there is an excuse."""
+        if self.excuse:
+            return NOT_JUDGED
+        good = self.got >= self.wanted if self.at_least else self.got <= self.wanted
+        return REACHED if good else MISSED
+
+    def text(self) -> str:
+        """One line.
+
+        >>> print(Check("after 5 epochs", 0.97, 0.9655).text())
+        reached: after 5 epochs: 97.00 % (wanted: at least 96.55 %)
+        """
+        bound = "at least" if self.at_least else "at most"
+        figures = f"{self.show(self.got)} (wanted: {bound} {self.show(self.wanted)})"
+        excuse = f"; {self.excuse}" if self.excuse else ""
+        return f"{self.status}: {self.what}: {figures}{excuse}"
+
+    def data(self) -> dict[str, Any]:
+        """The check for ``results.json``."""
+        return {
+            "what": self.what,
+            "got": self.got,
+            "wanted": self.wanted,
+            "at_least": self.at_least,
+            "status": self.status,
+            "excuse": self.excuse,
+        }
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture as SVG text; a wide one gets a row of the page to itself."""
+
+    caption: str
+    svg: str
+    wide: bool = False
 
 
 @dataclass
 class Section:
-    """The results of one experiment, filled in row by row."""
+    """The results of one experiment."""
 
     name: str
     title: str
     about: str
-    columns: Sequence[Column] = ()
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    command: str = ""  # what made it
+    data: str = ""  # what it ran on
+    tables: list[Table] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    figures: list[tuple[str, str]] = field(default_factory=list)  # caption, SVG
+    figures: list[Figure] = field(default_factory=list)
+    curves: dict[str, Any] = field(default_factory=dict)  # what figures show, for results.json
     seconds: float = 0.0
     complete: bool = False
 
-    def cells(self) -> list[list[str]]:
-        """The table as text, row by row."""
-        return [[c.show(row[c.key]) for c in self.columns] for row in self.rows]
+    def table(self, name: str, caption: str, columns: Any = (), own: str = "") -> Table:
+        """Add a table to fill in."""
+        added = Table(name, caption, columns, own=own)
+        self.tables.append(added)
+        return added
 
-    def text(self) -> str:
-        """The section for a terminal."""
+    @property
+    def headline(self) -> str:
+        """The title with how long it took and whether it came to an end."""
         state = "" if self.complete else ", not finished"
-        lines = ["", f"{self.title} ({self.seconds:.1f} s{state})", ""]
-        lines += text_table([c.heading for c in self.columns], self.cells())
-        return "\n".join([*lines, "", *self.notes]).rstrip() + "\n"
+        return f"{self.title} ({self.seconds:.1f} s{state})"
 
-    def data(self) -> dict[str, Any]:
+    def remarks(self) -> list[str]:
+        """What is said under the tables: the checks, then the notes."""
+        return [*(check.text() for check in self.checks), *self.notes]
+
+    def print(self, stream: TextIO) -> None:
+        """The section for a terminal."""
+        print(f"\n{self.headline}", file=stream)
+        if self.data:
+            print(f"data: {self.data}", file=stream)
+        for table in self.tables:
+            print(file=stream)
+            print_table(table, stream)
+        if self.remarks():
+            print("", *self.remarks(), sep="\n", file=stream)
+        stream.flush()
+
+    def as_data(self) -> dict[str, Any]:
         """The section for ``results.json``."""
         return {
             "title": self.title,
+            "command": self.command,
+            "data": self.data,
             "complete": self.complete,
             "seconds": self.seconds,
-            "rows": self.rows,
+            "tables": {table.name: table.rows for table in self.tables},
+            "checks": [check.data() for check in self.checks],
             "notes": self.notes,
+            "curves": self.curves,
         }
-
-    def html(self) -> str:
-        """The section for the page."""
-        heads = "".join(f"<th>{escape(c.heading)}</th>" for c in self.columns)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.cells()
-        )
-        state = "" if self.complete else " <em>(not finished)</em>"
-        figures = "\n".join(
-            f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-            for caption, svg in self.figures
-        )
-        notes = "\n".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return (
-            f'<section id="{escape(self.name)}">\n<h2>{escape(self.title)}{state}</h2>\n'
-            f"<p>{escape(self.about)}</p>\n<table><thead><tr>{heads}</tr></thead>\n"
-            f"<tbody>{body}</tbody></table>\n{notes}\n{figures}\n</section>"
-        )
 
 
 class Report:
@@ -99,41 +150,22 @@ class Report:
 
     def write(self) -> tuple[Path, Path]:
         """Write ``results.json`` and ``report.html``; the paths of both."""
+        from .page import page  # here: a page is made of reports
+
         self.folder.mkdir(parents=True, exist_ok=True)
         results = self.folder / "results.json"
-        page = self.folder / "report.html"
-        _replace(results, json.dumps(self.data(), indent=2) + "\n")
-        _replace(page, self.html())
-        return results, page
+        html = self.folder / "report.html"
+        _replace(results, json.dumps(_plain(self.data()), indent=1, allow_nan=False) + "\n")
+        _replace(html, page(self))
+        return results, html
 
     def data(self) -> dict[str, Any]:
         """Everything that ``results.json`` holds."""
         return {
             "machine": machine(),
             "quick": self.quick,
-            "experiments": {section.name: section.data() for section in self.sections},
+            "experiments": {section.name: section.as_data() for section in self.sections},
         }
-
-    def html(self) -> str:
-        """The whole page."""
-        facts = "".join(f"<li>{escape(k)}: {escape(str(v))}</li>" for k, v in machine().items())
-        quick = "<p>A quick run with smaller sizes; <code>--full</code> runs everything.</p>"
-        mode = quick if self.quick else ""
-        sections = "\n".join(section.html() for section in self.sections)
-        return (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            f"<title>wengert reproduce</title><style>{_STYLE}</style></head><body>\n"
-            f"<h1>wengert reproduce</h1>\n<ul>{facts}</ul>\n{mode}{sections}\n</body></html>\n"
-        )
-
-
-_STYLE = (
-    "body{font-family:sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}"
-    "td,th{border-bottom:1px solid #ccc;padding:.25em .7em;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}"
-    "figure{margin:1em 0;overflow-x:auto}figcaption{color:#555}"
-)
 
 
 def machine() -> dict[str, str]:
@@ -142,43 +174,30 @@ def machine() -> dict[str, str]:
         "wengert": wg.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "machine": platform.machine(),
-        "system": platform.system(),
+        "processor": _processor(),
+        "system": f"{platform.system()} {platform.machine()}",
         "cores": str(os.cpu_count()),
     }
 
 
-def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column to the left, the others to the right.
-
-    >>> print("\\n".join(text_table(["name", "n"], [["a", "1"], ["bc", "20"]])))
-    name   n
-    ----  --
-    a      1
-    bc    20
-    """
-    if not headings:
-        return []
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [cells[0].ljust(widths[0])]
-        padded += [c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True)]
-        return "  ".join(padded).rstrip()
-
-    return [line(headings), line(["-" * width for width in widths]), *map(line, rows)]
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            named = [line for line in lines if line.startswith("model name")]
+    except OSError:
+        named = []
+    return named[0].split(":", 1)[1].strip() if named else platform.processor() or "unknown"
 
 
-def duration(seconds: float) -> str:
-    """A time with three digits and a unit.
-
-    >>> duration(1.5e-6), duration(0.0123), duration(2.0)
-    ('1.50 us', '12.3 ms', '2.00 s')
-    """
-    units = (("s", 1.0), ("ms", 1e-3))
-    unit, size = next((pair for pair in units if seconds >= pair[1]), ("us", 1e-6))
-    value = seconds / size
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types; what is not finite, which JSON cannot say, is null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _replace(path: Path, text: str) -> None:

@@ -71,14 +71,10 @@ def to_svg(graph: Graph) -> str:
 
 def _layout(graph: Graph) -> tuple[dict[int, tuple[float, float]], int, int]:
     """Layers by depth; within a layer, nodes near the average of their inputs."""
-    depth: dict[int, int] = {}
-    layers: list[list[Node]] = []
+    depth = _depths(graph)
+    layers: list[list[Node]] = [[] for _ in range(1 + max(depth.values(), default=0))]
     for node in graph.nodes:
-        level = 1 + max((depth[s.serial] for s in node.inputs), default=-1)
-        depth[node.serial] = level
-        while len(layers) <= level:
-            layers.append([])
-        layers[level].append(node)
+        layers[depth[node.serial]].append(node)
     widest = max((len(layer) for layer in layers), default=1)
     width = widest * (_WIDTH + _GAP_X) + _GAP_X
     places: dict[int, tuple[float, float]] = {}
@@ -89,6 +85,21 @@ def _layout(graph: Graph) -> tuple[dict[int, tuple[float, float]], int, int]:
             x = left + column * (_WIDTH + _GAP_X)
             places[node.serial] = (x, _GAP_Y / 2 + level * (_HEIGHT + _GAP_Y))
     return places, width, len(layers) * (_HEIGHT + _GAP_Y)
+
+
+def _depths(graph: Graph) -> dict[int, int]:
+    """Each node below its inputs; one without inputs just above the first node that uses it."""
+    depth: dict[int, int] = {}
+    first_use: dict[int, int] = {}
+    for node in graph.nodes:
+        level = 1 + max((depth[s.serial] for s in node.inputs), default=-1)
+        depth[node.serial] = level
+        for source in node.inputs:
+            first_use[source.serial] = min(level, first_use.get(source.serial, level))
+    for node in graph.nodes:
+        if not node.inputs and node.serial in first_use:
+            depth[node.serial] = first_use[node.serial] - 1
+    return depth
 
 
 def _average(values: list[float]) -> float:
