@@ -38,6 +38,7 @@ class Captured(NamedTuple):
     structure: tree.Structure
     results: list[Any]  # for each leaf of the result its node, or a StaticResult
     changes: list[Change]
+    family: Any = None  # for any length: a `passes.lengths.Family`, `graph` is its first
 
     @property
     def read(self) -> list[Change]:
@@ -48,6 +49,13 @@ class Captured(NamedTuple):
     def written(self) -> list[Change]:
         """The state that is an output."""
         return [change for change in self.changes if isinstance(change.after, Node)]
+
+    def outline(self) -> list[tuple]:
+        """What happens to each piece of state, without the nodes."""
+        return [
+            (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
+            for c in self.changes
+        ]
 
 
 def capture(
