@@ -149,7 +149,9 @@ class Buffer:
     dtype: np.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    kind: str  # "input", "output", "arena", "constant", or "block": in a worker's own arena
+    # "input", "output", "arena", "constant", "block": in a worker's own arena, or "sums": of a
+    # product whose sums nobody else reads, so that they need memory only while they are unfinished
+    kind: str
     offset: int = 0  # bytes into the arena, once planned
     value: Any = None  # of a constant
     base: Buffer | None = None  # the owner of the memory, when this is another view of it
@@ -226,6 +228,13 @@ class Literal(Expr):
     """A number."""
 
     value: Any
+    dtype: np.dtype
+
+
+@dataclass(eq=False)
+class Sum(Expr):
+    """The finished sum of the contraction in whose stores it stands."""
+
     dtype: np.dtype
 
 
@@ -382,7 +391,12 @@ class ParallelNest:
 
 @dataclass(eq=False)
 class Contraction:
-    """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer."""
+    """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer.
+
+    What else is to be done with a sum, once it is finished, are its `stores`: their values are
+    expressions of `Sum` and of loads, and their indices are affine in `vars`, a loop variable for
+    each label of the result.
+    """
 
     extents: dict[int, int]
     out: Buffer
@@ -396,10 +410,39 @@ class Contraction:
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
     accumulates: bool = False  # whether the sums are added to what `out` holds
+    vars: dict[int, Var] = field(default_factory=dict)
+    stores: list[Store] = field(default_factory=list)
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether somebody reads the sums themselves."""
+        return self.out.kind != "sums"
+
+    def place(self) -> Affine:
+        """The element number of a sum in `out`, in terms of `vars`."""
+        total = Affine(0)
+        for label, var in self.vars.items():
+            total = total + Affine.of(var) * self.out_strides[label]
+        return total
+
+    def accesses(self) -> list[tuple[Buffer, Affine]]:
+        """What the stores read and write, each place once."""
+        found = [(store.buffer, store.at) for store in self.stores]
+        values = walk(roots_of(self.stores))
+        found += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
+        return list({(id(buffer), at): (buffer, at) for buffer, at in found}.values())
 
     def __str__(self) -> str:
-        loops = " ".join(f"for {label} < {n}" for label, n in self.extents.items())
-        return f"{loops}: {self.out.name} += {self.x.name} * {self.y.name}  # {self.label}"
+        product = f"{self.x.name} * {self.y.name}"
+        if not self.stores:
+            loops = " ".join(f"for {label} < {n}" for label, n in self.extents.items())
+            return f"{loops}: {self.out.name} += {product}  # {self.label}"
+        kept = " ".join(f"for {var} < {var.extent}" for var in self.vars.values()) or "once"
+        summed = [f"{label} < {n}" for label, n in self.extents.items() if label not in self.vars]
+        lines = [f"{kept}: sum of {product} for {', '.join(summed) or 'once'}  # {self.label}"]
+        if self.keeps_sums:
+            lines.append(f"  {self.out.name}[{self.place()}] = sum")
+        return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
 
 
 @dataclass(eq=False)
@@ -648,6 +691,8 @@ def _format(expr: Expr, depth: int) -> str:
         return f"{expr.buffer.name}[{expr.at}{picks}]"
     if isinstance(expr, Literal):
         return str(expr.value)
+    if isinstance(expr, Sum):
+        return "sum"
     if isinstance(expr, IndexValue):
         return f"({expr.at})"
     if isinstance(expr, InRange):

@@ -12,14 +12,30 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
-from wengert.codegen.contraction import emit_contraction, flops, part_name, scratch_bytes, units
+from wengert.codegen.contraction import (
+    emit_contraction,
+    flops,
+    part_name,
+    scratch_bytes,
+    unfinished_bytes,
+    units,
+)
 from wengert.codegen.target import Target
 from wengert.codegen.tiling import make_plan
 from wengert.errors import WengertError
-from wengert.loops import Buffer, Contraction
+from wengert.loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Contraction,
+    Literal,
+    Load,
+    Store,
+    Sum,
+    Var,
+)
 
 PAGE = mmap.PAGESIZE
-POINTER, I64 = ir.PointerType(), ir.IntType(64)
 FLOATS = ["float32", "float64"]
 HERE = [name for name in ("haswell", "x86-64") if Target.named(name).runs_here()]
 
@@ -78,16 +94,14 @@ def elements(array):
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-def build(kernel, target=None, plan=None, epilogue=None):
+def build(kernel, target=None, plan=None):
     """A module whose `whole` and `part` are visible from outside, and the scratch it needs."""
     target = target or Target.host()
     module = ir.Module()
     module.triple = target.triple
-    scratch = emit_contraction(module, target, kernel, "f", epilogue, plan)
-    for name, inner, kinds in (
-        ("whole", "f", [POINTER] * 4),
-        ("part", part_name("f"), [POINTER] * 4 + [I64] * 2),
-    ):
+    scratch = emit_contraction(module, target, kernel, "f", plan)
+    for name, inner in (("whole", "f"), ("part", part_name("f"))):
+        kinds = module.globals[inner].function_type.args
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
         builder = ir.IRBuilder(function.append_basic_block())
         builder.call(module.globals[inner], function.args)
@@ -95,19 +109,22 @@ def build(kernel, target=None, plan=None, epilogue=None):
     return compile_module(module, target), scratch
 
 
-def run(kernel, x, y, out, ranges=None, **options):
+def run(kernel, x, y, out, ranges=None, others=(), **options):
     """Compute the whole, or `ranges` of units; the scratch ends at a forbidden page."""
     compiled, nbytes = build(kernel, **options)
     assert nbytes % 64 == 0
     scratch = Guarded(nbytes)
     pointers = [array.ctypes.data for array in (out, x, y)] + [scratch.start + scratch.offset]
+    further = [array.ctypes.data for array in others]
+    kinds = [ctypes.c_void_p] * len(further)
     if ranges is None:
-        compiled.function("whole", None, *[ctypes.c_void_p] * 4)(*pointers)
+        compiled.function("whole", None, *[ctypes.c_void_p] * 4, *kinds)(*pointers, *further)
     else:
-        kinds = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2
-        part = compiled.function("part", None, *kinds)
+        part = compiled.function(
+            "part", None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2, *kinds
+        )
         for first, last in ranges:
-            part(*pointers, first, last)
+            part(*pointers, first, last, *further)
 
 
 def reference(spec, x, y):
@@ -438,23 +455,135 @@ def test_unaligned_arrays():
         check("mk,kn->mn", x, y, out)
 
 
+# ---------------------------------------------------------------- epilogues
+
+
+class Finished:
+    """A product whose sums go through an epilogue, with operands of every kind of stride.
+
+    kept = sum * factor + line, chosen = kept > limit, and result = kept where chosen and allowed,
+    else one; each operand ends at a forbidden page.
+    """
+
+    def __init__(self, spec, x, y, out, keeps_sums=True):
+        self.x, self.y, self.out = x, y, out
+        self.kernel = kernel = kernel_of(spec, x, y, out)
+        labels, shape, self.memory = list(kernel.out_strides), out.shape, []
+        kernel.vars = {label: Var(f"v{label}", kernel.extents[label]) for label in labels}
+        kernel.out.kind = "output" if keeps_sums else "sums"
+        along = [0] * len(shape)
+        along[-1:] = [1] * bool(shape)
+        self.factor, factor = self.operand("factor", shape, [0] * len(shape), out.dtype)
+        self.line, line = self.operand("line", shape, along, out.dtype)
+        self.limit, limit = self.operand("limit", shape, dense_strides(shape[::-1])[::-1], "i4")
+        self.allowed, allowed = self.operand("allowed", shape, dense_strides(shape), "?")
+        self.kept, kept = self.operand("kept", shape, dense_strides(shape), out.dtype)
+        self.chosen, chosen = self.operand("chosen", shape, dense_strides(shape), "?")
+        back = dense_strides(shape[::-1])[::-1]
+        self.result, result = self.operand("result", shape, back, out.dtype)
+        f, boolean = out.dtype, np.dtype(bool)
+        scaled = Apply("multiply", (Sum(f), Load(*factor)), f)
+        value = Apply("add", (scaled, Load(*line)), f)
+        test = Apply("greater", (value, Apply("convert", (Load(*limit),), f)), boolean)
+        both = Apply("logical_and", (test, Load(*allowed)), boolean)
+        final = Apply("where", (both, value, Literal(f.type(1), f)), f)
+        kernel.stores = [Store(*kept, value), Store(*chosen, test), Store(*result, final)]
+        self.others = [self.arrays[id(buffer)] for buffer, _ in kernel.accesses()]
+
+    def operand(self, name, shape, strides, dtype):
+        dtype = np.dtype(dtype)
+        array, memory = guarded_view(shape, strides, dtype)
+        self.memory.append(memory)
+        seed = len(self.memory)
+        if 0 not in shape:
+            array[...] = random(shape, "f8", seed) * 3 if dtype.kind != "b" else seed % 2
+        buffer = Buffer(name, dtype, shape, tuple(strides), "input")
+        self.arrays = {**getattr(self, "arrays", {}), id(buffer): array}
+        at = Affine(0)
+        for var, stride in zip(self.kernel.vars.values(), strides, strict=True):
+            at = at + Affine.of(var) * stride
+        return array, (buffer, at)
+
+    def run(self, **options):
+        for array in (self.kept, self.result):
+            array[...] = np.nan
+        run(self.kernel, self.x, self.y, self.out, others=self.others, **options)
+        return [array.copy() for array in (self.kept, self.chosen, self.result)]
+
+    def expected(self, sums):
+        kept = sums * self.factor + self.line
+        chosen = kept > self.limit.astype(kept.dtype)
+        return [kept, chosen, np.where(chosen & self.allowed, kept, kept.dtype.type(1))]
+
+
+def dense_strides(shape):
+    return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+
+
+def assert_same_bits(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_epilogues(case, dtype):
+    spec, sizes = PRODUCTS[case]
+    finished = Finished(spec, *dense(spec, sizes, dtype))
+    found = finished.run()
+    kernel = finished.kernel
+    error = abs(finished.out - reference(spec, finished.x, finished.y))
+    assert (error <= tolerance(spec, finished.x, finished.y, kernel)).all()
+    assert_same_bits(found, finished.expected(finished.out))
+    alone = Finished(spec, *dense(spec, sizes, dtype), keeps_sums=False)
+    alone.out[...] = np.nan
+    assert_same_bits(alone.run(), found)
+    assert np.isnan(alone.out).all()  # sums that nobody wants are nowhere
+    count = units(kernel, Target.host())
+    assert_same_bits(alone.run(ranges=[(k, k + 1) for k in range(count)][::-1]), found)
+
+
+@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_epilogues_on_narrower_processors(case, name):
+    spec, sizes = PRODUCTS[case]
+    finished = Finished(spec, *dense(spec, sizes, "float32"))
+    found = finished.run(target=Target.named(name))
+    assert_same_bits(found, finished.expected(finished.out))
+    alone = Finished(spec, *dense(spec, sizes, "float32"), keeps_sums=False)
+    assert_same_bits(alone.run(target=Target.named(name)), found)
+
+
+@pytest.mark.parametrize("changes", PACKED, ids=str)
+@pytest.mark.parametrize("keeps_sums", [True, False])
+def test_epilogues_come_after_the_last_block_of_the_sums(keeps_sums, changes):
+    spec, sizes = "mk,nk->mn", {"m": 47, "k": 43, "n": 150}
+    finished = Finished(spec, *dense(spec, sizes, "float32"))
+    found = finished.run()
+    packed = Finished(spec, *dense(spec, sizes, "float32"), keeps_sums)
+    plan = packed_plan(packed.kernel, **changes)
+    assert_same_bits(packed.run(plan=plan), found)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
+@pytest.mark.parametrize("keeps_sums", [True, False])
+def test_epilogues_of_zero_sizes(sizes, keeps_sums):
+    arrays = dense("mk,kn->mn", dict(zip("mkn", sizes, strict=True)), "float64")
+    finished = Finished("mk,kn->mn", *arrays, keeps_sums)
+    assert_same_bits(finished.run(), finished.expected(np.zeros_like(finished.out)))
+
+
+def test_only_blocks_need_room_for_unfinished_sums():
+    small = Finished("mk,kn->mn", *dense("mk,kn->mn", {"m": 9, "k": 40, "n": 33}, "f4"), False)
+    assert unfinished_bytes(small.kernel, Target.host()) == 0
+    arrays = dense("mk,kn->mn", {"m": 517, "k": 523, "n": 541}, "float32")
+    large = Finished("mk,kn->mn", *arrays, False)
+    assert unfinished_bytes(large.kernel, Target.host()) == large.out.nbytes
+    kept = Finished("mk,kn->mn", *arrays)
+    assert unfinished_bytes(kept.kernel, Target.host()) == 0
+
+
 # ---------------------------------------------------------------- the rest
-
-
-def test_an_epilogue_sees_each_finished_sum_once():
-    def relu_plus_one(scalars, value, place):
-        dtype = np.dtype("float32")
-        one = scalars.literal(1, dtype)
-        value = scalars.apply("add", [value, one], [dtype, dtype], dtype)
-        return scalars.apply("maximum", [value, scalars.literal(0, dtype)], [dtype] * 2, dtype)
-
-    spec = "mk,kn->mn"
-    x, y, out = dense(spec, {"m": 19, "k": 40, "n": 37}, "float32")
-    kernel = kernel_of(spec, x, y, out)
-    expected = np.maximum(reference(spec, x, y) + 1, 0)
-    for plan in (None, packed_plan(kernel, block=8, column_block=4)):
-        run(kernel, x, y, out, plan=plan, epilogue=relu_plus_one)
-        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["haswell", "x86-64", "sapphirerapids", "neoverse-n1"])

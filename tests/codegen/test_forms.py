@@ -12,6 +12,14 @@ from wengert.schedule import plan, schedule
 
 
 def layers(x, weights, rates):
+    """Products, and nests of their own after them, which read other elements."""
+    for weight, rate in zip(weights, rates, strict=True):
+        x = wnp.tanh((x @ weight)[::-1]) * rate
+    return x
+
+
+def fused_layers(x, weights, rates):
+    """Products with epilogues."""
     for weight, rate in zip(weights, rates, strict=True):
         x = wnp.tanh(x @ weight) * rate
     return x
@@ -40,8 +48,27 @@ def test_equal_layers_are_generated_once():
     assert bodies(different) == (2, 1)
 
 
+def test_equal_products_with_equal_epilogues_are_generated_once():
+    few = text(lambda x, *w: fused_layers(x, w, [0.5] * 2), X, *WEIGHTS[:2])
+    many = text(lambda x, *w: fused_layers(x, w, [0.5] * 6), X, *WEIGHTS)
+    assert bodies(few) == bodies(many) == (0, 1)
+    # other epilogues, but the same tiles
+    different = text(lambda x, *w: fused_layers(x, w, [0.5, 0.25] * 3), X, *WEIGHTS)
+    assert bodies(different) == (0, 2)
+    assert tiles(different) == tiles(many)
+    # the result of the second product is kept as well
+    kept = text(lambda x, u, v: (fused_layers(x, [u], [0.5]), x @ v, wnp.tanh(x @ v) * 0.5),
+                X, *WEIGHTS[:2])  # fmt: skip
+    assert bodies(kept) == (0, 2)
+
+
+def tiles(code):
+    return sum("define" in line and ".tile" in line for line in code.splitlines())
+
+
 @pytest.mark.parametrize("size", [8, 200])
-def test_shared_code_computes_the_same(size):
+@pytest.mark.parametrize("layers", [layers, fused_layers])
+def test_shared_code_computes_the_same(layers, size):
     rng = np.random.default_rng(0)
     x, weights = rng.normal(size=(size, size)), list(rng.normal(size=(5, size, size)) / size)
 

@@ -9,7 +9,9 @@ from wengert.loops import (
     Affine,
     Apply,
     Buffer,
+    Check,
     Choose,
+    Contraction,
     InRange,
     Literal,
     Load,
@@ -17,6 +19,7 @@ from wengert.loops import (
     LoopProgram,
     Nest,
     Store,
+    Sum,
     Var,
 )
 
@@ -152,3 +155,58 @@ def test_other_places_are_not_in_place():
     picked = LoadAt(OLD, AT, ())
     assert not direct(Store(OTHER, AT, picked), Store(NEW, AT, Load(OLD, AT)))
     assert not direct(Store(NEW, Affine(0), Load(OLD, AT), "add"))
+
+
+# ---------------------------------------------------------------- epilogues of products
+
+
+def product(*stores, out="sums", factor=OTHER):
+    """A program of one product over the same index as the stores."""
+    sums = Buffer("sums", F64, (8,), (1,), "sums") if out == "sums" else out
+    other = Buffer("y", F64, (8, 5), (5, 1), "input")
+    kernel = Contraction({0: 8, 1: 5}, sums, factor, other, {0: 1}, {1: 1}, {0: 5, 1: 1})
+    kernel.vars, kernel.stores = {0: STEP}, list(stores)
+    return kernel
+
+
+def test_an_epilogue_updates_in_place():
+    update = Store(NEW, AT, Apply("add", (Sum(F64), Load(OLD, AT)), F64))
+    assert can_be_direct(LoopProgram([OLD], [NEW], [product(update)]), NEW, OLD)
+    elsewhere = Store(NEW, AT, Apply("add", (Sum(F64), Load(OLD, AT * -1 + 7)), F64))
+    assert not can_be_direct(LoopProgram([OLD], [NEW], [product(elsewhere)]), NEW, OLD)
+
+
+def test_what_is_a_factor_is_read_until_the_end():
+    update = Store(NEW, AT, Apply("add", (Sum(F64), Load(OLD, AT)), F64))
+    kernel = product(update, factor=OLD)
+    assert not can_be_direct(LoopProgram([OLD], [NEW], [kernel]), NEW, OLD)
+
+
+def test_unfinished_sums_must_not_lie_where_something_is_read():
+    difference = Store(OTHER, AT, Apply("subtract", (Sum(F64), Load(OLD, AT)), F64))
+    factor = buffer("x", "input")
+    kernel = product(difference, out=NEW, factor=factor)
+    assert not can_be_direct(LoopProgram([OLD], [NEW, OTHER], [kernel]), NEW, OLD)
+    assert can_be_direct(LoopProgram([OLD], [NEW, OTHER], [kernel]), NEW, None)
+
+
+def test_checks_are_in_the_way_only_afterwards():
+    update, flag = Nest([STEP], [Store(NEW, AT, Load(OLD, AT))]), Check(buffer("ok", "arena"), 1)
+    assert can_be_direct(LoopProgram([OLD], [NEW], [flag, update]), NEW, OLD)
+    assert not can_be_direct(LoopProgram([OLD], [NEW], [update, flag]), NEW, OLD)
+
+
+def test_a_failing_check_leaves_state_that_is_updated_in_place():
+    p, x = wg.tensor(np.ones((3, 2))), np.arange(12.0).reshape(4, 3)
+
+    def step(x, labels):
+        picked = x[:, labels]
+        p[...] = p - 0.1 * (picked.T @ x[:, :2])
+
+    compiled = wg.jit(step)
+    compiled(x, np.array([0, 1, 2]))
+    assert [state.scratch for state in compiled.program(x, np.array([0, 1, 2])).state] == [None]
+    before = p.numpy().copy()
+    with pytest.raises(IndexError):
+        compiled(x, np.array([0, 1, 7]))
+    np.testing.assert_array_equal(p.numpy(), before)

@@ -13,6 +13,10 @@ and for large ones, with `Y` a block of packed columns and `X` one of packed row
 
 so that the rows of X stay in the first-level cache and the block of Y in the second.
 
+What follows the product (`epilogue`) is done tile by tile, as soon as the sums of a tile are
+finished and while they are in the first-level cache. Sums that nobody else wants are never in
+memory at all, only in room for one tile; or, where they are cut into blocks, in the scratch.
+
 A contraction can be shared out to threads: it consists of a number of *units* (indices of an outer
 loop, or tiles along an axis), and any range of them can be computed by itself. The result is the
 same to the last bit however it is shared out, because each element is summed in an order that
@@ -24,15 +28,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from llvmlite import ir
 
 from ..loops import Contraction
+from .epilogue import Epilogue
 from .interrupts import leave_if_stopped
-from .packing import Layout, Strip, emit_packing
+from .packing import Layout, Strip, packing_of
 from .strided import I64, POINTER, Memory, counted_loop, private_function
 from .target import Target
-from .tiles import ADD_TO_RESULT, LAST_BLOCK, Epilogue, Operand, Shape, TileEmitter
+from .tiles import ADD_TO_RESULT, LAST_BLOCK, Operand, Shape, tile_of
 from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
 
 # From so many turns on an outer loop is shared out rather than the tiles inside.
@@ -63,6 +69,12 @@ def scratch_bytes(kernel: Contraction, target: Target) -> int:
     return Layout(plan).bytes if plan else 0
 
 
+def unfinished_bytes(kernel: Contraction, target: Target) -> int:
+    """Bytes for sums that have no memory of their own, but are cut into blocks."""
+    plan = None if kernel.keeps_sums else make_plan(kernel, target)
+    return kernel.out.nbytes if plan and plan.block else 0
+
+
 def units(kernel: Contraction, target: Target) -> int:
     """Into how many units the work of a contraction can be divided."""
     plan = make_plan(kernel, target)
@@ -76,7 +88,7 @@ def is_packed(kernel: Contraction, target: Target) -> bool:
 
 
 def part_name(name: str) -> str:
-    """The function ``(out, x, y, scratch, first, last)`` for a range of the units."""
+    """The function ``(out, x, y, scratch, first, last, *others)`` for a range of the units."""
     return f"{name}.part"
 
 
@@ -85,27 +97,27 @@ def emit_contraction(
     target: Target,
     kernel: Contraction,
     name: str,
-    epilogue: Epilogue | None = None,
     plan: Plan | None = None,
     watched: bool = False,
 ) -> int:
-    """Add ``void name(out, x, y, scratch)`` to a module and return the bytes of scratch it needs.
+    """Add ``void name(out, x, y, scratch, *others)`` to a module and return the bytes of scratch.
 
     The scratch must be aligned to 64 bytes; the arrays need no more than their elements' alignment.
-    ``name.part(out, x, y, scratch, first, last)`` is added with it: it computes the units from
-    `first` to `last`, of `units` altogether. `epilogue` changes each finished sum before the store.
+    `others` are where the accesses of the epilogue begin. If the sums have no memory of their own,
+    `out` is room for `unfinished_bytes`. ``name.part(out, x, y, scratch, first, last, *others)``
+    is added with it: it computes the units from `first` to `last`, of `units` altogether.
     Functions that are `watched` have a watch (see `interrupts`) as one more argument.
     """
     plan = plan or make_plan(kernel, target)
-    watch = [POINTER] * watched
-    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + watch)
+    more = [POINTER] * (len(kernel.accesses()) + watched)
+    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + more)
     count, scratch = 0, 0
     if plan is None:
         ir.IRBuilder(part.append_basic_block("entry")).ret_void()
     else:
-        _Driver(module, target, plan, name, part, epilogue).emit()
+        _Driver(module, target, plan, name, part, kernel, watched).emit()
         count, scratch = _shared_loop(plan).units, Layout(plan).bytes
-    whole = private_function(module, name, [POINTER] * 4 + watch)
+    whole = private_function(module, name, [POINTER] * 4 + more)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))
     units_of_all = [ir.Constant(I64, 0), ir.Constant(I64, count)]
     builder.call(part, [*whole.args[:4], *units_of_all, *whole.args[4:]])
@@ -152,6 +164,7 @@ class _Pointers:
     out: ir.Value
     x: ir.Value
     y: ir.Value
+    others: tuple[ir.Value, ...] = ()
 
 
 class _Driver:
@@ -164,32 +177,34 @@ class _Driver:
         plan: Plan,
         name: str,
         function: ir.Function,
-        epilogue: Epilogue | None,
+        kernel: Contraction,
+        watched: bool,
     ):
-        self.module, self.target, self.plan, self.name = module, target, plan, name
-        self.epilogue = epilogue
+        self.module, self.target, self.plan, self.watched = module, target, plan, watched
         self.layout = Layout(plan)
         self.shared = _shared_loop(plan)
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
-        self.tiles: dict[Shape, ir.Function] = {}
-        self.packers: dict[Strip, ir.Function] = {}
+        self.epilogue: Epilogue | None = None
+        if kernel.stores:
+            self.epilogue = Epilogue(module, kernel, plan, target.has_fma, name)
         self.steps: ir.Value = ir.Constant(I64, plan.sums[0].extent)
         self.flags: ir.Value = ir.Constant(I64, LAST_BLOCK)
 
     def emit(self) -> None:
         """The body of the function for a range of units."""
-        out, x, y, self.scratch, self.first, self.last, *watch = self.function.args
-        self.watch = watch[0] if watch else None
+        out, x, y, self.scratch, self.first, self.last, *others = self.function.args
+        self.watch = others.pop() if self.watched else None
         # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
         self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
         if isinstance(self.shared.loop, str):
             self.windows[self.shared.loop] = (self.first, self.last)
         if self.plan.swapped:
             x, y = y, x
-        plan = self.plan
-        self._nest((*plan.batch, *plan.extra_columns), 0, _Pointers(out, x, y), self._columns)
+        plan, start = self.plan, _Pointers(out, x, y, tuple(others))
+        self.room = self.epilogue.room(self.builder) if self.epilogue else None
+        self._nest((*plan.batch, *plan.extra_columns), 0, start, self._columns)
         self.builder.ret_void()
 
     def _nest(
@@ -214,10 +229,14 @@ class _Driver:
         counted_loop(self.builder, start, stop, 1, inside)
 
     def _along(self, axis: Axis, index: ir.Value, at: _Pointers) -> _Pointers:
+        others = at.others
+        if self.epilogue:
+            others = self.epilogue.moved(self.builder, others, index, axis)
         return _Pointers(
             self._moved(at.out, index, axis.out),
             self._moved(at.x, index, axis.x),
             self._moved(at.y, index, axis.y),
+            others,
         )
 
     def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
@@ -303,9 +322,7 @@ class _Driver:
         if not plan.accumulates:
             add = b.select(b.icmp_signed("==", number, zero), zero, add)
         self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
-        return _Pointers(
-            at.out, self._moved(at.x, start, outer.x), self._moved(at.y, start, outer.y)
-        )
+        return replace(at, x=self._moved(at.x, start, outer.x), y=self._moved(at.y, start, outer.y))
 
     def _each_column_tile(
         self,
@@ -354,7 +371,8 @@ class _Driver:
         self, axis: Axis, start: int, size: int, index: ir.Value, at: _Pointers
     ) -> _Pointers:
         first = self._along(axis, ir.Constant(I64, start), at)
-        return self._along(Axis(0, axis.out * size, axis.x * size, axis.y * size), index, first)
+        out, x, y, *others = axis.times(size)
+        return self._along(Axis(0, out, x, y, tuple(others)), index, first)
 
     def _pack_columns(
         self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
@@ -367,13 +385,7 @@ class _Driver:
     ) -> None:
         for offset, place, strip in strips:
             here = [self.memory.at(panel, place), self.memory.at(source, offset), self.steps]
-            self.builder.call(self._packer(strip), here)
-
-    def _packer(self, strip: Strip) -> ir.Function:
-        if strip not in self.packers:
-            name = f"{self.name}.pack{len(self.packers)}"
-            self.packers[strip] = emit_packing(self.module, self.plan.dtype, strip, name)
-        return self.packers[strip]
+            self.builder.call(packing_of(self.module, self.plan.dtype, strip), here)
 
     # ------------------------------------------------------------ rows
 
@@ -453,11 +465,23 @@ class _Driver:
         if panel is not None:
             y = self.layout.columns_of(columns.size, vectors)
         shape = Shape(rows.size, columns.size, vectors.pieces, x, y)
-        if shape not in self.tiles:
-            name = f"{self.name}.tile{len(self.tiles)}"
-            emitter = TileEmitter(
-                self.module, plan, self.target.has_fma, shape, name, self.epilogue
-            )
-            self.tiles[shape] = emitter.emit()
         source = at.y if panel is None else panel
-        self.builder.call(self.tiles[shape], [at.out, at.x, source, self.steps, self.flags])
+        out, tile_plan = at.out, plan
+        if self.epilogue:
+            out, tile_plan = self.room or at.out, self.epilogue.tile_plan
+        tile = tile_of(self.module, tile_plan, self.target.has_fma, shape)
+        pitch = ir.Constant(I64, tile_plan.row.out)
+        self.builder.call(tile, [out, pitch, at.x, source, self.steps, self.flags])
+        if self.epilogue:
+            after, lines = self.epilogue.after(rows.size, columns.size, vectors)
+            self._if_finished(lambda: self.builder.call(after, [out, lines, *at.others]))
+
+    def _if_finished(self, body: Callable[[], Any]) -> None:
+        """What is done once the sums of a tile are finished."""
+        b = self.builder
+        if not self.plan.block:
+            body()
+            return
+        last = b.and_(self.flags, ir.Constant(I64, LAST_BLOCK))
+        with b.if_then(b.icmp_unsigned("!=", last, ir.Constant(I64, 0))):
+            body()

@@ -1,8 +1,9 @@
 """Kernels that do the same to different memory: code is generated once for all of them.
 
-The *form* of a nest is everything about it but which buffers it works on: these are numbered in the
-order in which they are met. A network of equal layers, or a loop that Python has unrolled, consists
-of a few forms, and it is compiling that takes long, not calling one function from many places.
+The *form* of a nest, or of the stores of a product, is everything about it but which buffers it
+works on: these are numbered in the order in which they are met. A network of equal layers, or a
+loop that Python has unrolled, consists of a few forms, and it is compiling that takes long, not
+calling one function from many places.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..loops import (
     Apply,
     Buffer,
     Choose,
+    Contraction,
     Expr,
     IndexValue,
     InRange,
@@ -28,6 +30,7 @@ from ..loops import (
     Nest,
     ParallelNest,
     Store,
+    Sum,
     Var,
     roots_of,
     walk,
@@ -45,6 +48,11 @@ def repeated_forms(kernels: Sequence[Kernel]) -> dict[int, tuple[Hashable, list[
     return {
         id(nest): found for nest, found in zip(nests, forms, strict=True) if counts[found[0]] > 1
     }
+
+
+def form_of_stores(kernel: Contraction) -> Hashable:
+    """The form of what a product does with its sums."""
+    return _form(Nest(list(kernel.vars.values()), kernel.stores))[0]
 
 
 def _form(kernel: Nest | ParallelNest) -> tuple[Hashable, list[Buffer]]:
@@ -113,6 +121,8 @@ class _Numbers:
             return expr.name, expr.dtype, tuple(numbers[id(part)] for part in expr.args)
         if isinstance(expr, Literal):
             return "literal", expr.dtype, _bytes(expr.value, expr.dtype)
+        if isinstance(expr, Sum):
+            return "sum", expr.dtype
         if isinstance(expr, Load):
             return "load", self.buffer(expr.buffer), self.at(expr.at)
         if isinstance(expr, LoadAt):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -151,9 +152,16 @@ class Layout:
 # ---------------------------------------------------------------- code
 
 
-def emit_packing(module: ir.Module, dtype: np.dtype, strip: Strip, name: str) -> ir.Function:
-    """Add ``void name(panel, source, steps)``: fill a strip for `steps` of the outermost sum."""
-    return _StripEmitter(module, dtype, strip, name).emit()
+def packing_of(module: ir.Module, dtype: np.dtype, strip: Strip) -> ir.Function:
+    """``void pack(panel, source, steps)``: fill a strip for `steps` of the outermost sum.
+
+    Made once in a module for all products that have such strips.
+    """
+    known: dict[Any, ir.Function] = module.__dict__.setdefault("packers", {})
+    if (dtype, strip) not in known:
+        name = f"product.pack{len(known)}"
+        known[dtype, strip] = _StripEmitter(module, dtype, strip, name).emit()
+    return known[dtype, strip]
 
 
 class _StripEmitter:

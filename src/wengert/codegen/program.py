@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
@@ -29,11 +29,18 @@ from ..loops import (
     has_checks,
 )
 from ..runtime.threads import available_cores
-from ..schedule.cost import kernel_cost
+from ..schedule.cost import epilogue_cost, kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
-from .contraction import emit_contraction, flops, is_packed, part_name, units
-from .forms import repeated_forms
+from .contraction import (
+    emit_contraction,
+    flops,
+    is_packed,
+    part_name,
+    unfinished_bytes,
+    units,
+)
+from .forms import form_of_stores, repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
 from .repeat import emit_repeat
@@ -101,6 +108,15 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
     return groups or [[]]
 
 
+class _Product(NamedTuple):
+    """The code of a product: its function, and what it needs."""
+
+    name: str
+    scratch: int  # bytes for each worker
+    unfinished: int  # bytes for sums in blocks, for all workers together
+    units: int  # that can be shared out
+
+
 class _ProgramEmitter:
     """Emits the kernels of one program."""
 
@@ -119,7 +135,7 @@ class _ProgramEmitter:
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0
-        self.products: dict[Any, tuple[str, int]] = {}
+        self.products: dict[Any, _Product] = {}
         self.repeated = repeated_forms(program.kernels)
         self.bodies: dict[Any, ir.Function] = {}
 
@@ -258,10 +274,11 @@ class _ProgramEmitter:
         pointers = _Pointers(builder, function.args[:2], self.slots, local, counters)
         scratch = 0
         if isinstance(kernel, Contraction):
-            inner, scratch = self._product(name, kernel, False)
-            place = _moved(builder, local, loop.planned_bytes)
-            args = [*_factors(builder, kernel, pointers), place]
-            builder.call(self.module.globals[inner], args)
+            product = self._product(name, kernel, False)
+            room = _moved(builder, local, loop.planned_bytes)
+            args = _product_arguments(builder, kernel, pointers, room, product.unfinished)
+            builder.call(self.module.globals[product.name], args)
+            scratch = product.unfinished + product.scratch
         elif isinstance(kernel, Transfer):
             outer, near = pointers(kernel.outer), pointers(kernel.inner)
             emit_transfer(builder, kernel, outer, near, live)
@@ -375,54 +392,57 @@ class _ProgramEmitter:
     ) -> None:
         """A product: on one thread, or its units shared out to several."""
         watched = watch is not None
-        inner, scratch = self._product(name, kernel, watched)
-        total = units(kernel, self.target)
-        shared = flops(kernel) >= SHARED_FLOPS and total > 1
+        product = self._product(name, kernel, watched)
+        shared = flops(kernel) + epilogue_cost(kernel) >= SHARED_FLOPS and product.units > 1
         workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
-        self.scratch_bytes = max(self.scratch_bytes, scratch * workers)
-        start = ir.Constant(I64, self.scratch_start)
-        space = builder.gep(pointers.arena, [start], source_etype=ir.IntType(8))
-        args = [*_factors(builder, kernel, pointers), space]
+        needed = product.unfinished + product.scratch * workers
+        self.scratch_bytes = max(self.scratch_bytes, needed)
+        room = _moved(builder, pointers.arena, self.scratch_start)
+        args = _product_arguments(builder, kernel, pointers, room, product.unfinished)
         if not shared:
-            builder.call(self.module.globals[inner], args if watch is None else [*args, watch])
+            function = self.module.globals[product.name]
+            builder.call(function, args if watch is None else [*args, watch])
             return
         tasks = TASKS_PER_WORKER * workers
         if watched and not is_packed(kernel, self.target):
             tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
-        tasks = min(total, tasks)
-        task = self._contraction_task(name, inner, total, tasks, scratch, watched)
+        tasks = min(product.units, tasks)
+        task = self._contraction_task(name, product, tasks, watched)
         self._share_out(builder, task, args, tasks, watch, workers)
 
-    def _product(self, name: str, kernel: Contraction, watched: bool) -> tuple[str, int]:
-        """The function for a product and its scratch; products of the same form have one."""
+    def _product(self, name: str, kernel: Contraction, watched: bool) -> _Product:
+        """The code of a product; products of the same form have one."""
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
-        form = (*key, kernel.accumulates, watched)
+        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_stores(kernel))
         if form not in self.products:
             inner = f"{name}.product"
             scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
-            self.products[form] = inner, _rounded(scratch)
+            unfinished = _rounded(unfinished_bytes(kernel, self.target))
+            total = units(kernel, self.target)
+            self.products[form] = _Product(inner, _rounded(scratch), unfinished, total)
         return self.products[form]
 
     def _contraction_task(
-        self, name: str, inner: str, total: int, tasks: int, scratch: int, watched: bool
+        self, name: str, product: _Product, tasks: int, watched: bool
     ) -> ir.Function:
         """`void name.task(context, task, worker)`: a range of the units of a product."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, worker = function.args
-        out, x, y, space, *watch = _words(builder, context, 5 if watched else 4)
+        part = self.module.globals[part_name(product.name)]
+        out, x, y, space, *more = _words(builder, context, len(part.args) - 2)
         if watched:
-            leave_if_stopped(builder, watch[0])
-        own = builder.mul(worker, ir.Constant(I64, scratch))
+            leave_if_stopped(builder, more[-1])
+        own = builder.mul(worker, ir.Constant(I64, product.scratch))
         space = builder.gep(space, [own], source_etype=ir.IntType(8))
-        count = ir.Constant(I64, total)
+        count = ir.Constant(I64, product.units)
         bounds = [
             builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
             for place in (number, builder.add(number, ir.Constant(I64, 1)))
         ]
-        builder.call(self.module.globals[part_name(inner)], [out, x, y, space, *bounds, *watch])
+        builder.call(part, [out, x, y, space, *bounds, *more])
         builder.ret_void()
         return function
 
@@ -463,15 +483,22 @@ def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> No
         builder.ret(ir.Constant(I32, kernel.code))
 
 
-def _factors(
-    builder: ir.IRBuilder, kernel: Contraction, pointers: _Pointers
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Where the result and the factors of a product begin."""
-    return (
-        pointers(kernel.out),
-        _moved(builder, pointers(kernel.x), kernel.x_offset * kernel.x.dtype.itemsize),
-        _moved(builder, pointers(kernel.y), kernel.y_offset * kernel.y.dtype.itemsize),
-    )
+def _product_arguments(
+    builder: ir.IRBuilder,
+    kernel: Contraction,
+    pointers: _Pointers,
+    room: ir.Value,
+    unfinished: int,
+) -> list[ir.Value]:
+    """What the function of a product gets; `room` begins with the bytes for unfinished sums."""
+    accesses = [(kernel.x, kernel.x_offset), (kernel.y, kernel.y_offset)]
+    accesses += [(buffer, at.constant) for buffer, at in kernel.accesses()]
+    x, y, *others = [
+        _moved(builder, pointers(buffer), first * buffer.dtype.itemsize)
+        for buffer, first in accesses
+    ]
+    out = pointers(kernel.out) if kernel.keeps_sums else room
+    return [out, x, y, _moved(builder, room, unfinished), *others]
 
 
 def _is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from llvmlite import ir
 
-from .scalars import element_type
+from .scalars import declare, memory_type, type_suffix
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
@@ -19,7 +19,7 @@ class Memory:
 
     def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
         self.builder = builder
-        self.element = element_type(dtype)
+        self.element = memory_type(dtype)
         self.align = dtype.itemsize
 
     def at(self, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
@@ -90,11 +90,6 @@ def lane_order(lanes: tuple[int, ...]) -> ir.Constant:
     return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
-def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
-    """The function of that name, declared once."""
-    return module.globals.get(name) or ir.Function(module, signature, name)
-
-
 def private_function(module: ir.Module, name: str, kinds: Sequence[ir.Type]) -> ir.Function:
     """A new function that only its module sees."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
@@ -145,10 +140,3 @@ def _mask_type(width: int) -> ir.VectorType:
 @functools.cache
 def _mask(width: int, count: int) -> ir.Constant:
     return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
-
-
-def type_suffix(kind: ir.Type) -> str:
-    """How names of intrinsics spell a type."""
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{type_suffix(kind.element)}"
-    return "f64" if isinstance(kind, ir.DoubleType) else "f32"

@@ -1,7 +1,8 @@
 """The code of one register tile: its sums run in registers, from the first product to the last.
 
-A tile is a function of its own, ``void tile(out, x, y, steps, flags)``: it adds `steps` positions
-of the outermost sum into the accumulators and stores them. Each result element is one chain of
+A tile is a function of its own, ``void tile(out, pitch, x, y, steps, flags)``: it adds `steps`
+positions of the outermost sum into the accumulators and stores them, `pitch` elements from row to
+row. All products of a program whose tiles are alike share them. Each result element is one chain of
 multiply-adds in the order of the sums (or, along a summed vector axis, a fixed set of chains),
 whatever the tile's size, so how the result is cut into tiles does not change a bit of it. When the
 sums are cut into blocks, a later block starts from what the earlier one stored: the same chain.
@@ -15,7 +16,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from .scalars import Scalars
 from .strided import (
     I64,
     POINTER,
@@ -42,10 +42,6 @@ class Place:
     stride: int
     width: int
     count: int
-
-
-# What is done to a finished sum before it is stored: (scalars, sum, place) -> value.
-Epilogue = Callable[[Scalars, ir.Value, Place], ir.Value]
 
 
 # ---------------------------------------------------------------- the tile
@@ -76,20 +72,26 @@ Sums = list[ir.Value]
 Step = Callable[[ir.Value, ir.Value, Sums], Sums]
 
 
+def tile_of(module: ir.Module, plan: Plan, has_fma: bool, shape: Shape) -> ir.Function:
+    """The function of one tile shape, made once in a module for all plans that have it."""
+    known: dict[Any, ir.Function] = module.__dict__.setdefault("tiles", {})
+    along = (plan.vector.extent, plan.vector.x, plan.vector.y) if plan.along_sum else None
+    column = plan.column.out if shape.columns > 1 else 0
+    sums = tuple(axis.extent for axis in plan.sums)
+    key = (shape, plan.dtype, plan.lanes, plan.masked, plan.vector.out, along, column, sums,
+           plan.tile.chains, plan.block, plan.empty, plan.accumulates)  # fmt: skip
+    if key not in known:
+        known[key] = TileEmitter(module, plan, has_fma, shape, f"product.tile{len(known)}").emit()
+    return known[key]
+
+
 class TileEmitter:
     """Emits the function of one tile shape."""
 
-    def __init__(
-        self,
-        module: ir.Module,
-        plan: Plan,
-        has_fma: bool,
-        shape: Shape,
-        name: str,
-        epilogue: Epilogue | None = None,
-    ):
-        self.plan, self.shape, self.has_fma, self.epilogue = plan, shape, has_fma, epilogue
-        self.function = private_function(module, name, [POINTER, POINTER, POINTER, I64, I64])
+    def __init__(self, module: ir.Module, plan: Plan, has_fma: bool, shape: Shape, name: str):
+        self.plan, self.shape, self.has_fma = plan, shape, has_fma
+        kinds = [POINTER, I64, POINTER, POINTER, I64, I64]
+        self.function = private_function(module, name, kinds)
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
         self.pieces = shape.pieces or (Piece(0, plan.lanes, plan.lanes),)
@@ -103,11 +105,11 @@ class TileEmitter:
 
     def emit(self) -> ir.Function:
         """The whole function."""
-        out, x, y, steps, flags = self.function.args
+        out, self.pitch, x, y, steps, flags = self.function.args
         sums = self._start(out, flags)
         if not self.plan.empty:
             sums = self._outer_sum(x, y, sums, steps, flags)
-        self._finish(out, sums, flags)
+        self._finish(out, sums)
         self.builder.ret_void()
         return self.function
 
@@ -115,17 +117,18 @@ class TileEmitter:
 
     def _places(self, out: ir.Value) -> list[Place]:
         """Where the results go, in the order of the accumulators (without chains)."""
-        plan, shape = self.plan, self.shape
+        plan, shape, memory = self.plan, self.shape, self.memory
+        rows = [out]
+        for _ in range(1, shape.rows):
+            rows.append(memory.at(rows[-1], self.pitch))
         return [
             Place(
-                self.memory.at(
-                    out, r * plan.row.out + c * plan.column.out + p.start * plan.vector.out
-                ),
+                memory.at(row, c * plan.column.out + p.start * plan.vector.out),
                 plan.vector.out,
                 1 if plan.along_sum else p.width,
                 1 if plan.along_sum else p.count,
             )
-            for r in range(shape.rows)
+            for row in rows
             for c in range(shape.columns)
             for p in self.pieces
         ]
@@ -164,30 +167,13 @@ class TileEmitter:
         element = self.memory.element
         return ir.Constant(element if width == 1 else ir.VectorType(element, width), None)
 
-    def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
+    def _finish(self, out: ir.Value, sums: Sums) -> None:
         if self.plan.along_sum:
             sums = self._joined(sums)
             if self.plan.accumulates:
                 old = self._load(out)
                 sums = [self.builder.fadd(a, b) for a, b in zip(old, sums, strict=True)]
-        places = self._places(out)
-        if self.epilogue is None:
-            self._store(sums, out)
-        elif not self.plan.block:
-            self._store(self._finished(sums, places), out)
-        else:
-            with self.builder.if_else(self._flag(flags, LAST_BLOCK)) as (last, earlier):
-                with last:
-                    self._store(self._finished(sums, places), out)
-                with earlier:
-                    self._store(sums, out)
-
-    def _finished(self, sums: Sums, places: Sequence[Place]) -> Sums:
-        assert self.epilogue is not None
-        return [
-            self.epilogue(Scalars(self.builder, place.width, self.has_fma), value, place)
-            for value, place in zip(sums, places, strict=True)
-        ]
+        self._store(sums, out)
 
     def _store(self, sums: Sums, out: ir.Value) -> None:
         for value, place in zip(sums, self._near_places(out), strict=True):
@@ -243,7 +229,7 @@ class TileEmitter:
             return memory.at(pointer, b.mul(number, ir.Constant(I64, stride)))
 
         def row(r: ir.Value) -> None:
-            far_row = offset(out, r, plan.row.out)
+            far_row = memory.at(out, b.mul(r, self.pitch))
             near_row = offset(self.aside, r, shape.columns * self._across())
 
             def column(c: ir.Value) -> None:

@@ -50,12 +50,13 @@ _WORTH_PACKING = 4
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop and its element strides in the three arrays."""
+    """A loop and its element strides in the three arrays, and in those of the epilogue."""
 
     extent: int
     out: int = 0
     x: int = 0
     y: int = 0
+    others: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -68,7 +69,11 @@ class Axis:
 
     def swapped(self) -> Axis:
         """The axis with x and y exchanged."""
-        return Axis(self.extent, self.out, self.y, self.x)
+        return replace(self, x=self.y, y=self.x)
+
+    def times(self, count: int) -> tuple[int, ...]:
+        """How far apart `count` steps are, in all arrays."""
+        return tuple(count * stride for stride in (self.out, self.x, self.y, *self.others))
 
 
 ONCE = Axis(1)
@@ -169,13 +174,17 @@ class Plan:
 
 
 def axes_of(kernel: Contraction) -> list[Axis]:
-    """The loops of a contraction, merged where several are one loop in all three arrays."""
+    """The loops of a contraction, merged where several are one loop in all arrays."""
+    places = [at for _, at in kernel.accesses()]
     axes = [
         Axis(
             extent,
             kernel.out_strides.get(label, 0),
             kernel.x_strides.get(label, 0),
             kernel.y_strides.get(label, 0),
+            tuple(
+                at.coefficient(kernel.vars[label]) if label in kernel.vars else 0 for at in places
+            ),
         )
         for label, extent in kernel.extents.items()
         if extent != 1
@@ -187,7 +196,7 @@ def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
     """for i for j: a[i*n + j] -> for k: a[k], wherever the strides allow it.
 
     >>> merge_axes([Axis(4, 60, 0, 12), Axis(3, 20, 0, 4)])
-    [Axis(extent=12, out=20, x=0, y=4)]
+    [Axis(extent=12, out=20, x=0, y=4, others=())]
     """
     found = list(axes)
     while True:
@@ -202,9 +211,7 @@ def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
 def _mergeable(axes: Sequence[Axis]) -> Iterator[tuple[Axis, Axis]]:
     for outer in axes:
         for inner in axes:
-            n = inner.extent
-            whole = (inner.out * n, inner.x * n, inner.y * n)
-            if outer is not inner and (outer.out, outer.x, outer.y) == whole:
+            if outer is not inner and outer.times(1) == inner.times(inner.extent):
                 yield outer, inner
 
 
@@ -284,14 +291,14 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
             f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
             "or float64 for all three; convert the arguments first"
         )
+    if any(kernel.extents[label] == 0 for label in kernel.out_strides):
+        return None
     plan = _best_plan(tuple(axes_of(kernel)), dtype, target)
-    return replace(plan, accumulates=True) if plan and kernel.accumulates else plan
+    return replace(plan, accumulates=True) if kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)
-def _best_plan(axes: tuple[Axis, ...], dtype: np.dtype, target: Target) -> Plan | None:
-    if any(axis.extent == 0 and axis.kind != "sum" for axis in axes):
-        return None
+def _best_plan(axes: tuple[Axis, ...], dtype: np.dtype, target: Target) -> Plan:
     empty = any(axis.extent == 0 for axis in axes)
     if empty:
         axes = tuple(axis for axis in axes if axis.kind != "sum")

@@ -2,12 +2,14 @@
 
 Most state is computed aside and copied into place at the end. The copy is not needed where
 
-- nothing can fail any more once the first element is written: no check and no operation of NumPy
-  comes at that kernel or after it (and none that Ctrl-C ends: see `building`);
+- nothing can fail any more once the first element is written: no check comes at that kernel or
+  after it, none of them can be ended by Ctrl-C (see `building`), and NumPy evaluates no operation
+  of the program;
 - nobody needs the old content any more: it is read only by earlier kernels, or by the one kernel
   that writes, and there each element only where the new value of that same element is computed.
 
-So a gradient goes straight into its memory, and `p -= lr * p.grad` happens in place.
+So a gradient goes straight into its memory, and `p -= lr * p.grad` happens in place, also where it
+is the epilogue of the product that computes the gradient.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..loops import (
-    BlockLoop,
     Buffer,
+    Check,
     Choose,
     Contraction,
+    Host,
+    Kernel,
     Load,
     LoadAt,
     LoopProgram,
@@ -27,18 +31,11 @@ from ..loops import (
     ParallelNest,
     Repeat,
     Store,
-    Transfer,
     has_checks,
     roots_of,
     walk,
 )
-
-
-def owner_of(buffer: Buffer) -> Buffer:
-    """The buffer that owns the memory."""
-    while buffer.base is not None:
-        buffer = buffer.base
-    return buffer
+from ..schedule.memory import read_by, root, written_by
 
 
 def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
@@ -46,15 +43,21 @@ def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
     writers = _writers(loops, new)
     if not writers:
         return False
-    if any(_written(kernel) is None for kernel in loops.kernels[writers[0] :]):
+    if any(isinstance(kernel, Host) for kernel in loops.kernels):
+        return False
+    if any(map(_can_fail, loops.kernels[writers[0] :])):
         return False
     if old is None:
         return True
-    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, _read(kernel))]
+    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, read_by(kernel))]
     if not readers or readers[-1] < writers[0]:
         return True
     same = len(writers) == 1 and readers[-1] == writers[0]
     return same and _is_elementwise(loops.kernels[writers[0]], new, old)
+
+
+def _can_fail(kernel: Kernel) -> bool:
+    return isinstance(kernel, Check) or (isinstance(kernel, Repeat) and has_checks(kernel))
 
 
 def first_writer(loops: LoopProgram, new: Buffer) -> int:
@@ -63,58 +66,32 @@ def first_writer(loops: LoopProgram, new: Buffer) -> int:
 
 
 def _writers(loops: LoopProgram, new: Buffer) -> list[int]:
-    return [k for k, kernel in enumerate(loops.kernels) if _names(new, _written(kernel))]
+    return [k for k, kernel in enumerate(loops.kernels) if _names(new, written_by(kernel))]
 
 
-def _names(buffer: Buffer, found: Iterable[Buffer] | None) -> bool:
-    return found is None or any(owner_of(other) is buffer for other in found)
+def _names(buffer: Buffer, found: Iterable[Buffer]) -> bool:
+    return any(root(other) is buffer for other in found)
 
 
-def _nests(kernel: Any) -> list[Nest] | None:
-    if isinstance(kernel, ParallelNest):
-        return kernel.parts()
-    return [kernel] if isinstance(kernel, Nest) else None
-
-
-def _written(kernel: Any) -> list[Buffer] | None:
-    """The buffers that a kernel writes; None for one that may fail or is not known here."""
-    if isinstance(kernel, Contraction):
-        return [kernel.out]
-    if isinstance(kernel, Transfer):
-        return [kernel.inner if kernel.inward else kernel.outer]
-    if isinstance(kernel, BlockLoop):
-        return [buffer for part in kernel.parts() for buffer in _written(part) or []]
-    if isinstance(kernel, Repeat):
-        return None if has_checks(kernel) else kernel.outputs
-    nests = _nests(kernel)
-    return None if nests is None else [s.buffer for nest in nests for s in nest.stores]
-
-
-def _read(kernel: Any) -> list[Buffer] | None:
-    if isinstance(kernel, Contraction):
-        return [kernel.x, kernel.y]
-    if isinstance(kernel, Transfer):
-        return [kernel.outer if kernel.inward else kernel.inner]
-    if isinstance(kernel, BlockLoop):
-        return [buffer for part in kernel.parts() for buffer in _read(part) or []]
-    if isinstance(kernel, Repeat):
-        return kernel.inputs
-    nests = _nests(kernel)
-    if nests is None:
-        return None
-    values = walk(roots_of(store for nest in nests for store in nest.stores))
-    return [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
-
-
-def _is_elementwise(kernel: Any, new: Buffer, old: Buffer) -> bool:
+def _is_elementwise(kernel: Kernel, new: Buffer, old: Buffer) -> bool:
     """Whether each element of `old` is read only where the same element of `new` is computed."""
-    nests = _nests(kernel)
-    return nests is not None and all(_nest_is_elementwise(nest, new, old) for nest in nests)
+    if isinstance(kernel, Contraction):
+        # unfinished sums may lie in the result itself, and factors are read all the time
+        if _names(new, [kernel.out]) or _names(old, [kernel.x, kernel.y]):
+            return False
+        nests = [Nest(list(kernel.vars.values()), kernel.stores)]
+    elif isinstance(kernel, ParallelNest):
+        nests = kernel.parts()
+    elif isinstance(kernel, Nest):
+        nests = [kernel]
+    else:
+        return False
+    return all(_nest_is_elementwise(nest, new, old) for nest in nests)
 
 
 def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
     loads = _loads(nest.stores, old)
-    writers = [k for k, store in enumerate(nest.stores) if owner_of(store.buffer) is new]
+    writers = [k for k, store in enumerate(nest.stores) if root(store.buffer) is new]
     if not writers:
         return not loads
     store = nest.stores[writers[0]]
@@ -134,7 +111,7 @@ def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
 def _loads(stores: Sequence[Store], old: Buffer) -> list[Any]:
     """Where the stores read the buffer."""
     values = walk(roots_of(stores))
-    return [e for e in values if isinstance(e, (Load, LoadAt)) and owner_of(e.buffer) is old]
+    return [e for e in values if isinstance(e, (Load, LoadAt)) and root(e.buffer) is old]
 
 
 def _stores_each_once(variables: Sequence[Any], store: Store) -> bool:

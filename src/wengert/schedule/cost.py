@@ -62,10 +62,15 @@ def nest_cost(nest: Nest) -> int:
     return iterations(nest) * iteration_cost(nest) * (SCALAR_COST if scalar else 1)
 
 
+def epilogue_cost(kernel: Contraction) -> int:
+    """The cost of what is done with the sums of a product."""
+    return nest_cost(Nest(list(kernel.vars.values()), kernel.stores)) if kernel.stores else 0
+
+
 def kernel_cost(kernel: Kernel) -> int:
     """The cost of a kernel, on one thread; 0 for what runs outside native code."""
     if isinstance(kernel, Contraction):
-        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT
+        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT + epilogue_cost(kernel)
     if isinstance(kernel, BlockLoop):
         inside = sum(map(kernel_cost, kernel.body))
         return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))

@@ -46,6 +46,7 @@ from ..loops import (
 from ..ops.layout import reshape
 from ..types import ArrayType
 from .cost import EXPENSIVE
+from .epilogues import fuse_epilogues
 from .lowering import is_native, loop_variables, lowering_of
 from .memory import buffers_of
 from .parallel import parallelise
@@ -91,7 +92,8 @@ class Scheduler:
             if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
-        kernels = _with_checks(self.kernels, self.checks)
+        fused = fuse_epilogues(self.kernels, self._flags())
+        kernels = _with_checks(fused, self.checks)
         return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels)
 
     # ------------------------------------------------------------ what operations become
@@ -392,6 +394,10 @@ class Scheduler:
         self._add_check(flag, node)
 
     flags_continue = False
+
+    def _flags(self) -> list[Buffer]:
+        """The flags that checks read."""
+        return [check.flag for check in self.checks]
 
     def _new_flag(self) -> Buffer:
         return self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")

@@ -18,6 +18,7 @@ from ..loops import (
     LoopProgram,
     ParallelNest,
     Repeat,
+    Store,
     Transfer,
     roots_of,
     walk,
@@ -34,26 +35,50 @@ def root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-def buffers_of(kernel: Kernel) -> Iterable[Buffer]:
+def buffers_of(kernel: Kernel) -> list[Buffer]:
     """Every buffer a kernel reads or writes."""
+    return [*written_by(kernel), *read_by(kernel)]
+
+
+def written_by(kernel: Kernel) -> list[Buffer]:
+    """The buffers that a kernel writes."""
     if isinstance(kernel, Host):
-        return [*kernel.inputs, *kernel.outputs]
+        return kernel.outputs
+    if isinstance(kernel, Repeat):
+        return [*kernel.outputs, *kernel.spare]
+    if isinstance(kernel, Contraction):
+        sums = [kernel.out] if kernel.keeps_sums else []
+        return [*sums, *[store.buffer for store in kernel.stores]]
+    if isinstance(kernel, Transfer):
+        return [kernel.inner if kernel.inward else kernel.outer]
+    if isinstance(kernel, Check):
+        return []
+    if isinstance(kernel, (ParallelNest, BlockLoop)):
+        return [buffer for part in kernel.parts() for buffer in written_by(part)]
+    return [store.buffer for store in kernel.stores]
+
+
+def read_by(kernel: Kernel) -> list[Buffer]:
+    """The buffers that a kernel reads."""
+    if isinstance(kernel, Host):
+        return kernel.inputs
     if isinstance(kernel, Repeat):
         inside = [b for part in kernel.body.kernels for b in buffers_of(part)]
-        constants = [b for b in inside if root(b).kind == "constant"]
-        return [*kernel.inputs, *kernel.outputs, *kernel.spare, *constants]
+        return [*kernel.inputs, *[b for b in inside if root(b).kind == "constant"]]
     if isinstance(kernel, Contraction):
-        return [kernel.out, kernel.x, kernel.y]
+        return [kernel.x, kernel.y, *_loaded(kernel.stores)]
+    if isinstance(kernel, Transfer):
+        return [kernel.outer if kernel.inward else kernel.inner]
     if isinstance(kernel, Check):
         return [kernel.flag]
-    if isinstance(kernel, Transfer):
-        return [kernel.outer, kernel.inner]
     if isinstance(kernel, (ParallelNest, BlockLoop)):
-        parts = kernel.parts()
-        return [buffer for part in parts for buffer in buffers_of(part)]
-    found = [store.buffer for store in kernel.stores]
-    values = walk(roots_of(kernel.stores))
-    return found + [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
+        return [buffer for part in kernel.parts() for buffer in read_by(part)]
+    return _loaded(kernel.stores)
+
+
+def _loaded(stores: Iterable[Store]) -> list[Buffer]:
+    values = walk(roots_of(stores))
+    return [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
 
 
 def plan(program: LoopProgram) -> LoopProgram:

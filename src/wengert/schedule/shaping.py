@@ -17,6 +17,7 @@ from ..loops import (
     LoadAt,
     Nest,
     Store,
+    Sum,
     Var,
     identity_of,
     roots_of,
@@ -106,7 +107,7 @@ def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Aff
         if known is not None:
             return memo[id(expr.yes if known else expr.no)]
         return Choose(test, memo[id(expr.yes)], memo[id(expr.no)], expr.dtype)
-    assert isinstance(expr, Literal)
+    assert isinstance(expr, (Literal, Sum))
     return expr
 
 

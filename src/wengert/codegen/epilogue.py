@@ -1,0 +1,274 @@
+"""What is done with the sums of a tile once they are finished: the stores of a contraction.
+
+A tile leaves its sums in the first-level cache: in the result, where somebody else wants them too,
+else in room for one tile. From there they are read back, vector by vector, in a loop over the
+lines of the tile, with whatever else the expressions need. This costs the time of one store and
+one load for each vector of sums, next to the whole loop that made them. It keeps the code small:
+one copy of the expressions for all lines, in a function that tiles of all heights share, while
+expressions on the registers of the tile would be written out for every register of every tile.
+What is the same for all elements of the tile, such as a learning rate, is computed once for it.
+
+Along a summed vector axis the sums of a tile are single numbers; then the lanes of the epilogue run
+over the rows or the columns of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from llvmlite import ir
+
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Contraction,
+    Expr,
+    Literal,
+    Load,
+    Store,
+    Sum,
+    parts_of,
+    roots_of,
+    walk,
+)
+from .scalars import Scalars
+from .strided import I64, POINTER, Memory, counted_loop, private_function
+from .tiling import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
+
+_BYTE = np.dtype(np.uint8)  # what a boolean is in memory
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """What one function covers: vectors side by side, on so many lines as it is told."""
+
+    pieces: tuple[Piece, ...]
+    lanes: Axis
+    down: Axis  # from line to line
+    columns: int = 1  # of the tile, where they are neither lanes nor lines
+
+
+class Epilogue:
+    """Emits the stores of one contraction."""
+
+    def __init__(
+        self, module: ir.Module, kernel: Contraction, plan: Plan, has_fma: bool, name: str
+    ):
+        self.module, self.plan, self.name, self.has_fma = module, plan, name, has_fma
+        self.stores = kernel.stores
+        self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
+        places = [(id(buffer), at) for buffer, at in kernel.accesses()]
+        self.number = {place: number for number, place in enumerate(places)}
+        self.has_room = not kernel.keeps_sums and not plan.block
+        self.tile_plan = self._plan_in_room() if self.has_room else plan
+        self.functions: dict[_Lines, ir.Function] = {}
+
+    # ------------------------------------------------------------ the sums of a tile
+
+    @property
+    def _rows_are_lanes(self) -> bool:
+        """Whether lanes run over the rows, where there is no vector axis left to run over."""
+        return self.plan.along_sum and self.plan.tile.rows >= self.plan.tile.columns
+
+    def _lengths(self) -> tuple[int, int, int]:
+        """The most rows, columns and elements across that a tile has."""
+        plan = self.plan
+        across = [p.start + p.width for s in plan.vector_segments for p in s.pieces]
+        return plan.row_segments[0].size, plan.column_segments[0].size, max(across, default=1)
+
+    def _plan_in_room(self) -> Plan:
+        """The plan with the strides of a result that is as large as one tile."""
+        plan, (rows, columns, across) = self.plan, self._lengths()
+        row, column = (1, rows) if self._rows_are_lanes else (columns * across, across)
+        vector = plan.vector
+        if vector is not ONCE and not plan.along_sum:
+            vector = replace(vector, out=1)
+        return replace(
+            plan,
+            vector=vector,
+            row=replace(plan.row, out=row),
+            column=replace(plan.column, out=column),
+        )
+
+    def room(self, builder: ir.IRBuilder) -> ir.Value | None:
+        """Memory for the sums of one tile, if they have no other."""
+        if not self.has_room:
+            return None
+        rows, columns, across = self._lengths()
+        # whole vectors are read, also at the end
+        count = rows * columns * across + self.plan.lanes
+        room = builder.alloca(ir.ArrayType(Memory(builder, self.plan.dtype).element, count))
+        room.align = 64
+        room.type = POINTER
+        return room
+
+    # ------------------------------------------------------------ places
+
+    def moved(
+        self, builder: ir.IRBuilder, others: Sequence[ir.Value], index: ir.Value, axis: Axis
+    ) -> tuple[ir.Value, ...]:
+        """Where the accesses are, some positions further along an axis."""
+        strides = axis.others or (0,) * len(others)
+        return tuple(
+            Memory(builder, dtype).at(pointer, _offset(builder, index, stride))
+            for pointer, stride, dtype in zip(others, strides, self.dtypes, strict=True)
+        )
+
+    # ------------------------------------------------------------ functions
+
+    def after(
+        self, rows: int, columns: int, vectors: VectorSegment
+    ) -> tuple[ir.Function, ir.Constant]:
+        """``void after(sums, lines, *others)`` for tiles of this shape, and the number of lines."""
+        plan, tile = self.plan, self.tile_plan
+        if not plan.along_sum:
+            lines, count = _Lines(vectors.pieces, tile.vector, tile.row, columns), rows
+        elif self._rows_are_lanes:
+            pieces = pieces_of(rows, plan.lanes, plan.masked)
+            lines, count = _Lines(pieces, tile.row, tile.column), columns
+        else:
+            pieces = pieces_of(columns, plan.lanes, plan.masked)
+            lines, count = _Lines(pieces, tile.column, tile.row), rows
+        if lines not in self.functions:
+            self.functions[lines] = self._emit(lines, f"{self.name}.after{len(self.functions)}")
+        return self.functions[lines], ir.Constant(I64, count)
+
+    def _emit(self, lines: _Lines, name: str) -> ir.Function:
+        kinds = [POINTER, I64, *[POINTER] * len(self.dtypes)]
+        function = private_function(self.module, name, kinds)
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        sums, count, *others = function.args
+        same = self._same_for_all(builder, lines, others)
+        widths = {
+            piece.width: Scalars(builder, piece.width, self.has_fma) for piece in lines.pieces
+        }
+        known = {
+            width: {key: scalars.splat(value) for key, value in same.items()}
+            for width, scalars in widths.items()
+        }
+
+        def column(index: ir.Value, sums: ir.Value, others: Sequence[ir.Value]) -> None:
+            here = self._along(builder, self.tile_plan.column, index, sums, others)
+            for piece in lines.pieces:
+                _Vector(self, builder, lines.lanes, piece, *here, known[piece.width]).emit()
+
+        def line(index: ir.Value) -> None:
+            here = self._along(builder, lines.down, index, sums, others)
+            counted_loop(builder, 0, lines.columns, 1, lambda c: column(c, *here))
+
+        counted_loop(builder, 0, count, 1, line)
+        builder.ret_void()
+        return function
+
+    def _same_for_all(
+        self, builder: ir.IRBuilder, lines: _Lines, others: Sequence[ir.Value]
+    ) -> dict[int, ir.Value]:
+        """The expressions that do not change within a tile, as scalars."""
+        axes = [lines.lanes, lines.down, self.tile_plan.column]
+        fixed = [
+            not any(axis.others and axis.others[k] for axis in axes) for k in range(len(others))
+        ]
+        one = _Vector(self, builder, ONCE, Piece(0, 1, 1), others[0], others, {})
+        values: dict[int, ir.Value] = {}
+        used = {id(root) for root in roots_of(self.stores)}  # on all lanes
+        for expr in walk(roots_of(self.stores)):
+            if isinstance(expr, Load):
+                known = fixed[self.number[id(expr.buffer), expr.at]]
+            else:
+                known = not isinstance(expr, Sum) and all(id(p) in values for p in parts_of(expr))
+            if known:
+                values[id(expr)] = one.value(expr, values)
+            else:
+                used |= {id(part) for part in parts_of(expr) if not isinstance(part, Literal)}
+        return {key: value for key, value in values.items() if key in used}
+
+    def _along(
+        self,
+        builder: ir.IRBuilder,
+        axis: Axis,
+        index: ir.Value,
+        sums: ir.Value,
+        others: Sequence[ir.Value],
+    ) -> tuple[ir.Value, tuple[ir.Value, ...]]:
+        place = _offset(builder, index, axis.out)
+        near = Memory(builder, self.plan.dtype).at(sums, place)
+        return near, self.moved(builder, others, index, axis)
+
+
+def _offset(builder: ir.IRBuilder, index: ir.Value, stride: int) -> int | ir.Value:
+    if isinstance(index, ir.Constant):
+        return int(index.constant) * stride
+    return builder.mul(index, ir.Constant(I64, stride)) if stride else 0
+
+
+class _Vector:
+    """Emits the stores for one vector of sums."""
+
+    def __init__(
+        self,
+        epilogue: Epilogue,
+        builder: ir.IRBuilder,
+        lanes: Axis,
+        piece: Piece,
+        sums: ir.Value,
+        others: Sequence[ir.Value],
+        known: dict[int, ir.Value],
+    ):
+        self.known = known
+        self.epilogue, self.builder, self.piece = epilogue, builder, piece
+        self.lanes, self.sums, self.others = lanes, sums, others
+        self.scalars = Scalars(builder, piece.width, epilogue.has_fma)
+
+    def emit(self) -> None:
+        """All values, and then all stores: a value may be stored where another one is read."""
+        stores = self.epilogue.stores
+        values = dict(self.known)
+        for expr in walk(roots_of(stores)):
+            if id(expr) not in values:
+                values[id(expr)] = self.value(expr, values)
+        for store in stores:
+            self._store(store, values[id(store.value)])
+
+    def value(self, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
+        """An expression whose parts are known."""
+        if isinstance(expr, Sum):
+            return self._sum()
+        if isinstance(expr, Literal):
+            return self.scalars.literal(expr.value, expr.dtype)
+        if isinstance(expr, Load):
+            return self._load(expr)
+        assert isinstance(expr, Apply)
+        args = [values[id(arg)] for arg in expr.args]
+        return self.scalars.apply(expr.name, args, [arg.dtype for arg in expr.args], expr.dtype)
+
+    def _sum(self) -> ir.Value:
+        piece, stride = self.piece, self.lanes.out
+        memory = Memory(self.builder, self.epilogue.plan.dtype)
+        # lanes beyond the real ones may be read in the room for a tile, not in the result
+        count = piece.width if self.epilogue.has_room else piece.count
+        return memory.load(memory.at(self.sums, piece.start * stride), stride, piece.width, count)
+
+    def _place(self, buffer: Buffer, at: Affine) -> tuple[Memory, ir.Value, int]:
+        """The memory, the address and the stride from lane to lane of an access."""
+        number = self.epilogue.number[id(buffer), at]
+        stride = self.lanes.others[number] if self.lanes.others else 0
+        memory = Memory(self.builder, buffer.dtype)
+        return memory, memory.at(self.others[number], self.piece.start * stride), stride
+
+    def _load(self, expr: Load) -> ir.Value:
+        memory, address, stride = self._place(expr.buffer, expr.at)
+        width, count = self.piece.width, self.piece.count
+        # one scalar may stand in lanes that are not stored
+        value = memory.load(address, stride, width, count if stride else width)
+        if expr.dtype.kind != "b":
+            return value
+        return self.builder.icmp_unsigned("!=", value, self.scalars.literal(0, _BYTE))
+
+    def _store(self, store: Store, value: ir.Value) -> None:
+        memory, address, stride = self._place(store.buffer, store.at)
+        if store.buffer.dtype.kind == "b":
+            value = self.builder.zext(value, self.scalars.type(_BYTE))
+        memory.store(value, address, stride, self.piece.count)

@@ -1,0 +1,390 @@
+"""Epilogues: what is done with every element of a product, done as soon as its sum is finished.
+
+    t = x @ w                  for i, j: for k: sum += x[i, k] * w[k, j]
+    h = maximum(t + b, 0)  ->            h[i, j] = maximum(sum + b[j], 0)
+
+A store moves from its nest into a product when it needs the result of the product at its own
+element only, and everything else it reads is there by then. Bias and activation move in this way,
+masks of a backward pass, and updates of parameters. A product waits for what its epilogue needs, if
+nobody in between needs the product. Of a nest that also does other things, such as summing what
+one of its stores computes, the other things stay and read what the product has stored.
+
+The sums themselves get memory only if somebody else reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    Contraction,
+    Expr,
+    Host,
+    IndexValue,
+    Kernel,
+    Load,
+    LoadAt,
+    Nest,
+    Repeat,
+    Store,
+    Sum,
+    Var,
+    has_checks,
+    parts_of,
+    roots_of,
+    walk,
+)
+from .cost import EXPENSIVE
+from .lowering import loop_variables
+from .memory import read_by, root, written_by
+from .shaping import merge_loops, rewrite_indices
+
+Turn = tuple[int, int]  # when a kernel runs: after an earlier one, and in which order there
+
+
+def fuse_epilogues(kernels: Sequence[Kernel], flags: Sequence[Buffer] = ()) -> list[Kernel]:
+    """The kernels with all stores in products that can be there; `flags` are read by checks.
+
+    >>> import numpy as np
+    >>> from wengert.schedule import schedule
+    >>> from wengert.trace import trace
+    >>> graph = trace(lambda x, w, b: np.tanh(x @ w + b), np.ones((3, 4)), np.ones((4, 5)), 1.0)
+    >>> print(*schedule(graph).kernels)
+    for i < 3 for j < 5: sum of in0 * in1 for 1 < 4  # contract
+      out3[5*i + j] = tanh(add(sum, in2[0]))
+    """
+    products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
+    if not any(_takes_stores(product) for product in products):
+        return list(kernels)
+    return _Fuser(kernels, flags).run()
+
+
+def _takes_stores(product: Contraction) -> bool:
+    return not product.accumulates and 0 not in product.extents.values()
+
+
+@dataclass
+class _Result:
+    """A value that a product has for each element: where it lies in memory, and what it is."""
+
+    product: Contraction
+    at: Affine
+    value: Expr
+
+
+class _Fuser:
+    """Moves the stores of one list of kernels."""
+
+    def __init__(self, kernels: Sequence[Kernel], flags: Sequence[Buffer]):
+        self.kernels: list[Kernel] = list(kernels)
+        self.flags = {id(root(flag)) for flag in flags}
+        self.turns: dict[int, Turn] = {id(k): (n, 0) for n, k in enumerate(self.kernels)}
+        self.moves = 0
+        self.retired: list[Nest] = []
+        # by the buffer that owns the memory: who reads it, who writes it
+        self.readers: dict[int, dict[int, Kernel]] = {}
+        self.writers: dict[int, dict[int, Kernel]] = {}
+        self.results: dict[int, _Result] = {}
+        for kernel in self.kernels:
+            self._note(kernel)
+        self.barriers = [kernel for kernel in self.kernels if self._can_fail(kernel)]
+
+    def run(self) -> list[Kernel]:
+        """The kernels in their new order."""
+        for number, kernel in enumerate(self.kernels):
+            if isinstance(kernel, Contraction) and _takes_stores(kernel):
+                self._add_product(kernel)
+            elif isinstance(kernel, Nest) and all(v.extent and not v.ordered for v in kernel.vars):
+                self.kernels[number] = self._lightened(kernel)
+        for kernel in self.kernels:
+            if isinstance(kernel, Contraction) and kernel.stores:
+                self._forget_sums(kernel)
+        left = [k for k in self.kernels if not isinstance(k, Nest) or k.stores]
+        return sorted(left, key=lambda kernel: self.turns[id(kernel)])
+
+    # ------------------------------------------------------------ who uses what
+
+    def _note(self, kernel: Kernel) -> None:
+        for users, buffers in self._uses(kernel):
+            for buffer in buffers:
+                users.setdefault(id(root(buffer)), {})[id(kernel)] = kernel
+
+    def _forget(self, kernel: Kernel) -> None:
+        for users, buffers in self._uses(kernel):
+            for buffer in buffers:
+                users[id(root(buffer))].pop(id(kernel), None)
+
+    def _uses(self, kernel: Kernel) -> list[tuple[dict[int, dict[int, Kernel]], list[Buffer]]]:
+        return [(self.readers, read_by(kernel)), (self.writers, written_by(kernel))]
+
+    def _can_fail(self, kernel: Kernel) -> bool:
+        if isinstance(kernel, Host) or (isinstance(kernel, Repeat) and has_checks(kernel)):
+            return True
+        return any(id(root(buffer)) in self.flags for buffer in written_by(kernel))
+
+    def _turn(self, kernel: Kernel) -> Turn:
+        return self.turns[id(kernel)]
+
+    def _between(self, first: Turn, last: Turn, kernels: Iterable[Kernel]) -> list[Turn]:
+        """The turns of those kernels that come after `first` and not after `last`."""
+        return [turn for turn in map(self._turn, kernels) if first < turn <= last]
+
+    @staticmethod
+    def _users(buffers: Iterable[Buffer], users: dict[int, dict[int, Kernel]]) -> list[Kernel]:
+        return [k for buffer in buffers for k in users.get(id(root(buffer)), {}).values()]
+
+    def _is_settled(self, buffer: Buffer) -> bool:
+        """Whether one kernel alone writes the buffer, so that what it stores stays."""
+        return root(buffer) is buffer and len(self.writers[id(buffer)]) == 1
+
+    # ------------------------------------------------------------ products
+
+    def _add_product(self, product: Contraction) -> None:
+        if not self._is_settled(product.out):
+            return
+        labels = list(product.out_strides)
+        names = loop_variables(tuple(product.extents[label] for label in labels))
+        product.vars = dict(zip(labels, names, strict=True))
+        value = Sum(product.out.dtype)
+        self.results[id(product.out)] = _Result(product, product.place(), value)
+
+    def _forget_sums(self, product: Contraction) -> None:
+        """Sums that nobody else reads need no memory; they are computed as the first store lies."""
+        out = product.out
+        if out.kind not in ("arena", "block") or self.readers.get(id(out)):
+            return
+        out.kind = "sums"
+        for store in product.stores:
+            if store.at.constant == 0 and store.at.bounds()[1] == out.size - 1:
+                product.out_strides = {
+                    label: store.at.coefficient(var) for label, var in product.vars.items()
+                }
+                return
+
+    # ------------------------------------------------------------ nests
+
+    def _lightened(self, nest: Nest) -> Nest:
+        """What is left of a nest when products have taken what they can."""
+        wanted: dict[int, list[Store]] = {}
+        products: dict[int, Contraction] = {}
+        for store in nest.stores:
+            product = self._product_for(store)
+            if product is not None:
+                products[id(product)] = product
+                wanted.setdefault(id(product), []).append(store)
+        for product in sorted(products.values(), key=self._turn, reverse=True):
+            nest = self._moved(nest, product, wanted[id(product)])
+        return nest
+
+    def _product_for(self, store: Store) -> Contraction | None:
+        """The last product whose results the store reads, if it can be in an epilogue at all."""
+        if store.combine or store.guards or store.picks or root(store.buffer) is not store.buffer:
+            return None
+        values = walk([store.value])
+        if any(isinstance(expr, (Choose, LoadAt, IndexValue)) for expr in values):
+            return None
+        loads = [expr for expr in values if isinstance(expr, Load)]
+        found = [self.results.get(id(root(load.buffer))) for load in loads]
+        products = [result.product for result in found if result is not None]
+        return max(products, key=self._turn, default=None)
+
+    def _moved(self, nest: Nest, product: Contraction, stores: list[Store]) -> Nest:
+        """The nest without those stores, which are now in the product; or as it was."""
+        left = _without(nest, stores)
+        results = set(map(id, written_by(product)))
+        if left is None or any(id(root(buffer)) in results for buffer in read_by(left)):
+            return nest  # the results would be read as often as before
+        fused = self._over_labels(nest, product, stores)
+        turn = self._possible_turn(nest, product, stores) if fused else None
+        if turn is None:
+            return nest
+        assert fused is not None
+        self._forget(product)
+        self._forget(nest)
+        product.stores = [*product.stores, *fused]
+        product.nodes = [*product.nodes, *nest.nodes]
+        self.turns[id(product)] = turn
+        self.turns[id(left)] = self._turn(nest)
+        self._note(product)
+        self._note(left)
+        for store in fused:
+            if self._is_settled(store.buffer):
+                self.results[id(store.buffer)] = _Result(product, store.at, store.value)
+        self.retired.append(nest)  # alive, so that its id is not used again
+        return left
+
+    # ------------------------------------------------------------ when
+
+    def _possible_turn(
+        self, nest: Nest, product: Contraction, stores: Sequence[Store]
+    ) -> Turn | None:
+        """When the product can run with these stores; None: never."""
+        now, end = self._turn(product), (self._turn(nest)[0], -1)  # just before the nest
+        own = set(map(id, written_by(product)))
+        others = [b for b in map(root, _loaded(stores)) if id(b) not in own]
+        writers = self._users(others, self.writers)
+        if any(self._turn(kernel) > end for kernel in writers):
+            return None
+        after = max([now, *self._between(now, end, [*writers, *self._worth_waiting(stores)])])
+        # nobody may miss the product's results, or change what it reads, while it waits,
+        results = written_by(product)
+        users = self._users(results, self.readers) + self._users(results, self.writers)
+        users += self._users(read_by(product), self.writers)
+        if self._between(now, after, users):
+            return None
+        # and what the stores write must not be used between there and the nest
+        targets = [store.buffer for store in stores]
+        users = self._users(targets, self.readers) + self._users(targets, self.writers)
+        if self._between(after, end, users):
+            return None
+        if after == now:
+            return now
+        self.moves += 1
+        return after[0], self.moves
+
+    def _worth_waiting(self, stores: Sequence[Store]) -> list[Kernel]:
+        """Kernels after which new state can be computed straight into the place of the old.
+
+        They read the old one, or may still fail.
+        """
+        old = [
+            load.buffer
+            for store in stores
+            if store.buffer.kind == "output"
+            for load in walk([store.value])
+            if isinstance(load, Load) and load.buffer.kind == "input" and load.at == store.at
+        ]
+        return [*self._users(old, self.readers), *self.barriers] if old else []
+
+    # ------------------------------------------------------------ where
+
+    def _over_labels(
+        self, nest: Nest, product: Contraction, stores: list[Store]
+    ) -> list[Store] | None:
+        """The stores over the loops of the product, its results being values; None: impossible."""
+        own = Nest(nest.vars, stores)
+        change = self._substitution(own, product)
+        if change is None:
+            own = merge_loops(own)  # under another shape there may be more loops than needed
+            change = self._substitution(own, product)
+        if change is None:
+            return None
+
+        def place(at: Affine) -> Affine:
+            for var, value in change.items():
+                at = at.substitute(var, value)
+            return at
+
+        over = rewrite_indices(own, list(product.vars.values()), place).stores
+        if not all(_covers(store.at, product) for store in over):
+            return None
+        values: dict[int, Expr] = {}
+        for expr in walk(roots_of(over)):
+            found = self._result(expr, product) if isinstance(expr, Load) else None
+            if found is not None:
+                assert isinstance(expr, Load)
+                if not _same(expr.at, found.at):
+                    return None
+                values[id(expr)] = found.value
+            elif isinstance(expr, Apply):
+                args = tuple(values[id(arg)] for arg in expr.args)
+                values[id(expr)] = Apply(expr.name, args, expr.dtype)
+            else:
+                values[id(expr)] = expr
+        return [store.changed(value=values[id(store.value)]) for store in over]
+
+    def _substitution(self, nest: Nest, product: Contraction) -> dict[Var, Affine] | None:
+        """The loops of a nest in terms of a product's, if both have the same elements."""
+        for expr in walk(roots_of(nest.stores)):
+            found = self._result(expr, product) if isinstance(expr, Load) else None
+            if found is not None:
+                assert isinstance(expr, Load)
+                return _substitution(nest.vars, expr.at, product, found.at)
+        return None
+
+    def _result(self, load: Load, product: Contraction) -> _Result | None:
+        found = self.results.get(id(root(load.buffer)))
+        return found if found is not None and found.product is product else None
+
+
+def _loaded(stores: Iterable[Store]) -> list[Buffer]:
+    return [expr.buffer for expr in walk(roots_of(stores)) if isinstance(expr, Load)]
+
+
+def _same(a: Affine, b: Affine) -> bool:
+    return a.constant == b.constant and dict(a.terms) == dict(b.terms)
+
+
+def _covers(at: Affine, product: Contraction) -> bool:
+    """Whether each element of the product has a place of its own."""
+    used = all(at.coefficient(var) for var in product.vars.values() if var.extent > 1)
+    return used and at.is_one_to_one()
+
+
+def _substitution(
+    variables: Sequence[Var], at: Affine, product: Contraction, own: Affine
+) -> dict[Var, Affine] | None:
+    """The loops of a nest in terms of a product's: k < 12 -> 4*i + j, where both are at one place.
+
+    `at` is where the nest reads a result, `own` where the product has it.
+    """
+    free = {var: own.coefficient(var) for var in product.vars.values() if var.extent > 1}
+    found: dict[Var, Affine] = {}
+    for var in variables:
+        step = at.coefficient(var)
+        reach, value = 1, Affine(0)
+        while reach < var.extent:
+            inner = next((label for label, s in free.items() if s == step * reach), None)
+            if inner is None or step == 0 or var.extent % (reach * inner.extent):
+                return None
+            value = value + Affine.of(inner) * reach
+            reach *= inner.extent
+            del free[inner]
+        found[var] = value
+    return None if free else found
+
+
+def _without(nest: Nest, stores: Sequence[Store]) -> Nest | None:
+    """The other stores of a nest, which read what these ones store instead of computing it again.
+
+    None if something expensive would still be computed twice.
+    """
+    gone = set(map(id, stores))
+    kept = [store for store in nest.stores if id(store) not in gone]
+    values: dict[int, Expr] = {id(s.value): Load(s.buffer, s.at) for s in stores}
+    for expr in walk(roots_of(kept)):
+        if id(expr) not in values:
+            values[id(expr)] = _with_parts(expr, values)
+    left = [
+        store.changed(
+            value=values[id(store.value)],
+            picks=tuple((values[id(place)], step) for place, step in store.picks),
+        )
+        for store in kept
+    ]
+    still = {id(expr) for expr in walk(roots_of(left))}
+    costly = (e for e in walk(roots_of(stores)) if isinstance(e, Apply) and e.name in EXPENSIVE)
+    if any(id(expr) in still for expr in costly):
+        return None
+    return Nest(nest.vars, left, nest.label, nest.nodes)
+
+
+def _with_parts(expr: Expr, values: dict[int, Expr]) -> Expr:
+    """The expression with its parts replaced; itself where none is."""
+    parts = parts_of(expr)
+    new = tuple(values[id(part)] for part in parts)
+    if all(a is b for a, b in zip(parts, new, strict=True)):
+        return expr
+    if isinstance(expr, Apply):
+        return Apply(expr.name, new, expr.dtype)
+    if isinstance(expr, Choose):
+        yes, no = new
+        return Choose(expr.test, yes, no, expr.dtype)
+    assert isinstance(expr, LoadAt)
+    steps = [step for _, step in expr.picks]
+    return LoadAt(expr.buffer, expr.at, tuple(zip(new, steps, strict=True)))
