@@ -90,6 +90,10 @@ class CheckGradsError(WengertError, AssertionError):
     """`check_grads` found a derivative that differs from finite differences."""
 
 
+class FixedLengthWarning(UserWarning):
+    """A function with dynamic axes that is compiled for each length by itself."""
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame outside wengert and numpy, or None."""
     frame: FrameType | None = sys._getframe(1)

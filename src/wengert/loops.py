@@ -149,8 +149,10 @@ class Buffer:
     dtype: np.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    kind: str  # "input", "output", "arena", "constant", or "block": in a worker's own arena
-    offset: int = 0  # bytes into the arena, once planned
+    # "input", "output", "arena", "constant", "block": in a worker's own arena, "room": memory that
+    # grows with the length of a program for any length, or "length": that length itself
+    kind: str
+    offset: int = 0  # bytes into the arena, once planned; in the room for each unit of length
     value: Any = None  # of a constant
     base: Buffer | None = None  # the owner of the memory, when this is another view of it
     start: Affine = Affine(0)  # where a view begins in its base, by the counters of a `BlockLoop`
@@ -446,6 +448,10 @@ class Transfer:
     inward: bool
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+    # Outer strides that grow with a length known at run time: by axis, their factor.
+    scaled: dict[int, int] = field(default_factory=dict)
+    # Whether the block keeps the order of the elements outside: then it is copied line by line.
+    plain: bool = False
 
     def __str__(self) -> str:
         if self.inward:
@@ -462,7 +468,7 @@ class BlockLoop:
     the same, bit for bit, for any number of threads.
     """
 
-    extent: int  # of the axis
+    extent: int  # of the axis; where it may have any length, an example
     width: int  # of a block
     groups: int
     group: Var  # the number of the group; in the `start` of views
@@ -474,6 +480,8 @@ class BlockLoop:
     nodes: list[Any] = field(default_factory=list)
     planned_bytes: int = 0  # of a worker's arena, for the buffers of the body
     label: str = "batch loop"
+    length: Buffer | None = None  # holds the extent where that is known at run time alone
+    cost: int = 0  # of one sample, to tell whether threads are worth waking
 
     @property
     def blocks(self) -> int:
@@ -485,7 +493,8 @@ class BlockLoop:
         return [*self.fills, *self.body, *self.joins]
 
     def __str__(self) -> str:
-        head = f"{self.blocks} blocks of {self.width} in {self.groups} parallel groups:"
+        blocks = self.blocks if self.length is None else f"length / {self.width}"
+        head = f"{blocks} blocks of {self.width} in {self.groups} parallel groups:"
         body = "\n".join(map(str, self.body)).replace("\n", "\n  ")
         return "\n".join([f"{head}\n  {body}", *[f"then {join}" for join in self.joins]])
 
@@ -579,6 +588,8 @@ class LoopProgram:
     planned_bytes: int = 0  # of the arena, for buffers
     scratch_bytes: int = 0  # behind them, for the kernels themselves
     watched: int = 0  # so many kernels, from the first on, end early when Ctrl-C is pressed
+    length: Buffer | None = None  # of a program for any length
+    room_bytes: int = 0  # for each unit of that length, for what outlives a batch loop
 
     @property
     def arena_bytes(self) -> int:

@@ -538,10 +538,25 @@ class _Entry(Code):
 
     def place_for(self, spec: ArraySpec, number: int, arguments: list[Value]) -> Value:
         """Memory for a result; large ones are used again."""
+        b = self.b
         lengths = [dim for dim in spec.shape if isinstance(dim, int)]
-        large = math.prod(lengths) * spec.dtype.itemsize >= SPARE_BYTES
-        if len(lengths) != len(spec.shape) or not large:
-            return self.b.call(self.provide, arguments)
+        bytes_ = math.prod(lengths) * spec.dtype.itemsize
+        if len(lengths) == len(spec.shape):
+            if bytes_ < SPARE_BYTES:
+                return b.call(self.provide, arguments)
+            return self.recycled(number, arguments)
+        size: Value = constant(bytes_)
+        for dim in spec.shape:
+            size = size if isinstance(dim, int) else b.mul(size, self.length(dim))
+        place = self.slot(PTR)
+        with b.if_else(b.icmp_signed("<", size, constant(SPARE_BYTES))) as (small, large):
+            with small:
+                b.store(b.call(self.provide, arguments), place)
+            with large:
+                b.store(self.recycled(number, arguments), place)
+        return b.load(place, typ=PTR)
+
+    def recycled(self, number: int, arguments: list[Value]) -> Value:
         if self.recycle is None:
             name = f"{self.function.name}.recycle"
             self.recycle = emit_recycle(self.module, self.layout, name, self.check, self.provide)

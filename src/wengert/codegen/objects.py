@@ -280,7 +280,8 @@ def emit_recycle(
     """`ptr recycle(spares, first, given, made, new, type, dtype, ndim, shape)`: as `provide`, but
     an array made before is given again if the list of spares is all that holds it.
 
-    Nothing is ever removed from the list here, so no array dies and no Python code runs.
+    One of another shape that nobody else holds makes way. It is an array of numbers and nobody
+    watches it, so no Python code runs when it dies.
     """
     kind = ir.FunctionType(PTR, [PTR, I64, PTR, PTR, PTR, PTR, PTR, I32, PTR])
     code = Code(module, layout, name, kind)
@@ -308,11 +309,15 @@ def emit_recycle(
     for number in range(SPARES):
         place = b.gep(items, [b.add(first, constant(number))], source_etype=PTR)
         held = b.load(place, typ=PTR)
-        empty = b.not_(code.same(code.load(held, layout.type), exact))
-        with b.if_then(empty):
+        makes_way = code.slot(ir.IntType(1))
+        b.store(b.not_(code.same(code.load(held, layout.type), exact)), makes_way)
+        with b.if_then(code.same(code.load(held, 0, I64), constant(1))):
+            unwatched = code.is_null(code.load(held, layout.array_weakrefs))
+            b.store(unwatched, makes_way)
+        with b.if_then(b.load(makes_way, typ=ir.IntType(1))):
             code.call("Py_IncRef", array)
             b.store(array, place)
-            code.call("Py_DecRef", held)  # None, which does not die
+            code.call("Py_DecRef", held)
             b.ret(pointer)
     code.ret(pointer, NULL)
     return code.finish()

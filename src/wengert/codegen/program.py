@@ -3,6 +3,9 @@
 Every kernel becomes a function of its own; `kernel(buffers, arena)` calls them in order. Where
 NumPy must evaluate an operation in between, the program is cut into segments, `kernel0`,
 `kernel1`, ..., and the caller runs NumPy between them.
+
+A program for any length finds that length in the last slot of its buffers, and before it, if it
+needs one, the address of its *room*: two words, the room's capacity in bytes and where it begins.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ..loops import (
     Var,
     has_checks,
 )
+from ..runtime.builtin import NO_ELEMENTS, ROOM_GRAIN, ROOM_TOO_SMALL
 from ..runtime.threads import available_cores
 from ..schedule.cost import kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
@@ -46,6 +50,8 @@ I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 # Products of at least so many operations are shared out; each worker has scratch of its own.
 SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
+# A batch loop of any length with less work than this, in elements, stays on one thread.
+WORTH_WAKING = 1 << 17
 TASKS_PER_WORKER = 2  # each task packs what it reads, so more of them cost more
 # A product that packs nothing looks between tasks of about this size whether to end early.
 WATCHED_FLOPS = 1 << 28
@@ -117,6 +123,10 @@ class _ProgramEmitter:
         self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
         buffers = [*program.inputs, *program.outputs, *constants]
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
+        self.program = program
+        if program.length is not None:  # after the room, if there is one: see `runtime.builtin`
+            self.slots[id(program.length)] = len(buffers) + bool(program.room_bytes)
+        self.room = len(buffers)
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0
         self.products: dict[Any, tuple[str, int]] = {}
@@ -127,7 +137,9 @@ class _ProgramEmitter:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = _Pointers(builder, function.args, self.slots)
+        pointers = self._pointers(builder, function.args)
+        if self.program.length is not None:
+            self._check_length(builder, self.program.length, pointers)
         watch, unwatched = None, 0
         if any(id(kernel) in self.watched for kernel in kernels):
             watch = start_watch(builder)
@@ -137,7 +149,8 @@ class _ProgramEmitter:
                 continue
             cost = kernel_cost(kernel)
             is_watched = id(kernel) in self.watched
-            own = [watch] if is_watched and cost >= WATCH_COST else []
+            may_be_long = cost >= WATCH_COST or getattr(kernel, "length", None) is not None
+            own = [watch] if is_watched and may_be_long else []
             code = builder.call(
                 self._kernel(f"{name}.{number}", kernel, bool(own)), [*function.args, *own]
             )
@@ -145,12 +158,40 @@ class _ProgramEmitter:
                 with builder.if_then(_is_error(builder, code), likely=False):
                     builder.ret(code)
             unwatched += cost
-            if is_watched and unwatched >= WATCH_COST:
+            if own or (is_watched and unwatched >= WATCH_COST):
                 unwatched = 0
                 with builder.if_then(stopped(builder, watch), likely=False):
                     builder.ret(ir.Constant(I32, INTERRUPTED))
         builder.ret(ir.Constant(I32, 0))
         return name
+
+    def _pointers(
+        self,
+        builder: ir.IRBuilder,
+        args: Sequence[ir.Value],
+        slots: dict[int, int] | None = None,
+        local: ir.Value | None = None,
+        counters: dict[Var, ir.Value] | None = None,
+    ) -> _Pointers:
+        """Pointers to the memory of the program's buffers, or to that in a table of its own."""
+        room = None if self.program.length is None else (self.room, self.program.length)
+        found = _Pointers(builder, args, slots or self.slots, local, counters, room)
+        found.own_table = found.slots is self.slots
+        return found
+
+    def _check_length(self, builder: ir.IRBuilder, buffer: Buffer, pointers: _Pointers) -> None:
+        """Return a code where the room is too small, or where there is no answer for nothing."""
+        length = builder.load(pointers(buffer), typ=I64)
+        if self.program.room_bytes:
+            needed = builder.mul(_room_length(builder, length), _i64(self.program.room_bytes))
+            capacity = builder.load(pointers.word(self.room), typ=I64)
+            short = builder.icmp_signed("<", capacity, needed)
+            with builder.if_then(short, likely=False):
+                builder.ret(ir.Constant(I32, ROOM_TOO_SMALL))
+        if _needs_elements(self.program):
+            none = builder.icmp_signed("==", length, _i64(0))
+            with builder.if_then(none, likely=False):
+                builder.ret(ir.Constant(I32, NO_ELEMENTS))
 
     def _kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
         """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
@@ -164,7 +205,7 @@ class _ProgramEmitter:
             self.bodies[form, watched] = self._body(f"{name}.form", kernel, watched, slots)
         function = self._function(name, [PTR] * (3 if watched else 2))
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = _Pointers(builder, function.args[:2], self.slots)
+        pointers = self._pointers(builder, function.args[:2])
         table = _table(builder, [pointers(buffer) for buffer in roots])
         builder.call(self.bodies[form, watched], [table, *function.args[1:]])
         builder.ret_void()
@@ -175,7 +216,7 @@ class _ProgramEmitter:
         function = self._function(name, [PTR] * (3 if watched else 2))
         builder = ir.IRBuilder(function.append_basic_block())
         watch = function.args[2] if watched else None
-        pointers = _Pointers(builder, function.args[:2], slots)
+        pointers = self._pointers(builder, function.args[:2], slots)
         if isinstance(kernel, Contraction):
             self._contraction(builder, name, kernel, pointers, watch)
         elif isinstance(kernel, ParallelNest):
@@ -209,7 +250,17 @@ class _ProgramEmitter:
         workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
         task = self._block_task(name, kernel, fills, body, own, watch is not None)
-        self._share_out(builder, task, args, kernel.groups, watch, workers)
+        if kernel.length is None:
+            self._share_out(builder, task, args, kernel.groups, watch, workers)
+        else:
+            extent = builder.load(self._pointers(builder, args)(kernel.length), typ=I64)
+            work = builder.mul(extent, _i64(max(kernel.cost, 1)))
+            little = builder.icmp_signed("<", work, _i64(WORTH_WAKING))
+            with builder.if_else(little) as (alone, together):
+                with alone:
+                    _one_by_one(builder, task, args, kernel.groups, watch)
+                with together:
+                    self._share_out(builder, task, args, kernel.groups, watch, workers)
         for number, join in enumerate(kernel.joins):
             builder.call(self._kernel(f"{name}.join{number}", join, False), args)
 
@@ -231,15 +282,20 @@ class _ProgramEmitter:
         local = b.gep(words[1], [place], source_etype=ir.IntType(8))
         for fill, _ in fills:
             b.call(fill, [*words, local, group, _i64(0), _i64(0)])
+        extent: ir.Value = _i64(kernel.extent)
+        blocks: ir.Value = _i64(kernel.blocks)
+        if kernel.length is not None:
+            extent = b.load(self._pointers(b, words)(kernel.length), typ=I64)
+            blocks = b.udiv(b.add(extent, _i64(kernel.width - 1)), _i64(kernel.width))
         first, last = (
-            b.udiv(b.mul(number, _i64(kernel.blocks)), _i64(kernel.groups))
+            b.udiv(b.mul(number, blocks), _i64(kernel.groups))
             for number in (group, b.add(group, _i64(1)))
         )
 
         def one(block: ir.Value) -> None:
             if watched:
-                leave_if_stopped(b, watch)
-            left = b.sub(_i64(kernel.extent), b.mul(block, _i64(kernel.width)))
+                self._look(b, kernel, block, watch)
+            left = b.sub(extent, b.mul(block, _i64(kernel.width)))
             whole = b.icmp_signed("<", _i64(kernel.width), left)
             live = b.select(whole, _i64(kernel.width), left)
             for part, _ in body:
@@ -249,13 +305,23 @@ class _ProgramEmitter:
         b.ret_void()
         return function
 
+    def _look(
+        self, builder: ir.IRBuilder, kernel: BlockLoop, block: ir.Value, watch: ir.Value
+    ) -> None:
+        """See whether to end early: at every block, or where these are cheap at some of them."""
+        period = 1
+        if kernel.length is not None:
+            cost = sum(map(kernel_cost, kernel.body))
+            period = 1 << (WATCH_COST // max(cost, 1)).bit_length()
+        leave_if_stopped(builder, watch, (block, period))
+
     def _inside(self, name: str, loop: BlockLoop, kernel: Kernel) -> tuple[ir.Function, int]:
         """`void name(buffers, arena, own arena, group, block, live)`, and the scratch it needs."""
         function = self._function(name, [PTR, PTR, PTR, I64, I64, I64])
         builder = ir.IRBuilder(function.append_basic_block())
         *_, local, group, block, live = function.args
         counters = {loop.group: group, loop.block: block, loop.live: live}
-        pointers = _Pointers(builder, function.args[:2], self.slots, local, counters)
+        pointers = self._pointers(builder, function.args[:2], None, local, counters)
         scratch = 0
         if isinstance(kernel, Contraction):
             inner, scratch = self._product(name, kernel, False)
@@ -264,7 +330,11 @@ class _ProgramEmitter:
             builder.call(self.module.globals[inner], args)
         elif isinstance(kernel, Transfer):
             outer, near = pointers(kernel.outer), pointers(kernel.inner)
-            emit_transfer(builder, kernel, outer, near, live)
+            length = None
+            if kernel.scaled:
+                assert self.program.length is not None
+                length = builder.load(pointers(self.program.length), typ=I64)
+            emit_transfer(builder, kernel, outer, near, live, length)
         else:
             assert isinstance(kernel, Nest)
             self._nests(builder, [kernel], pointers, counters=counters)
@@ -285,7 +355,7 @@ class _ProgramEmitter:
         last = [PTR] * watched
         part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
         builder = ir.IRBuilder(part.append_basic_block())
-        pointers = _Pointers(builder, part.args[:2], self.slots)
+        pointers = self._pointers(builder, part.args[:2])
         emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
         function = self._function(name, [PTR, PTR, *last], I32)
         builder = ir.IRBuilder(function.append_basic_block())
@@ -349,7 +419,7 @@ class _ProgramEmitter:
         watch = rest[0] if watched else None
         if watched:
             leave_if_stopped(builder, watch)
-        pointers = _Pointers(builder, [buffers, arena], slots)
+        pointers = self._pointers(builder, [buffers, arena], slots)
         for buffer in buffers_of(kernel.body):
             pointers(buffer)
         given = {kernel.task: number}
@@ -510,6 +580,36 @@ def _words(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Valu
     return [builder.load(place, typ=PTR) for place in places]
 
 
+def _one_by_one(
+    builder: ir.IRBuilder,
+    task: ir.Function,
+    words: Sequence[ir.Value],
+    count: int,
+    watch: ir.Value | None,
+) -> None:
+    """Run the tasks on this thread alone."""
+    context = _table(builder, [*words, *([] if watch is None else [watch])])
+    counted_loop(
+        builder, 0, count, 1, lambda number: builder.call(task, [context, number, _i64(0)])
+    )
+
+
+def _room_length(builder: ir.IRBuilder, length: ir.Value) -> ir.Value:
+    """The length for which the room is laid out."""
+    return builder.and_(builder.add(length, _i64(ROOM_GRAIN - 1)), _i64(-ROOM_GRAIN))
+
+
+def _needs_elements(program: LoopProgram) -> bool:
+    """Whether something is the largest or smallest of all along the axis of any length."""
+    loops = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
+    joins = [nest for loop in loops for join in loop.joins for nest in _nests_of(join)]
+    return any(store.combine in ("maximum", "minimum") for nest in joins for store in nest.stores)
+
+
+def _nests_of(kernel: Kernel) -> list[Nest]:
+    return kernel.parts() if isinstance(kernel, ParallelNest) else [kernel]  # type: ignore[list-item]
+
+
 class _Pointers:
     """The data pointers of buffers, loaded once at the head of a kernel."""
 
@@ -520,10 +620,13 @@ class _Pointers:
         slots: dict[int, int],
         local: ir.Value | None = None,
         counters: dict[Var, ir.Value] | None = None,
+        room: tuple[int, Buffer] | None = None,
     ):
         self.builder = builder
         self.buffers, self.arena = args
         self.slots = slots
+        self.room = room  # its slot, and the length that it grows with
+        self.own_table = True  # whether `buffers` is the table of the whole program
         self.local = local  # the arena of the worker, in a batch loop
         self.counters = counters or {}
         self.known: dict[int, ir.Value] = {}
@@ -545,11 +648,29 @@ class _Pointers:
         return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
+        if buffer.kind == "room":
+            return self._in_room(buffer)
         number = self.slots.get(id(buffer))
         if number is None:
             assert buffer.kind in ("arena", "block")
             arena = self.arena if buffer.kind == "arena" else self.local
             return _moved(self.builder, arena, buffer.offset)
-        slot = ir.Constant(I64, number)
-        place = self.builder.gep(self.buffers, [slot], source_etype=PTR)
-        return self.builder.load(place, typ=PTR)
+        # the length is no pointer: it is in the slot itself, but not in the table of a form
+        return (
+            self._slot(number) if buffer.kind == "length" and self.own_table else self.word(number)
+        )
+
+    def _slot(self, number: int) -> ir.Value:
+        return self.builder.gep(self.buffers, [_i64(number)], source_etype=PTR)
+
+    def word(self, number: int) -> ir.Value:
+        """The pointer in a slot."""
+        return self.builder.load(self._slot(number), typ=PTR)
+
+    def _in_room(self, buffer: Buffer) -> ir.Value:
+        assert self.room is not None
+        b, (slot, length) = self.builder, self.room
+        units = _room_length(b, b.load(self(length), typ=I64))
+        place = b.gep(self.word(slot), [_i64(1)], source_etype=I64)  # behind its capacity
+        start = b.load(place, typ=PTR)
+        return b.gep(start, [b.mul(units, _i64(buffer.offset))], source_etype=ir.IntType(8))

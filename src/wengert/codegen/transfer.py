@@ -4,29 +4,107 @@ Outside, the elements of a sample lie side by side; inside, the samples do. Squa
 transposed in registers on the way. Where a sample does not exist, the last one that does stands in
 for it: inwards it is read again, outwards what belongs to it is written last, so that what was
 written for the others before it does not stay. No branch is needed for either.
+
+A *plain* block keeps the order of the elements outside; what lies together is copied together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from llvmlite import ir
 
 from ..loops import Transfer
 from .scalars import memory_type
-from .strided import I64, counted_loop, i32, lane_order
+from .strided import I64, counted_loop, declare, i32, lane_order
 from .tiling import Axis, merge_axes
 
 
 def emit_transfer(
-    builder: ir.IRBuilder, kernel: Transfer, outer: ir.Value, inner: ir.Value, live: ir.Value
+    builder: ir.IRBuilder,
+    kernel: Transfer,
+    outer: ir.Value,
+    inner: ir.Value,
+    live: ir.Value,
+    length: ir.Value | None = None,
 ) -> None:
-    """Copy one block; `live` samples of it exist."""
-    _Copier(builder, kernel, live).emit(outer, inner)
+    """Copy one block; `live` samples of it exist, of `length` along the whole axis."""
+    copier = (_PlainCopier if kernel.plain else _Copier)(builder, kernel, live)
+    copier.emit_scaled(sorted(kernel.scaled), outer, inner, length)
 
 
-class _Copier:
-    """Emits the copy of one block."""
+class _Walker:
+    """Walks over the axes outside whose strides are known at run time alone."""
+
+    builder: ir.IRBuilder
+    kernel: Transfer
+    element: ir.Type
+
+    def emit(self, outer: ir.Value, inner: ir.Value) -> None:
+        """Copy what lies along the other axes."""
+        raise NotImplementedError
+
+    def emit_scaled(
+        self, axes: Sequence[int], outer: ir.Value, inner: ir.Value, length: ir.Value | None
+    ) -> None:
+        """Loops over axes in front of the samples, and the copy inside."""
+        if not axes:
+            self.emit(outer, inner)
+            return
+        axis, kernel, b = axes[0], self.kernel, self.builder
+        far = b.mul(length, ir.Constant(I64, kernel.scaled[axis]))
+
+        def turn(index: ir.Value) -> None:
+            there = self._at(outer, b.mul(index, far))
+            self.emit_scaled(
+                axes[1:], there, self._moved(inner, index, kernel.inner.strides[axis]), length
+            )
+
+        counted_loop(b, 0, kernel.outer.shape[axis], 1, turn)
+
+    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
+        return self._at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
+
+    def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
+        return self.builder.gep(pointer, [offset], source_etype=self.element)
+
+
+class _PlainCopier(_Walker):
+    """Emits the copy of a block that lies inside as it does outside."""
+
+    def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
+        self.builder, self.kernel, self.live = builder, kernel, live
+        self.element = memory_type(kernel.outer.dtype)
+        self.width = kernel.inner.shape[kernel.axis]
+        self.sample = prod(kernel.inner.shape[kernel.axis + 1 :])  # elements side by side
+
+    def emit(self, outer: ir.Value, inner: ir.Value) -> None:
+        """All samples that exist in one piece; inwards, the last one again for those missing."""
+        b, kernel = self.builder, self.kernel
+        if not self.sample:
+            return
+        target, source = (inner, outer) if kernel.inward else (outer, inner)
+        self._copy(target, source, b.mul(self.live, ir.Constant(I64, self.sample)))
+        if not kernel.inward:
+            return
+        last = self._moved(outer, b.sub(self.live, ir.Constant(I64, 1)), self.sample)
+
+        def again(number: ir.Value) -> None:
+            self._copy(self._moved(inner, number, self.sample), last, ir.Constant(I64, self.sample))
+
+        counted_loop(b, self.live, self.width, 1, again)
+
+    def _copy(self, target: ir.Value, source: ir.Value, count: ir.Value) -> None:
+        pointer, flag = ir.PointerType(), ir.IntType(1)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, I64, flag])
+        copy = declare(self.builder.module, "llvm.memcpy.p0.p0.i64", kind)
+        size = self.builder.mul(count, ir.Constant(I64, self.kernel.outer.dtype.itemsize))
+        self.builder.call(copy, [target, source, size, ir.Constant(flag, 0)])
+
+
+class _Copier(_Walker):
+    """Emits the copy of one block, samples innermost."""
 
     def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
         self.builder, self.kernel = builder, kernel
@@ -60,7 +138,7 @@ class _Copier:
             [
                 Axis(n, 0, far[axis], near[axis])
                 for axis, n in enumerate(shape)
-                if axis != kernel.axis and n != 1
+                if axis != kernel.axis and axis not in kernel.scaled and n != 1
             ]
         )
 
@@ -116,12 +194,6 @@ class _Copier:
         value = b.load(inner, typ=self.vector, align=self.align)
         for lane, place in reversed(list(enumerate(samples))):
             b.store(b.extract_element(value, i32(lane)), place)
-
-    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
-        return self._at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
-
-    def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
-        return self.builder.gep(pointer, [offset], source_etype=self.element)
 
 
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:

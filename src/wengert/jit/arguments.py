@@ -18,6 +18,9 @@ from ..errors import DTypeError
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
 
+# In the shape of an argument's kind: an axis of any length; see `dynamic`.
+ANY = -1
+
 
 class StaticValue(NamedTuple):
     """A static argument; equal only to a value of the same type."""
@@ -78,14 +81,23 @@ class Parameters:
             for position, parameter in enumerate(parameters)
             if parameter.name in self.static and parameter.kind.name.startswith("POSITIONAL")
         }
-        known = {parameter.name for parameter in parameters}
-        open_ended = not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters)
-        for name in self.static - known:
-            if not open_ended:
+        self.names = [parameter.name for parameter in parameters]
+        self._taking = [p.name for p in parameters if "POSITIONAL" in p.kind.name]
+        self._open = not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters)
+        for name in self.static:
+            if not self.knows(name):
                 raise ValueError(
                     f"jit: static_argnames has {name!r}, but {self.name} has the parameters "
-                    f"{', '.join(known)}. Name one of them."
+                    f"{', '.join(self.names)}. Name one of them."
                 )
+
+    def knows(self, name: str) -> bool:
+        """Whether an argument can have this name."""
+        return self._open or name in self.names
+
+    def name_at(self, position: int) -> str:
+        """The name of the parameter that takes an argument by position; the last takes the rest."""
+        return self._taking[min(position, len(self._taking) - 1)] if self._taking else ""
 
     def order(self, args: tuple, kwargs: dict[str, Any]) -> Call:
         """Keywords moved to their positions as far as these follow on, static values wrapped."""
@@ -178,12 +190,13 @@ class NotNative(Exception):  # noqa: N818 - steers, never seen
 
 def spec_of(leaf: Leaf) -> Any:
     """What the entry checks of one leaf."""
-    from ..runtime.signature import ArraySpec, ScalarSpec
+    from ..runtime.signature import ArraySpec, Dim, ScalarSpec
 
     if leaf.type.dtype.char in "gG":
         raise NotNative
     if leaf.kind == "array":
-        return ArraySpec(leaf.type.dtype, leaf.type.shape, leaf.strides)
+        shape = tuple(Dim("n") if n == ANY else n for n in leaf.type.shape)
+        return ArraySpec(leaf.type.dtype, shape, leaf.strides)
     return ScalarSpec(leaf.kind, leaf.type.dtype)
 
 

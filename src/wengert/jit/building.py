@@ -10,10 +10,12 @@ import numpy as np
 from ..graph import Graph
 from ..loops import Buffer, LoopProgram, Repeat, c_strides
 from ..passes import optimise
+from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import plan, schedule
 from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
 from . import debugging
-from .arguments import Leaf, element_strides
+from .arguments import ANY, Leaf, element_strides
+from .dynamic import at_length
 from .frames import Layout
 from .placement import can_be_direct, first_writer
 from .program import Program, object_cache
@@ -27,17 +29,39 @@ class Stages:
         self.captured = captured
         self.graph: Graph = captured.graph
         self.passes: list[tuple[str, Graph]] = []
+        self.any_length: AnyLength | None = None
         with clock("passes"):
             self.optimised = optimise(
                 self.graph, lambda name, graph: self.passes.append((name, graph))
             )
+            if captured.family is not None:
+                others = [optimise(graph) for graph in captured.family.graphs[1:]]
+                family = captured.family.changed([self.optimised, *others])
+                self.any_length = for_any_length(family)
+                self.optimised = self.any_length.graph
+                leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
-            self.loops: LoopProgram = plan(schedule(self.optimised, self._strides(leaves)))
+            loops = schedule(self.optimised, self._strides(leaves), self.any_length)
+            self.loops: LoopProgram = plan(loops)
             self.direct = _direct(captured, self.loops)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]
         return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
+
+    def types(self, nodes: Sequence[Any]) -> list[tuple[np.dtype, tuple[int, ...]]]:
+        """Dtypes and shapes of nodes, with `ANY` along the axis of any length."""
+        axes = {} if self.any_length is None else self.any_length.axes
+        return [
+            (
+                node.type.dtype,
+                tuple(
+                    ANY if axes.get(node.serial) == axis else n
+                    for axis, n in enumerate(node.type.shape)
+                ),
+            )
+            for node in nodes
+        ]
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
@@ -51,7 +75,7 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     outputs = loops.outputs[len(loops.outputs) - len(written) :]
     old = {id(change): buffer for change, buffer in zip(read, inputs, strict=True)}
     costs = costs_from(loops.kernels)
-    is_long = bool(costs) and costs[0] >= LONG_PROGRAM
+    is_long = bool(costs) and (costs[0] >= LONG_PROGRAM or loops.length is not None)
     loops.watched = len(loops.kernels) if is_long else 0
     found = []
     for change, buffer in zip(written, outputs, strict=True):
@@ -64,15 +88,17 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     return found
 
 
-def _layout(loops: LoopProgram, constants: Sequence[Buffer]) -> Layout:
+def _layout(stages: Stages, constants: Sequence[Buffer]) -> Layout:
     """The layout of a planned program."""
+    loops = stages.loops
     return Layout(
-        [(b.dtype, b.shape) for b in loops.inputs],
-        [(b.dtype, b.shape) for b in loops.outputs],
+        stages.types(stages.optimised.inputs),
+        stages.types(stages.optimised.outputs),
         # copies: the program must not change with an array that the function has captured
         _copies(constants),
         loops.arena_bytes,
         _work(loops),
+        loops.room_bytes,
     )
 
 
@@ -120,7 +146,7 @@ def build(
         program = Program(
             name,
             leaves,
-            _layout(stages.loops, native.constants),
+            _layout(stages, native.constants),
             captured.structure,
             [r if isinstance(r, StaticResult) else None for r in captured.results],
             None,

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import html
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..graph.drawing import to_svg
 from ..loops import BlockLoop, Check, Host, Kernel
+from .dynamic import sized
 from .frames import Frame
 from .program import Program
 
@@ -45,15 +47,20 @@ class Explanation:
 
     @property
     def graph(self) -> str:
-        """The graph as traced, derivatives included."""
-        return str(self._stages.graph)
+        """The graph as traced, derivatives included; `n` is the length of dynamic axes."""
+        return self._named(str(self._stages.graph))
+
+    def _named(self, text: str) -> str:
+        """Text of a stage, with a name for the length that stands for any."""
+        found = self._stages.any_length
+        return text if found is None else re.sub(rf"\b{found.example}\b", "n", text)
 
     @property
     def passes(self) -> str:
         """The graph after every pass that changed it."""
         found, before = [], self.graph
         for name, graph in self._stages.passes:
-            after = str(graph)
+            after = self._named(str(graph))
             found.append(f"after {name}: " + ("no change" if after == before else f"\n{after}"))
             before = after
         return "\n".join(found)
@@ -61,12 +68,13 @@ class Explanation:
     @property
     def loops(self) -> str:
         """The loops, with the buffers they work on."""
-        return str(self._stages.loops)
+        return self._named(str(self._stages.loops))
 
     @property
     def memory(self) -> str:
         """The memory plan, in bytes."""
-        plan = self.program.memory()
+        length = None if self._values is None else self.program.length_of(self._values)
+        plan = self.program.memory(length)
         allocated = plan.pop("allocations_per_call"), plan.pop("allocations_with_out")
         lines = [f"{use + ':':<11}{count:>14,} bytes" for use, count in plan.items()]
         made = "arrays that a call allocates: {}, with out= {}".format(*allocated)
@@ -140,7 +148,7 @@ class Explanation:
         note = "evaluated by NumPy: " + "; ".join(hosts) if hosts else native
         sections = [
             ("graph", self.graph),
-            ("after the passes", str(self._stages.optimised)),
+            ("after the passes", self._named(str(self._stages.optimised))),
             (f"loops ({note})", self.loops),
             ("memory", self.memory),
         ]
@@ -149,7 +157,8 @@ class Explanation:
         return sections
 
     def __str__(self) -> str:
-        head = f"{self.program.name}: {self.program.clock}"
+        lengths = ", one program for any length n" if self.program.any_length else ""
+        head = f"{self.program.name}{lengths}: {self.program.clock}"
         return "\n\n".join([head, *(f"# {title}\n{text}" for title, text in self._sections())])
 
     def __repr__(self) -> str:
@@ -229,12 +238,13 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     from ..codegen.target import Target
 
     assert program.stages is not None
+    length = program.length_of(values)
     # kernels that no watch can end have two arguments, all of them
     loops = dataclasses.replace(program.stages.loops, watched=0)
     native = emit_program(loops, Target.host())
     names = list(_named_kernels(loops.kernels))
     inside = [
-        (f"{name}.in{number}", part, min(kernel.width, kernel.extent))
+        (f"{name}.in{number}", part, min(kernel.width, length or kernel.extent))
         for name, kernel in names
         if isinstance(kernel, BlockLoop)
         for number, part in enumerate(kernel.body)
@@ -245,12 +255,12 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     compiled = compile_module(native.module, Target.host())
     arrays = [np.asarray(v, b.dtype) for v, b in zip(values, loops.inputs, strict=False)]
     arrays += [state.cell.memory.copy() for state in program.state if state.read]
-    arrays += [np.empty(b.shape, b.dtype) for b in loops.outputs]
+    arrays += [np.empty(sized(shape, length), dtype) for dtype, shape in program.layout.outputs]
     arrays += [np.array(b.value, b.dtype, order="C") for b in native.constants]
     buffers = [*loops.inputs, *loops.outputs, *native.constants]
     frame = Frame(program)
     frame.owners = {id(buffer): array for buffer, array in zip(buffers, arrays, strict=True)}
-    table = np.array([array.ctypes.data for array in arrays] or [0], np.uint64)
+    table = frame.words(arrays, length)
     memory = (table.ctypes.data, frame.base)
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:

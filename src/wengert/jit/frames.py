@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Node
 from ..loops import Buffer, Host
+from ..runtime.builtin import ROOM_GRAIN
 from .state import Cell, Change
 
 ALIGNMENT = 64
@@ -26,6 +27,27 @@ class Layout:
     constants: list[np.ndarray]
     arena_bytes: int
     work: int  # elements of the largest buffer, or the cost of a loop of many steps
+    room_bytes: int = 0  # for each unit of length, of a program for any length
+
+
+class Room:
+    """Memory of a program for any length that grows with the length, and is kept.
+
+    Native code reads the two words of `table`: the capacity in bytes, and the address.
+    """
+
+    def __init__(self, bytes_per_unit: int):
+        self.bytes_per_unit = bytes_per_unit
+        self.table = np.zeros(2, np.uint64)
+        self._memory: np.ndarray | None = None
+
+    def grow(self, length: int) -> None:
+        """Make it large enough for a length."""
+        needed = -(-length // ROOM_GRAIN) * ROOM_GRAIN * self.bytes_per_unit
+        if needed > self.table[0]:
+            self._memory = np.empty(needed + ALIGNMENT, np.uint8)
+            address = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+            self.table[:] = needed, address
 
 
 class State:
@@ -88,14 +110,27 @@ class Frame:
             for s in program.segments
         ]
         self.owners: dict[int, np.ndarray] = {}
+        self.room = Room(program.layout.room_bytes)
 
-    def run(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
+    def words(self, buffers: list[np.ndarray], length: int | None) -> np.ndarray:
+        """The table of the kernel's buffers; for any length also its room, and the length."""
+        found = [array.ctypes.data for array in buffers]
+        if length is not None:
+            if self.room.bytes_per_unit:
+                self.room.grow(length)
+                found.append(self.room.table.ctypes.data)
+            found.append(length)
+        return np.array(found or [0], np.uint64)
+
+    def run(
+        self, arrays: list[np.ndarray], results: list[np.ndarray], length: int | None = None
+    ) -> None:
         """Run all parts, then copy new state into place."""
         state = self.program.state
         new = [self._scratch(s) for s in state if s.written]
         buffers = [*arrays, *(s.cell.memory for s in state if s.read), *results, *new]
         buffers += self.constants
-        table = np.array([array.ctypes.data for array in buffers] or [0], np.uint64)
+        table = self.words(buffers, length)
         if len(self.segments) > 1 or isinstance(self.segments[0], Host):
             pairs = zip(self.program.buffers, buffers, strict=True)
             self.owners = {id(buffer): array for buffer, array in pairs}

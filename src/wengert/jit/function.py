@@ -13,16 +13,18 @@ import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..ops.op import Traced
+from ..passes.lengths import DependsOnLength
 from ..trace.tracing import function_name
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
+from .dynamic import Axes, capture_any, check_names, checked_axes, describe_any, is_any, warn_fixed
 from .frames import Failed
 from .program import MISSED, object_cache
 from .state import local, trace_lock
@@ -39,12 +41,18 @@ def jit(
     *,
     static_argnames: str | Sequence[str] = (),
     threads: int | None = None,
+    dynamic: Mapping[str, int | Sequence[int]] | None = None,
 ) -> Any:
     """The compiled form of a function of arrays; also a decorator, of methods too.
 
     The function is traced once for each kind of arguments (dtypes, shapes, strides, Python types)
     and each value of the arguments in `static_argnames`, then runs as machine code. `out=` in a
     call names arrays for the result. `threads` limits the threads of this function.
+
+    `dynamic={"x": 0}` compiles once for any length of that axis of that argument, or of all arrays
+    in it; all axes named have the same length. The function is traced at a few lengths, and must
+    take the same steps at every length; where that cannot be done it is compiled for each length,
+    with a warning that says why.
 
     Tensors from outside are state: read anew and updated in place by every call. Other things from
     outside (arrays, numbers, attributes of `self`) are read once, while tracing.
@@ -65,21 +73,30 @@ def jit(
 
         threads = _checked(threads, "jit: argument threads")
     if f is None:
-        return functools.partial(jit, static_argnames=names, threads=threads)
+        return functools.partial(jit, static_argnames=names, threads=threads, dynamic=dynamic)
     if not callable(f):
         raise TypeError(f"jit: got {f!r} of type {type(f).__name__}, expected a function")
-    return Jitted(f, names, threads)
+    return Jitted(f, names, threads, checked_axes(dynamic))
 
 
 class Jitted(staticmethod):
     """A function with its compiled programs, one for each kind of arguments."""
 
-    def __init__(self, f: Callable, static_argnames: tuple[str, ...], threads: int | None):
+    def __init__(
+        self,
+        f: Callable,
+        static_argnames: tuple[str, ...],
+        threads: int | None,
+        dynamic: Axes | None = None,
+    ):
         self.function = f
         self.static_argnames, self.threads = static_argnames, threads
+        self.dynamic = dynamic or {}
         self._parameters: Parameters | None = None
-        if static_argnames:
+        if static_argnames or dynamic:
             self._parameters = Parameters(f, static_argnames)
+            check_names(self.dynamic, self._parameters)
+        self._fixed: set[Any] = set()  # kinds that are compiled for each length by itself
         self._programs: dict[Any, list[Any]] = {}
         self._entries: list[Any] = []  # newest first
         self._evicted: list[Any] = []  # found by the program's kind instead
@@ -108,7 +125,7 @@ class Jitted(staticmethod):
         return f"<jit of {function_name(self.function)}, {count} program{plural}>"
 
     def __reduce__(self) -> Any:
-        return _unpickled, (self.function, self.static_argnames, self.threads)
+        return _unpickled, (self.function, self.static_argnames, self.threads, self.dynamic)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is part of the function, unless it is a tree of arrays."""
@@ -122,7 +139,7 @@ class Jitted(staticmethod):
         name = function_name(self.function) if kept is not self._bound else id(instance)
         if name not in kept:
             method = types.MethodType(self.function, instance)
-            kept[name] = Jitted(method, self.static_argnames, self.threads)
+            kept[name] = Jitted(method, self.static_argnames, self.threads, self.dynamic)
         return kept[name]
 
     def _point(self) -> None:
@@ -157,12 +174,11 @@ class Jitted(staticmethod):
         program = self._find(key)
         if program is None:
             try:
-                with trace_lock, self._lock:
-                    program = self._find(key) or self._compile(call, key, leaves, args, kwargs)
+                program, key = self._find_or_compile(call, key, leaves, args, kwargs)
             except CapturesTraced:
                 return _fill(out, self.function(*args, **kwargs))
         if debugging.checking_nans():
-            return self._story(program, call, key).run_checked(leaves, out)
+            return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
         entry = self._add_entry(program, args, kwargs)
         if entry is not None and native and entry in self._evicted:
             named = kwargs if out is None else {**kwargs, "out": out}
@@ -175,19 +191,28 @@ class Jitted(staticmethod):
             return program.run(leaves, out)
         except Failed as failed:
             code = failed.args[0]
-        return self._failed(program, code, *args, **kwargs)
+        named = kwargs if out is None else {**kwargs, "out": out}
+        return self._failed(program, code, *args, **named)
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
-        """The native code found an error: NumPy, asked to do the same, says which."""
+        """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
+        from ..runtime.builtin import NO_ELEMENTS, ROOM_TOO_SMALL
 
-        kwargs.pop("out", None)
+        out = kwargs.pop("out", None)
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
-        story = self._story(program, call, key)
+        if code == ROOM_TOO_SMALL:
+            program.grow(program.length_of(leaves))
+            return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
+        if code == NO_ELEMENTS:  # length 0 has ways of its own
+            with trace_lock, self._lock:
+                fixed = self._one_length(call, key, leaves, args, kwargs)[0]
+            return fixed.run(leaves, out)
+        graph = self._graph_for(program, call, key, leaves)
         state = [one.cell.memory.copy() for one in program.state if one.read]
         with np.errstate(all="ignore"):
-            story.stages.graph.evaluate([*leaves, *state])
+            graph.evaluate([*leaves, *state])
         raise OutOfRangeError(
             f"{program.name}: compiled code stopped with error {code}, which NumPy does not see. "
             "Please report the function and its arguments."
@@ -210,6 +235,12 @@ class Jitted(staticmethod):
             return leaves, None
         name = function_name(self.function)
         leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
+        if self.dynamic:
+            parameters = self._known_parameters()
+            leaves, kinds = describe_any(call, leaves, self.dynamic, parameters)
+            key = (structure, tuple(kinds), call.statics())
+            if key not in self._fixed:
+                return leaves, key
         return leaves, (structure, tuple(map(describe, leaves)), call.statics())
 
     def _find(self, key: Any) -> Any:
@@ -218,7 +249,27 @@ class Jitted(staticmethod):
                 return program
         return None
 
-    def _compile(self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict) -> Any:
+    def _find_or_compile(
+        self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
+    ) -> tuple[Any, Any]:
+        """The program for a call, and what it is found by."""
+        with trace_lock, self._lock:
+            try:
+                return self._find(key) or self._compile(call, key, args, kwargs), key
+            except DependsOnLength as reason:
+                found = self._one_length(call, key, leaves, args, kwargs)
+                self._fixed.add(key)
+                warn_fixed(function_name(self.function), reason)
+                return found
+
+    def _one_length(
+        self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
+    ) -> tuple[Any, Any]:
+        """The program for the length at hand alone."""
+        key = (key[0], tuple(map(describe, leaves)), key[2])
+        return self._find(key) or self._compile(call, key, args, kwargs), key
+
+    def _compile(self, call: Call, key: Any, args: tuple, kwargs: dict) -> Any:
         from . import lookup
 
         structure, kinds, _ = key
@@ -239,7 +290,7 @@ class Jitted(staticmethod):
         found = lookup.load(record_key, name, kinds, prepare, clock)
         if found is None:
             with clock("trace"):
-                captured = capture(self.function, call, kinds, structure)
+                captured = self._capture(call, key)
             found = self._compile_graph(captured, kinds, prepare, clock, style)
             if not captured.changes:
                 lookup.save(record_key, found[0])
@@ -251,6 +302,11 @@ class Jitted(staticmethod):
             self._put(program, entry)
         _report(program, kinds)
         return program
+
+    def _capture(self, call: Call, key: Any) -> Captured:
+        structure, kinds, _ = key
+        way = capture_any if is_any(kinds) else capture
+        return way(self.function, call, kinds, structure)
 
     def _compile_graph(
         self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any
@@ -321,7 +377,7 @@ class Jitted(staticmethod):
                 "and numbers: only calls with these are compiled"
             )
         with trace_lock, self._lock:
-            program = self._find(key) or self._compile(call, key, leaves, args, kwargs)
+            program, key = self._find_or_compile(call, key, leaves, args, kwargs)
             return self._story(program, call, key)
 
     def _story(self, program: Any, call: Call, key: Any) -> Any:
@@ -330,9 +386,16 @@ class Jitted(staticmethod):
 
         if program.stages is None:
             with trace_lock, self._lock:
-                captured = capture(self.function, call, key[1], key[0])
+                captured = self._capture(call, key)
                 program.stages = Stages(captured, key[1], debugging.Clock())
         return program
+
+    def _graph_for(self, program: Any, call: Call, key: Any, leaves: list) -> Any:
+        """The graph as it is for such leaves, to be evaluated."""
+        if not program.any_length:
+            return self._story(program, call, key).stages.graph
+        with trace_lock, self._lock:
+            return capture(self.function, call, list(map(describe, leaves)), key[0]).graph
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """The story of the compilation for these arguments; prints as text.
@@ -347,17 +410,20 @@ class Jitted(staticmethod):
 
     def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""
-        return self.program(*args, **kwargs).memory()
+        program = self.program(*args, **kwargs)
+        return program.memory(program.length_of(self._key(self._order(args, kwargs))[0]))
 
     def clear(self) -> None:
         """Forget all programs."""
         with self._lock:
-            self._programs, self._entries, self._evicted = {}, [], []
+            self._programs, self._entries, self._evicted, self._fixed = {}, [], [], set()
             self._point()
 
 
-def _unpickled(f: Callable, static_argnames: tuple[str, ...], threads: int | None) -> Jitted:
-    return Jitted(f, static_argnames, threads)
+def _unpickled(
+    f: Callable, static_argnames: tuple[str, ...], threads: int | None, dynamic: Axes
+) -> Jitted:
+    return Jitted(f, static_argnames, threads, dynamic)
 
 
 def _missed(*args: Any) -> Any:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..graph import Node
 from .arguments import Call, Leaf
 from .debugging import Clock
 from .fingerprint import fingerprint, graph_fingerprint
@@ -62,11 +61,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | No
     code = graph_fingerprint(captured.graph)
     if code is None:
         return None
-    state = [
-        (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
-        for c in captured.changes
-    ]
-    return _key("graph", code, kinds, str(captured.structure), (*style, state))
+    return _key("graph", code, kinds, str(captured.structure), (*style, captured.outline()))
 
 
 def _key(way: str, code: str, kinds: Sequence[Leaf], structure: str, style: Any) -> str:
@@ -130,6 +125,7 @@ def _pack(program: Any, captured: bool) -> bytes:
         "constants": [(c.dtype.str, c.shape) for c in layout.constants],
         "arena": layout.arena_bytes,
         "work": layout.work,
+        "room": layout.room_bytes,
         "direct": [state.scratch is None for state in program.state if state.written],
         "signature": program.signature_text,
         "images": 1 if program.entry_code is None else 2,
@@ -167,9 +163,8 @@ def _unpack(
         np.frombuffer(raw, dtype).reshape(shape).copy()
         for raw, (dtype, shape) in zip(parts[1:], buffers("constants"), strict=True)
     ]
-    layout = Layout(
-        buffers("inputs"), buffers("outputs"), constants, header["arena"], header["work"]
-    )
+    sizes = (header[name] for name in ("arena", "work", "room"))
+    layout = Layout(buffers("inputs"), buffers("outputs"), constants, *sizes)
     compiled = load_image(images[0], symbols=c_api_addresses())
     if set(pool.ENTRIES) & set(compiled.needs):
         threads.attach(pool.load(object_cache()))

@@ -36,7 +36,7 @@ from ..errors import ShapeError, explain
 from . import debugging
 from .function import Jitted
 from .program import Program, object_cache
-from .state import aligned_empty, local, trace_lock
+from .state import aligned_empty, local
 
 _Address = ctypes.c_void_p
 _Count = ctypes.c_int64
@@ -75,10 +75,7 @@ class Repeated:
         function = self.function
         call = function._order(arguments, {})
         leaves, key = function._key(call)
-        with trace_lock, function._lock:
-            found: Program = function._find(key) or function._compile(
-                call, key, leaves, arguments, {}
-            )
+        found: Program = function._find_or_compile(call, key, leaves, arguments, {})[0]
         return found
 
     def programs(self) -> list[Program]:
@@ -129,6 +126,8 @@ class Repeated:
         program = None if key is None else self.function._find(key)
         if program is None or not program.native or program.main not in program.compiled.exports:
             return None
+        if program.any_length:
+            return None  # its table has more than addresses
         # a zero stands for state that is not as the program needs it
         return (program, leaves) if program.table.all() else None
 

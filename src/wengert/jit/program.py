@@ -21,10 +21,11 @@ import numpy as np
 from .. import tree
 from ..errors import ShapeError
 from ..loops import Buffer, Host
-from ..runtime.builtin import raise_error_code
+from ..runtime.builtin import ROOM_GRAIN, STACK_ARENA_LIMIT, raise_error_code
 from ..types import ArrayType
 from . import debugging
 from .arguments import (
+    ANY,
     Leaf,
     NotNative,
     Parameters,
@@ -32,7 +33,8 @@ from .arguments import (
     result_tree,
     spec_of,
 )
-from .frames import ALIGNMENT, Frame, Layout, State
+from .dynamic import is_any, sized
+from .frames import ALIGNMENT, Frame, Layout, Room, State
 from .state import Change
 from .tracing import StaticResult
 
@@ -73,15 +75,20 @@ class Program:
         first = len(layout.constants)
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes
+        self.any_length = is_any(self.leaves)
+        self.room = Room(layout.room_bytes)  # of the native entries
+        if layout.room_bytes:  # only an arena that is not on the stack has a lock
+            self.arena_bytes = max(self.arena_bytes, STACK_ARENA_LIMIT + ALIGNMENT)
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
         self._place_scratch(direct)
         self.entries: dict[Any, Any] = {}
         # whether the last signature is one of leaves: some trees are taken apart in Python
         self.is_flat = False
         self.flat: Any = None  # the entry for these
-        self.table = np.array(
-            [c.ctypes.data for c in layout.constants] + [0] * len(self.state), np.uint64
-        )
+        words = [c.ctypes.data for c in layout.constants] + [0] * len(self.state)
+        if layout.room_bytes:
+            words.append(self.room.table.ctypes.data)
+        self.table = np.array(words, np.uint64)
         self.arena: Any = None  # of the native entries
         self.threads: int | None = None  # the most it may use
         # called with the error code and the arguments when a native call fails
@@ -147,6 +154,8 @@ class Program:
         captured += [
             CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
         ]
+        if self.layout.room_bytes:
+            captured.append(CapturedSpec(self.room.table.nbytes, False))
         return Signature(
             by_position,
             result,
@@ -158,15 +167,13 @@ class Program:
         )
 
     def _releases_gil(self) -> bool:
-        from ..runtime.builtin import STACK_ARENA_LIMIT
-
         # without a lock of its own a program that writes state is safe under the GIL alone
         locked = not self.state or self.arena_bytes > STACK_ARENA_LIMIT
-        return self.layout.work > LONG_CALL and locked
+        return (self.any_length or self.layout.work > LONG_CALL) and locked
 
     def bind(self, signature: Any, compiled: Any, name: str) -> Any:
         """The native entry `name` of `compiled` as a callable."""
-        from ..runtime.builtin import STACK_ARENA_LIMIT, Arena, bind
+        from ..runtime.builtin import Arena, bind
 
         if self.arena is None and self.arena_bytes > STACK_ARENA_LIMIT:
             self.arena = Arena(self.arena_bytes)
@@ -212,7 +219,9 @@ class Program:
     @property
     def main(self) -> str:
         """The native function that takes the entry's buffers."""
-        return "commit" if any(state.written or state.read for state in self.state) else "kernel0"
+        between = any(state.written or state.read for state in self.state)
+        # an entry gives the state before the room and the length, a kernel wants those alone
+        return "commit" if between or (self.any_length and self.state) else "kernel0"
 
     def places(self) -> tuple[list[Any], list[Any]]:
         """How the entry's buffers become the kernel's, and what is copied after it."""
@@ -229,6 +238,9 @@ class Program:
             if s.written
         ]
         places += [Place(slot=captured + n) for n in range(len(self.layout.constants))]
+        if self.any_length:
+            last = captured + len(self.table)
+            places += [Place(slot=n) for n in range(last - bool(self.layout.room_bytes), last + 1)]
         copies = [
             Copy(s.scratch, captured + s.slot, s.cell.memory.nbytes)
             for s in self.state
@@ -238,9 +250,25 @@ class Program:
 
     # ------------------------------------------------------------ calls from Python
 
-    def result_types(self) -> list[tuple[np.dtype, tuple[int, ...]]]:
-        """Dtype and shape of every array of the result."""
-        return self.layout.outputs[: self.result_count]
+    def result_types(self, length: int | None = None) -> list[tuple[np.dtype, tuple[int, ...]]]:
+        """Dtype and shape of every array of the result; with `ANY` where no length is given."""
+        found = self.layout.outputs[: self.result_count]
+        return (
+            found if length is None else [(dtype, sized(shape, length)) for dtype, shape in found]
+        )
+
+    def length_of(self, values: Sequence[Any]) -> int | None:
+        """The length of the dynamic axes of a call; None without such axes."""
+        if not self.any_length:
+            return None
+        pairs = zip(self.leaves, values, strict=True)
+        leaf, array = next((leaf, value) for leaf, value in pairs if ANY in leaf.type.shape)
+        return int(array.shape[leaf.type.shape.index(ANY)])
+
+    def grow(self, length: int) -> None:
+        """Make the room of the native entries large enough for a length."""
+        with self._state_held():
+            self.room.grow(length)
 
     def run_flat(self, values: Sequence[Any]) -> Any:
         """Call the entry that takes leaves; `MISSED` where it does not take these."""
@@ -253,7 +281,8 @@ class Program:
             np.asarray(value, dtype)
             for value, (dtype, _) in zip(values, self.layout.inputs, strict=False)
         ]
-        targets = self._targets(out)
+        length = self.length_of(values)
+        targets = self._targets(out, length)
         memory = [state.cell.memory for state in self.state]
         for number, array in enumerate(arrays):
             if any(np.may_share_memory(array, one) for one in memory):
@@ -261,13 +290,13 @@ class Program:
         taken = arrays + memory
         results = [
             target if _usable(target, taken) else np.empty(shape, dtype)
-            for target, (dtype, shape) in zip(targets, self.result_types(), strict=True)
+            for target, (dtype, shape) in zip(targets, self.result_types(length), strict=True)
         ]
         if self.state:
             with self._state_held():
-                self._execute(arrays, results)
+                self._execute(arrays, results, length)
         else:
-            self._execute(arrays, results)
+            self._execute(arrays, results, length)
         if out is None:
             return self._rebuild(results)
         for target, result in zip(targets, results, strict=True):
@@ -295,12 +324,14 @@ class Program:
                 if self.arena is not None:
                     self.arena.release()
 
-    def _execute(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
+    def _execute(
+        self, arrays: list[np.ndarray], results: list[np.ndarray], length: int | None
+    ) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
-        frame.run(arrays, results)
+        frame.run(arrays, results, length)
         self._frames.append(frame)
         for state in self.state:
             if state.written:
@@ -308,11 +339,11 @@ class Program:
             elif state.removed:
                 state.cell.present = False
 
-    def run_checked(self, values: Sequence[Any], out: Any = None) -> Any:
-        """Call operation by operation in NumPy, for `debug_nans`."""
-        assert self.stages is not None
+    def run_checked(self, graph: Any, values: Sequence[Any], out: Any = None) -> Any:
+        """Call operation by operation in NumPy, for `debug_nans`; `graph` is for such values."""
+        length = self.length_of(values)
         state = [s.cell.memory.copy() for s in self.state if s.read]
-        found = debugging.evaluate_checked(self.stages.graph, [*values, *state])
+        found = debugging.evaluate_checked(graph, [*values, *state])
         for one, new in zip(
             (s for s in self.state if s.written), found[self.result_count :], strict=True
         ):
@@ -322,11 +353,11 @@ class Program:
                 one.cell.store(None)
         results = [
             np.array(value, dtype).reshape(shape)
-            for value, (dtype, shape) in zip(found, self.result_types(), strict=False)
+            for value, (dtype, shape) in zip(found, self.result_types(length), strict=False)
         ]
         if out is None:
             return self._rebuild(results)
-        for target, result in zip(self._targets(out), results, strict=True):
+        for target, result in zip(self._targets(out, length), results, strict=True):
             np.copyto(target, result)
         return out
 
@@ -339,14 +370,14 @@ class Program:
         leaves = [r.value if isinstance(r, StaticResult) else next(rest) for r in self.results]
         return tree.unflatten(self.structure, leaves)
 
-    def _targets(self, out: Any) -> list[Any]:
+    def _targets(self, out: Any, length: int | None) -> list[Any]:
         """The arrays of `out`, checked."""
         if out is None:
             return [None] * self.result_count
         leaves = tree.flatten_like(self.structure, out, f"{self.name}: argument out")
         pairs = zip(leaves, self.results, strict=True)
         targets = [leaf for leaf, result in pairs if not isinstance(result, StaticResult)]
-        for target, (dtype, shape) in zip(targets, self.result_types(), strict=True):
+        for target, (dtype, shape) in zip(targets, self.result_types(length), strict=True):
             good = isinstance(target, np.ndarray) and target.flags.writeable
             if not good or target.dtype != dtype or target.shape != shape:
                 got = (
@@ -361,18 +392,20 @@ class Program:
                 )
         return targets
 
-    def memory(self) -> dict[str, int]:
+    def memory(self, length: int | None = None) -> dict[str, int]:
         """Bytes by use, and how many arrays a call allocates, without `out=` and with it.
 
         A result without axes is a NumPy scalar, which takes no array. An operation that NumPy
-        evaluates makes its results itself.
+        evaluates makes its results itself. Of a program for any length, at this one.
         """
         made = sum(shape != () for _, shape in self.result_types())
         hosts = sum(len(one.outputs) for one in self.segments if isinstance(one, Host))
+        types = [(leaf.type.dtype, sized(leaf.type.shape, length)) for leaf in self.leaves]
+        room = self.layout.room_bytes * -(-(length or 0) // ROOM_GRAIN) * ROOM_GRAIN
         return {
-            "arena": self.arena_bytes,
-            "inputs": sum(_nbytes(leaf.type.dtype, leaf.type.shape) for leaf in self.leaves),
-            "outputs": sum(_nbytes(*one) for one in self.result_types()),
+            "arena": self.arena_bytes + room,
+            "inputs": sum(_nbytes(*one) for one in types),
+            "outputs": sum(_nbytes(*one) for one in self.result_types(length)),
             "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
             "state": sum(s.cell.memory.nbytes for s in self.state),
             "allocations_per_call": made + hosts,

@@ -11,6 +11,7 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
+from ..passes.lengths import Family
 from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
@@ -38,6 +39,7 @@ class Captured(NamedTuple):
     structure: tree.Structure
     results: list[Any]  # for each leaf of the result its node, or a StaticResult
     changes: list[Change]
+    family: Family | None = None  # for any length: the graphs of several, `graph` the first of them
 
     @property
     def read(self) -> list[Change]:
@@ -48,6 +50,13 @@ class Captured(NamedTuple):
     def written(self) -> list[Change]:
         """The state that is an output."""
         return [change for change in self.changes if isinstance(change.after, Node)]
+
+    def outline(self) -> list[tuple]:
+        """What happens to each piece of state, without the nodes."""
+        return [
+            (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
+            for c in self.changes
+        ]
 
 
 def capture(

@@ -118,23 +118,32 @@ def _random_word(key: Any, blocks: int, word: int, stream: int) -> np.ndarray:
     return _rounds(counter, [keys[..., 0], keys[..., 1]])[word]
 
 
+U64 = np.dtype(np.uint64)
+
+
+def _number(value: int) -> Expr:
+    return Literal(U64.type(value), U64)
+
+
+def _apply(name: str, *args: Expr) -> Expr:
+    return Apply(name, args, U64)
+
+
 def _word_loops(at: Index, key: Operand, blocks: int, word: int, stream: int) -> Expr:
-    """What `_rounds` computes, for one block."""
-    u64 = np.dtype(np.uint64)
+    keys = [cast(key((*at[:-1], Affine(part))), U64) for part in range(2)]
+    block = cast(IndexValue(at[-1]), U64)
+    words = _rounds_of(block, keys, stream, wide=blocks > 1 << 32)
+    return cast(words[word], _BITS[32])
 
-    def number(value: int) -> Expr:
-        return Literal(u64.type(value), u64)
 
-    def apply(name: str, *args: Expr) -> Expr:
-        return Apply(name, args, u64)
-
+def _rounds_of(block: Expr, keys: list[Expr], stream: int, wide: bool) -> list[Expr]:
+    """What `_rounds` computes, for one block; `wide`: whose number may need more than 32 bits."""
+    apply, number = _apply, _number
     low, half = number(0xFFFFFFFF), number(32)
-    block = cast(IndexValue(at[-1]), u64)
     c0, c1 = block, number(0)
-    if blocks > 1 << 32:
+    if wide:
         c0, c1 = apply("bitwise_and", block, low), apply("right_shift", block, half)
     c2, c3 = number(0), number(stream)
-    keys = [cast(key((*at[:-1], Affine(part))), u64) for part in range(2)]
     for step in range(ROUNDS):
         if step:
             sums = [apply("add", k, number(w)) for k, w in zip(keys, WEYL, strict=True)]
@@ -148,7 +157,7 @@ def _word_loops(at: Index, key: Operand, blocks: int, word: int, stream: int) ->
             for p, m in zip((p1, p0), mixed, strict=True)
         )
         c1, c3 = apply("bitwise_and", p1, low), apply("bitwise_and", p0, low)
-    return cast((c0, c1, c2, c3)[word], _BITS[32])
+    return [c0, c1, c2, c3]
 
 
 # One of the four words of each of the first `blocks` blocks: what compiled code makes bits of.
@@ -181,6 +190,56 @@ def _composed_bits(key: Any, shape: tuple[int, ...], width: int, stream: int) ->
     if count < type_of(line).shape[-1]:
         line = index(line, key=tuple((0, n, 1) for n in (*lead, count)))
     return reshape(line, shape=lead + shape)
+
+
+def _bits_at(key: Any, places: Any, width: int, stream: int) -> np.ndarray:
+    places = np.asarray(places, np.uint64)
+    each = np.uint64(128 // width)  # elements of a block
+    block, within = places // each, places % each
+    counter = [block & _LOW, block >> _HALF, np.zeros_like(block), np.uint64(stream)]
+    words = [word.astype(np.uint64) for word in _rounds(counter, list(np.asarray(key)))]
+    if width == 64:
+        words = [low | high << _HALF for low, high in zip(words[::2], words[1::2], strict=True)]
+    return np.choose(within.astype(np.int64), words).astype(_BITS[width])
+
+
+def _bits_at_loops(at: Index, key: Operand, places: Operand, width: int, stream: int) -> Expr:
+    keys = [cast(key((Affine(part),)), U64) for part in range(2)]
+    place, each = cast(places(at), U64), 128 // width
+    block = _apply("right_shift", place, _number(each.bit_length() - 1))
+    within = _apply("bitwise_and", place, _number(each - 1))
+    words = _rounds_of(block, keys, stream, wide=True)
+    if width == 64:
+        words = [
+            _apply("bitwise_or", low, _apply("left_shift", high, _number(32)))
+            for low, high in zip(words[::2], words[1::2], strict=True)
+        ]
+    value = words[-1]
+    for number, word in enumerate(words[:-1]):
+        chosen = Apply("equal", (within, _number(number)), np.dtype(bool))
+        value = Apply("where", (chosen, word, value), U64)
+    return cast(value, _BITS[width])
+
+
+# The elements of `random_bits` at these places of its flat order: what programs for any length use.
+random_bits_at: Op = Op(
+    "random_bits_at",
+    _bits_at,
+    lambda key, places, width, stream: ArrayType(_BITS[width], places.shape),
+    zero="random bits are integers",
+    loops=Pointwise(_bits_at_loops),
+    samples=lambda rng: [
+        (
+            (
+                rng.integers(0, 2**32, size=2, dtype=np.uint32),
+                rng.integers(0, 2**40, size=shape, dtype=np.uint64),
+            ),
+            {"width": width, "stream": 1},
+        )
+        for shape, width in [((3, 5), 32), ((7,), 64), ((), 32), ((0,), 64)]
+    ],
+    absent={"batch": "it is made by the compiler, after all transforms"},
+)
 
 
 # Bits of `width` 32 or 64 for each key; the last axis of the key holds its two words. Different

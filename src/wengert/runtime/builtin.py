@@ -67,6 +67,10 @@ CONTEXT_FINISH = CONTEXT_OBJECTS
 # more than most programs. Two of each, because a caller usually holds the last while it calls.
 SPARE_BYTES, SPARES = 1 << 20, 2
 NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
+# Codes of a program for any length: its room is too small, and it has no answer for length 0.
+ROOM_TOO_SMALL, NO_ELEMENTS = -3, -4
+# The room grows with the length rounded up to this, so that all that lies in it is aligned.
+ROOM_GRAIN = 64
 
 
 class Pointer(IntEnum):

@@ -233,6 +233,12 @@ class _Recorder:
         placed = {number: axis for number, axis in placed.items() if axis not in picked}
         self._settle(self.vars)
         loops_mixed = self.found.mixed
+        if loops.combine == "add":  # loops that the affine place does not know are summed over
+            kept = {var for var, _ in at.terms}
+            for number, var in enumerate(self.vars):
+                places = [(k, b) for a, k, b in self.found.pairs if a == number]
+                if var not in kept and number not in loops_mixed and places:
+                    self.found.sums.append(places)
         pairs = [(placed[a], k, b) for a, k, b in self.found.pairs if a in placed]
         good = {placed[a] for a in placed if a not in loops_mixed}
         self.found.pairs = pairs + [(axis, 0, axis) for axis in good]

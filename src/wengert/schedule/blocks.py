@@ -36,11 +36,15 @@ from ..loops import (
 from .fusion import Scheduler
 from .lowering import loop_variables
 from .parallel import parallelise
-from .regions import Region
+from .regions import Region, flops_of
 from .shaping import shape_nest
 
 # Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
 FEW_GROUPS, MANY_GROUPS = 4, 8
+# The number of blocks along an axis of any length, for what only asks whether it is more than one.
+ANY_NUMBER = 1 << 32
+# Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
+MOST_PARTS = 1 << 24
 
 
 class BlockScheduler(Scheduler):
@@ -61,6 +65,10 @@ class BlockScheduler(Scheduler):
         self.constants = outer.constants
         blocks = -(-region.length // region.width)
         self.groups = min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+        if region.any_length:
+            sums = zip(outputs, region.out_axes, strict=True)
+            size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
+            blocks, self.groups = ANY_NUMBER, min(MANY_GROUPS, max(1, MOST_PARTS // max(size, 1)))
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
@@ -91,6 +99,8 @@ class BlockScheduler(Scheduler):
             body,
             [parallelise(part) for join in self.joins for part in shape_nest(join)],
             [node],
+            length=self.outer.length if self.region.any_length else None,
+            cost=sum(map(_cost, self.graph.operators)) // self.region.width,
         )
 
     # ------------------------------------------------------------ layouts
@@ -101,7 +111,7 @@ class BlockScheduler(Scheduler):
     def _standard_strides(self, node: Node) -> tuple[int, ...]:
         axis = self.region.axes.get(node.serial)
         shape = node.type.shape
-        if axis is None:
+        if axis is None or not self.region.lanes:
             return c_strides(shape)
         width = self.region.width
         rest = c_strides(tuple(n for a, n in enumerate(shape) if a != axis))
@@ -119,6 +129,8 @@ class BlockScheduler(Scheduler):
         variables = self.graph.inputs
         if region.partial:
             self._schedule_existence(variables[-1])
+        if region.position is not None:
+            self._schedule_position(variables[region.position])
         for variable, axis, outer in zip(
             variables, region.in_axes, self.outer_inputs, strict=False
         ):
@@ -126,8 +138,15 @@ class BlockScheduler(Scheduler):
                 self.buffers[variable.serial] = outer
                 continue
             inner = self.buffers[variable.serial] = self._temporary(variable)
-            self.kernels.append(Transfer(self._block_of(outer, axis), inner, axis, True))
+            self._schedule_transfer(outer, inner, axis, True)
         return []
+
+    def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
+        region, block = self.region, self._block_of(outer, axis)
+        transfer = Transfer(block, inner, axis, inward, plain=not region.lanes)
+        if region.any_length:  # axes in front of this one are as far apart as it is long
+            transfer.scaled = {a: block.strides[a] // region.length for a in range(axis)}
+        self.kernels.append(transfer)
 
     def _block_of(self, outer: Buffer, axis: int) -> Buffer:
         """The part of an array that belongs to the block."""
@@ -145,6 +164,14 @@ class BlockScheduler(Scheduler):
         places = IndexValue(Affine.of(lane)), IndexValue(Affine.of(self.live))
         store = Store(inner, Affine.of(lane), Apply("less", places, BOOL))
         self.kernels.append(Nest([lane], [store], "samples that exist"))
+
+    def _schedule_position(self, variable: Node) -> None:
+        """Where along the axis the samples of the block are."""
+        inner = self.buffers[variable.serial] = self._temporary(variable)
+        lane = Var("lane", self.region.width)
+        place = Affine.of(lane) + Affine.of(self.block) * self.region.width
+        store = Store(inner, Affine.of(lane), IndexValue(place))
+        self.kernels.append(Nest([lane], [store], "positions of the samples"))
 
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         region = self.region
@@ -164,7 +191,7 @@ class BlockScheduler(Scheduler):
             if axis is not None:
                 assert node is not None
                 inner = self._contiguous(node)
-                self.kernels.append(Transfer(self._block_of(outer, axis), inner, axis, False))
+                self._schedule_transfer(outer, inner, axis, False)
 
     def _partial(self, outer: Buffer, combine: str) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
@@ -208,6 +235,11 @@ class BlockScheduler(Scheduler):
 
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         return isinstance(node.op.loops, Reduction) or super()._needs_memory(node, users)
+
+
+def _cost(node: Operator) -> int:
+    """A rough cost of an operator, in elements."""
+    return flops_of(node) // 16 or int(node.type.size)
 
 
 def _terms(node: Operator) -> int:

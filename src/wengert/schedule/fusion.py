@@ -44,6 +44,7 @@ from ..loops import (
     cast,
 )
 from ..ops.layout import reshape
+from ..passes.lengths import AnyLength
 from ..types import ArrayType
 from .cost import EXPENSIVE
 from .lowering import is_native, loop_variables, lowering_of
@@ -53,6 +54,7 @@ from .regions import cut_regions
 from .repeat import repeat_kernels
 from .running import running_nests
 from .shaping import shape_nest
+from .stretching import cut_along
 
 # A value that takes more operations than this is not computed again in another nest.
 MOST_REPEATED = 48
@@ -68,7 +70,12 @@ MOST_STORES = 64
 class Scheduler:
     """Turns one graph into a `LoopProgram`."""
 
-    def __init__(self, graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        input_strides: Sequence[tuple[int, ...]] | None = None,
+        any_length: AnyLength | None = None,
+    ):
         self.graph = graph
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
@@ -80,6 +87,11 @@ class Scheduler:
         self.checks: list[Check] = []
         self.input_strides = input_strides
         self.numbers = 0
+        self.length: Buffer | None = None  # of a graph for any length
+        if any_length is not None:
+            kind = any_length.length.type
+            self.length = Buffer("length", kind.dtype, (), (), "length", value=any_length.example)
+            self.buffers[any_length.length.serial] = self.length
 
     def run(self) -> LoopProgram:
         """Schedule the whole graph."""
@@ -92,7 +104,7 @@ class Scheduler:
                 self._schedule(node)
         self._copy_outputs(outputs)
         kernels = _with_checks(self.kernels, self.checks)
-        return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels)
+        return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels, length=self.length)
 
     # ------------------------------------------------------------ what operations become
 
@@ -402,7 +414,8 @@ class Scheduler:
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
         """Copy the first argument, then put the elements of the second in, one after the other."""
         out = self._buffer_of(node)
-        self._copy(node, self._buffer_of(node.inputs[0]), out)
+        if not self._continues(node):
+            self._copy(node, self._buffer_of(node.inputs[0]), out)
         shape = loops.shape(*[source.type for source in node.inputs], **node.params)
         nest = FusedNest(self, shape)
         operands = nest.operands(node)
@@ -522,12 +535,21 @@ class Scheduler:
             for user in self.graph.operators
             if user.op.name == "item" and user.inputs[0] is node
         }
-        outputs = [self._buffer_of(items[number]) for number in range(len(node.type))]
+        outputs = [
+            self._result_buffer(items[number], axis)
+            for number, axis in enumerate(node.op.region.out_axes)
+        ]
         body = BlockScheduler(self, node.op.region, inputs, outputs)
         self.kernel_of[node.serial] = len(self.kernels)
         self.kernels.append(body.loop(node))
         for flag, member in body.flags:
             self._add_check(flag, member)
+
+    def _result_buffer(self, node: Node, axis: int | None) -> Buffer:
+        """Memory for a result of a region."""
+        if self.length is not None and axis is not None and node.serial not in self.buffers:
+            self.buffers[node.serial] = self._new_buffer(node.type, "room", "t")
+        return self._buffer_of(node)
 
     def _view(self, node: Node) -> Buffer:
         """A value as memory with any strides."""
@@ -682,9 +704,14 @@ class _Missing(Exception):  # noqa: N818 - control flow, not an error
         self.wanted = wanted
 
 
-def schedule(graph: Graph, input_strides: Sequence[tuple[int, ...]] | None = None) -> LoopProgram:
-    """The loops that compute a graph, shaped and cut into tasks."""
-    return _shaped(Scheduler(cut_regions(graph), input_strides))
+def schedule(
+    graph: Graph,
+    input_strides: Sequence[tuple[int, ...]] | None = None,
+    any_length: AnyLength | None = None,
+) -> LoopProgram:
+    """The loops that compute a graph, shaped and cut into tasks; for any length, if so asked."""
+    cut = cut_regions(graph) if any_length is None else cut_along(any_length)
+    return _shaped(Scheduler(cut, input_strides, any_length))
 
 
 def _schedule_step(graph: Graph, input_strides: Sequence[tuple[int, ...]]) -> LoopProgram:

@@ -62,6 +62,8 @@ def plan(program: LoopProgram) -> LoopProgram:
         if isinstance(kernel, BlockLoop):
             kernel.planned_bytes = _place(kernel.body, "block")
     program.planned_bytes = _place(program.kernels, "arena")
+    if program.length is not None:
+        program.room_bytes = _place(program.kernels, "room", program.length.value)
     return program
 
 
@@ -73,26 +75,31 @@ class Life(NamedTuple):
     end: int
 
 
-def _place(kernels: Sequence[Kernel], kind: str) -> int:
-    """Offsets for the buffers of one kind, by the intervals of their use; bytes in all."""
+def _place(kernels: Sequence[Kernel], kind: str, length: int | None = None) -> int:
+    """Offsets for the buffers of one kind, by the intervals of their use; bytes in all.
+
+    Where memory grows with a length, everything is counted in bytes for each unit of it.
+    """
     lives: dict[int, Life] = {}
     for position, kernel in enumerate(kernels):
         for buffer in map(root, buffers_of(kernel)):
             if buffer.kind == kind:
                 start = lives[id(buffer)].start if id(buffer) in lives else position
                 lives[id(buffer)] = Life(buffer, start, position)
+    if length is not None:
+        return _place_large(list(lives.values()), length)
     large = [life for life in lives.values() if life.buffer.nbytes > ALIGNMENT]
     small = [life for life in lives.values() if life.buffer.nbytes <= ALIGNMENT]
     return _place_small(small, _place_large(large))
 
 
-def _place_large(lives: Sequence[Life]) -> int:
+def _place_large(lives: Sequence[Life], length: int | None = None) -> int:
     """The largest first, each where it fits first among those alive at the same time."""
     # by stretches of the program: most buffers live for a short time and meet few others
     placed: dict[int, list[tuple[int, int, int, int]]] = {}  # offset, end, first use, last use
     total = 0
     for buffer, start, end in sorted(lives, key=lambda life: -life.buffer.nbytes):
-        size = _round(buffer.nbytes)
+        size = _round(buffer.nbytes) if length is None else buffer.nbytes // length
         stretches = range(start // STRETCH, end // STRETCH + 1)
         near = {one for stretch in stretches for one in placed.get(stretch, ())}
         taken = sorted((o, e) for o, e, s, t in near if s <= end and start <= t)

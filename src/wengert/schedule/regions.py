@@ -27,8 +27,8 @@ from ..errors import WengertError
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import BOOL, Product, Scatter, identity_of
 from ..ops.elementwise import select
-from ..ops.indexing import counting_axis, gather
 from ..ops.layout import broadcast_to, reshape
+from ..passes.lengths import only_counts
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
@@ -66,6 +66,11 @@ class Region:
     out_axes: list[int | None]  # None: a sum over all samples
     combines: list[str | None]  # how such sums are put together
     partial: bool  # whether the last block may be partly empty; the last input says how far
+    # Whether samples lie innermost in a block: one lane each. Else as outside.
+    lanes: bool = True
+    # The input that says where in the whole each sample of the block is, by its number, if any.
+    position: int | None = None
+    any_length: bool = False  # whether `length` is an example only
 
 
 class RegionOp:
@@ -85,7 +90,7 @@ def cut_regions(graph: Graph) -> Graph:
     if _work(graph.operators) < LEAST_WORK:
         return graph
     classes = AxisClasses(graph.operators)
-    cutters = [_Cutter(graph, classes, kind) for kind in _candidates(graph, classes)]
+    cutters = [Cutter(graph, classes, kind) for kind in _candidates(graph, classes)]
     found = [cutter for cutter in cutters if cutter.worth_it]
     if not found:
         return graph
@@ -93,10 +98,11 @@ def cut_regions(graph: Graph) -> Graph:
 
 
 def _work(nodes: Iterable[Node]) -> int:
-    return sum(_flops(node) for node in nodes)
+    return sum(flops_of(node) for node in nodes)
 
 
-def _flops(node: Node) -> int:
+def flops_of(node: Node) -> int:
+    """The arithmetic of a product; 0 for any other node."""
     if not isinstance(node, Operator) or not isinstance(node.op.loops, Product):
         return 0
     x, y, _ = node.params["spec"]
@@ -109,7 +115,7 @@ def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
     """Classes of axes that products run along, those with most work first."""
     work: Counter[tuple[int, int]] = Counter()
     for node in graph.operators:
-        flops = _flops(node)
+        flops = flops_of(node)
         if not flops:
             continue
         axes = {
@@ -122,11 +128,13 @@ def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
     return [kind for kind, amount in work.most_common(4) if 2 * amount > _work(graph.operators)]
 
 
-class _Cutter:
+class Cutter:
     """Cuts a graph along one class of axes."""
 
+    width = WIDTH
+
     def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
-        self.graph, self.classes = graph, classes
+        self.graph, self.relations = graph, classes.relations
         self.axes: dict[int, int] = {}
         for node in graph.nodes:
             axis = classes.axis_in(node, kind)
@@ -134,11 +142,7 @@ class _Cutter:
                 self.axes[node.serial] = axis
         lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
         self.length = lengths.pop() if len(lengths) == 1 else 0
-        self.inside: set[int] = set()  # keep the axis
-        self.sums: set[int] = set()  # sum over it
-        for node in graph.operators:
-            self._classify(node)
-        self.phases = self._phases()
+        self._classify_all()
         self._drop_small()
 
     def _with_axis(self) -> list[Node]:
@@ -146,19 +150,31 @@ class _Cutter:
 
     # ------------------------------------------------------------ what belongs together
 
+    def _classify_all(self) -> None:
+        self.inside: set[int] = set()  # keep the axis
+        self.sums: set[int] = set()  # sum over it
+        for node in self.graph.operators:
+            self._classify(node)
+        self.phases = self._phases()
+
     def _classify(self, node: Operator) -> None:
         places = {
             number: self.axes[source.serial]
             for number, source in enumerate(node.inputs)
             if source.serial in self.axes
         }
-        relation = self.classes.relations[node.serial]
+        if not places and node.serial not in self.axes:
+            return
+        relation = self.relations[node.serial]
         if node.serial in self.axes:
             fits = has_loops(node) and relation.separates(self.axes[node.serial], places)
-            if fits and blocked(node, self.axes, WIDTH) is not None:
+            if fits and blocked(node, self.axes, self.width) is not None:
                 self.inside.add(node.serial)
-        elif places and relation.adds_up(places) and _combine_of(node) is not None:
+        elif relation.adds_up(places) and self._can_sum(node, places):
             self.sums.add(node.serial)
+
+    def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
+        return _combine_of(node) is not None
 
     def _phases(self) -> dict[int, int]:
         """For each operator the region it is in, or the number of regions that come before it.
@@ -204,12 +220,16 @@ class _Cutter:
     def _member(self, node: Node) -> bool:
         return node.serial in self.inside or node.serial in self.sums
 
-    def _drop_small(self) -> None:
-        """Only regions with products are worth it; the others' operators are ordinary ones."""
+    def _by_phase(self) -> dict[int, list[Operator]]:
         members: dict[int, list[Operator]] = {}
         for node in self.graph.operators:
             if self._member(node):
                 members.setdefault(self.phases[node.serial], []).append(node)
+        return members
+
+    def _drop_small(self) -> None:
+        """Only regions with products are worth it; the others' operators are ordinary ones."""
+        members = self._by_phase()
         self.members = {p: nodes for p, nodes in members.items() if self._suits(nodes)}
         for phase, nodes in members.items():
             if phase not in self.members:
@@ -220,18 +240,18 @@ class _Cutter:
         weights = {
             source.serial: _nbytes(source)
             for node in nodes
-            if _flops(node)
+            if flops_of(node)
             for source in node.inputs
             if source.serial not in self.axes
         }
         largest = max(
-            (_nbytes(node) for node in nodes if _flops(node) and node.serial in self.inside),
+            (_nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
             default=0,
         )
         return (
             largest > 0  # a product that keeps the axis, not only sums over it
             and sum(weights.values()) <= MOST_WEIGHTS
-            and largest // max(self.length, 1) * WIDTH <= MOST_VALUE
+            and largest // max(self.length, 1) * self.width <= MOST_VALUE
             and _time_together(nodes) < time_apart(nodes)
         )
 
@@ -264,15 +284,25 @@ class _Cutter:
         graph = self.graph
         return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
+    def _wanted_from(self, phase: int) -> set[int]:
+        """The values that something outside of a region needs."""
+        found = {node.serial for node in self.graph.outputs if node is not None}
+        groups = [nodes for other, nodes in self.members.items() if other != phase]
+        groups.append([node for node in self.graph.operators if not self._member(node)])
+        for nodes in groups:
+            own = {node.serial for node in nodes}
+            found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
+        return found
+
     def _add_region(self, phase: int, new: dict[int, Node]) -> None:
+        wanted = self._wanted_from(phase)
         members = self.members[phase]
-        own = {node.serial for node in members}
-        wanted = {node.serial for node in self.graph.outputs if node is not None}
-        for node in self.graph.operators:
-            if node.serial not in own:
-                wanted |= {source.serial for source in node.inputs}
-        results = [node for node in members if node.serial in wanted]
-        builder = _BlockBuilder(members, results, self.axes, self.length)
+        results = [
+            node for node in members if node.serial in wanted and self.phases[node.serial] == phase
+        ]
+        if not results:
+            return
+        builder = self._builder(members, results)
         region = builder.build()
         inputs = tuple(new[node.serial] for node in builder.sources)
         types = tuple(node.type for node in results)
@@ -282,11 +312,14 @@ class _Cutter:
             item.source = node.source
             new[node.serial] = item
 
+    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
+        return BlockBuilder(members, results, self.axes, self.length, self.width)
+
 
 def time_apart(nodes: Sequence[Operator]) -> float:
     """Microseconds of the operators one by one, each over all samples."""
     total = _elements(nodes) / _ELEMENTS
-    for flops in map(_flops, nodes):
+    for flops in map(flops_of, nodes):
         shared = flops >= _SHARED
         total += flops / (_OPERATIONS * (2 if shared else 1)) + _WAKING * shared
     return total
@@ -300,7 +333,7 @@ def _time_together(nodes: Sequence[Operator]) -> float:
 
 def _elements(nodes: Sequence[Operator]) -> int:
     """Elements that are computed, and not only moved."""
-    return sum(node.type.size for node in nodes if not _flops(node) and not _is_free(node))
+    return sum(node.type.size for node in nodes if not flops_of(node) and not _is_free(node))
 
 
 def _copy(node: Operator, inputs: tuple[Node, ...]) -> Operator:
@@ -328,6 +361,13 @@ def _combine_of(node: Operator) -> str | None:
     return getattr(loops, "kind", None)
 
 
+def combine_of(node: Operator) -> str:
+    """How the parts of a sum are put together, those that are scattered included."""
+    found = _combine_of(node) or getattr(lowering_of(node), "combine", None)
+    assert found is not None
+    return str(found)
+
+
 def resized(array_type: ArrayType, axis: int | None, width: int) -> ArrayType:
     """The type with another length of one axis."""
     if axis is None:
@@ -351,7 +391,7 @@ def blocked(node: Operator, axes: dict[int, int], width: int) -> dict[str, Any] 
     return params if (found.dtype, found.shape) == (wanted.dtype, wanted.shape) else None
 
 
-class _BlockBuilder:
+class BlockBuilder:
     """Builds the program of one block out of the members of a region."""
 
     def __init__(
@@ -360,33 +400,36 @@ class _BlockBuilder:
         results: Sequence[Operator],
         axes: dict[int, int],
         length: int,
+        width: int,
     ):
         self.members, self.results = members, results
-        self.axes, self.length = axes, length
+        self.axes, self.length, self.width = axes, length, width
         self.new: dict[int, Node] = {}
         self.own: dict[int, int] = {}  # the axis of samples of the new nodes
         self.sources: list[Node] = []
         self.inputs: list[Variable] = []
         self.exists: Variable | None = None  # which samples there are, if not all
-        if length % WIDTH:
-            self.exists = self._variable("exists", ArrayType(BOOL, (WIDTH,)), 0)
+        if length % width:
+            self.exists = self._variable("exists", ArrayType(BOOL, (width,)), 0)
         self.masked = self._choose_masked()
 
     def build(self) -> Region:
         """The region."""
         for node in self.members:
             self._add(node)
-        last = [] if self.exists is None else [self.exists]
         return Region(
-            Graph([*self.inputs, *last], [self.new[node.serial] for node in self.results]),
+            Graph(self._all_inputs(), [self.new[node.serial] for node in self.results]),
             self.length,
-            WIDTH,
+            self.width,
             self.own,
             [self.axes.get(source.serial) for source in self.sources],
             [self.axes.get(node.serial) for node in self.results],
-            [_combine_of(node) if node.serial not in self.axes else None for node in self.results],
+            [combine_of(node) if node.serial not in self.axes else None for node in self.results],
             self.exists is not None,
         )
+
+    def _all_inputs(self) -> list[Variable]:
+        return [*self.inputs, *([] if self.exists is None else [self.exists])]
 
     def _variable(self, name: str, array_type: ArrayType, axis: int | None) -> Variable:
         variable = Variable(name, None, array_type, False)
@@ -395,14 +438,14 @@ class _BlockBuilder:
         return variable
 
     def _add(self, node: Operator) -> None:
-        params = blocked(node, self.axes, WIDTH)
+        params = blocked(node, self.axes, self.width)
         assert params is not None
         axis = self.axes.get(node.serial)
         inputs = [self._input(node, number) for number in range(len(node.inputs))]
         if axis is None and self.exists is not None:
             inputs = self._masked_terms(node, inputs)
         made: Node = self._apply(
-            node.op, tuple(inputs), params, resized(node.type, axis, WIDTH), axis
+            node.op, tuple(inputs), params, resized(node.type, axis, self.width), axis
         )
         made.source = node.source
         self.new[node.serial] = self._mask(made, "add") if node.serial in self.masked else made
@@ -424,7 +467,7 @@ class _BlockBuilder:
 
     def _input(self, user: Operator, number: int) -> Node:
         source = user.inputs[number]
-        if _counts_samples(user, number) and source.serial in self.axes:
+        if only_counts(user, number) and source.serial in self.axes:
             return self._counting(source)
         found = self.new.get(source.serial)
         if found is None:
@@ -434,14 +477,14 @@ class _BlockBuilder:
     def _counting(self, source: Node) -> Node:
         """Indices 0, 1, 2, ... of the samples: those of a block count from its own start."""
         axis = self.axes[source.serial]
-        block_type = resized(source.type, axis, WIDTH)
-        made = Constant(np.arange(WIDTH, dtype=block_type.dtype).reshape(block_type.shape))
+        block_type = resized(source.type, axis, self.width)
+        made = Constant(np.arange(self.width, dtype=block_type.dtype).reshape(block_type.shape))
         self.own[made.serial] = axis
         return made
 
     def _outside(self, source: Node) -> Node:
         axis = self.axes.get(source.serial)
-        block_type = resized(source.type, axis, WIDTH)
+        block_type = resized(source.type, axis, self.width)
         if isinstance(source, Constant):
             if axis is None:
                 return source
@@ -465,7 +508,7 @@ class _BlockBuilder:
             return found
         own = {node.serial for node in self.members}
         for node in self.members:
-            if node.serial in self.axes or not _flops(node):
+            if node.serial in self.axes or not flops_of(node):
                 continue
             made = [source for source in node.inputs if source.serial in own]
             made = [source for source in made if not _is_free(source)]
@@ -478,8 +521,9 @@ class _BlockBuilder:
         if any(source.serial in self.masked for source in node.inputs):
             return inputs
         number = min(range(len(inputs)), key=lambda k: inputs[k].type.size)
-        combine = _combine_of(node)
-        assert combine is not None
+        if isinstance(lowering_of(node), Scatter):
+            number = 1  # what is added; the others say where
+        combine = combine_of(node)
         inputs[number] = self._mask(inputs[number], combine)
         return inputs
 
@@ -492,18 +536,6 @@ class _BlockBuilder:
         mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
         nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
         return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
-
-
-def _counts_samples(user: Operator, number: int) -> bool:
-    """Whether an argument holds indices that only count: see `ops.indexing.counting_axis`."""
-    source = user.inputs[number]
-    first = 2 if isinstance(lowering_of(user), Scatter) else 1
-    if not isinstance(source, Constant) or number < first or "axes" not in user.params:
-        return False
-    if user.op is not gather and first == 1:
-        return False
-    length = user.inputs[0].type.shape[user.params["axes"][number - first]]
-    return counting_axis(source.output, length) is not None
 
 
 def _is_free(node: Node) -> bool:

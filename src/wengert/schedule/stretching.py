@@ -1,0 +1,171 @@
+"""A graph for any length -> the same with everything along its axis in regions.
+
+`regions` cuts a graph along an axis where that makes it faster; here it must be cut, because a
+program for any length knows the length inside batch loops alone: the program of one block does not
+depend on it. So every operator that has the axis must be in a region, or sum over it at the end of
+one. Where one cannot be, `DependsOnLength` says which.
+
+    m = mean(x, axis=0); y = x - m   ->   m = region(x) / length; y = region(x, m)
+
+Values that one region leaves for another take memory that grows with the length, unless they are
+so cheap that the other computes them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Graph, Node, Operator, Variable
+from ..loops import Alias, Pointwise, Scatter
+from ..passes.lengths import INDEX, AnyLength, DependsOnLength
+from ..passes.rewriting import is_uniform
+from ..types import ArrayType
+from .axes import relate
+from .cost import EXPENSIVE
+from .lowering import lowering_of
+from .regions import WIDTH, BlockBuilder, Cutter, Region, flops_of
+
+# Samples in a block without products, and elements of its largest value: wide enough that the loop
+# over blocks costs little, small enough for the first-level cache.
+WIDEST, MOST_ELEMENTS = 64, 1 << 12
+# Operations that are rather repeated than their result kept.
+MOST_REPEATED = 8
+
+
+def cut_along(any_length: AnyLength) -> Graph:
+    """The graph with regions for all that has the axis."""
+    return _LengthCutter(any_length).cut()
+
+
+class _LengthCutter(Cutter):
+    """Cuts a graph along the axis of any length."""
+
+    def __init__(self, any_length: AnyLength):
+        self.graph, self.axes = any_length.graph, any_length.axes
+        self.positions = any_length.positions
+        self.length = any_length.example
+        concerned = [
+            node
+            for node in self.graph.operators
+            if any(value.serial in self.axes for value in (node, *node.inputs))
+        ]
+        self.relations = {node.serial: relate(node, lowering_of(node)) for node in concerned}
+        self._classify_all()
+        for node in concerned:
+            if not self._member(node):
+                raise DependsOnLength(self._obstacle(node), node)
+        self.members = self._by_phase()
+        self._repeat_cheap()
+
+    def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
+        """Also what is added to zeros where indices say, each sample with its own elements."""
+        if isinstance(lowering_of(node), Scatter):
+            return 1 in places and is_uniform(node.inputs[0], 0)
+        return super()._can_sum(node, places)
+
+    def _obstacle(self, node: Operator) -> str:
+        if lowering_of(node) is None:
+            return "has no loops of its own, so that NumPy evaluates it for a fixed length"
+        return "does not treat what lies along the dynamic axis one by one"
+
+    # ------------------------------------------------------------ values that are computed again
+
+    def _repeat_cheap(self) -> None:
+        """Let every region compute the cheap values of earlier ones again."""
+        costs: dict[int, int] = {}
+        for node in self.graph.operators:
+            cost = self._repeated_cost(node, costs)
+            if cost is not None:
+                costs[node.serial] = cost
+        for phase, nodes in self.members.items():
+            found = {node.serial: node for node in nodes}
+            pending: list[Node] = list(nodes)
+            while pending:
+                for source in pending.pop().inputs:
+                    if source.serial in costs and source.serial not in found:
+                        assert isinstance(source, Operator)
+                        found[source.serial] = source
+                        pending.append(source)
+            self.members[phase] = sorted(found.values(), key=lambda node: node.serial)
+
+    def _repeated_cost(self, node: Operator, costs: dict[int, int]) -> int | None:
+        """How many operations it takes to compute a value from what is outside of regions."""
+        loops = lowering_of(node)
+        if node.serial not in self.inside or not isinstance(loops, (Pointwise, Alias)):
+            return None
+        if node.op.name in EXPENSIVE or getattr(loops, "check", None) or flops_of(node):
+            return None
+        total = 0 if getattr(loops, "free", True) else 1
+        for source in node.inputs:
+            if source.serial in self.inside:
+                if source.serial not in costs:
+                    return None
+                total += costs[source.serial]
+        return total if total <= MOST_REPEATED else None
+
+    # ------------------------------------------------------------ blocks
+
+    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
+        needed = _needed(members, results)
+        lanes = any(map(flops_of, needed))
+        width = WIDTH if lanes else self._width(needed)
+        return _Builder(needed, results, self.axes, self.length, width, self.positions, lanes)
+
+    def _width(self, members: Sequence[Operator]) -> int:
+        values = [value for node in members for value in (node, *node.inputs)]
+        sizes = [value.type.size // self.length for value in values if value.serial in self.axes]
+        width = WIDEST
+        while width > WIDTH and width * max(sizes, default=1) > MOST_ELEMENTS:
+            width //= 2
+        return width
+
+
+def _needed(members: Sequence[Operator], results: Sequence[Operator]) -> list[Operator]:
+    """The members that the results depend on, in order."""
+    wanted = {node.serial for node in results}
+    found = []
+    for node in reversed(members):
+        if node.serial in wanted:
+            found.append(node)
+            wanted |= {source.serial for source in node.inputs}
+    return found[::-1]
+
+
+class _Builder(BlockBuilder):
+    """Builds the program of one block of an axis of any length."""
+
+    def __init__(
+        self,
+        members: Sequence[Operator],
+        results: Sequence[Operator],
+        axes: dict[int, int],
+        length: int,
+        width: int,
+        positions: Variable,
+        lanes: bool,
+    ):
+        self.positions, self.lanes = positions, lanes
+        self.own_positions: Variable | None = None
+        super().__init__(members, results, axes, length, width)
+        assert self.exists is not None  # the example is no multiple of a width
+
+    def build(self) -> Region:
+        """The region."""
+        region = super().build()
+        region.lanes, region.any_length = self.lanes, True
+        if self.own_positions is not None:
+            region.position = len(self.inputs)
+        return region
+
+    def _all_inputs(self) -> list[Variable]:
+        inputs = super()._all_inputs()
+        if self.own_positions is not None:
+            inputs.insert(len(self.inputs), self.own_positions)
+        return inputs
+
+    def _outside(self, source: Node) -> Node:
+        if source is not self.positions:
+            return super()._outside(source)
+        kind = ArrayType(INDEX, (self.width,))
+        self.own_positions = self._variable("positions", kind, 0)
+        return self.own_positions
