@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
+from typing import Any
 
 import numpy
 
@@ -92,6 +93,15 @@ class CheckGradsError(WengertError, AssertionError):
 
 class FixedLengthWarning(UserWarning):
     """A function with dynamic axes that is compiled for each length by itself."""
+
+
+class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a warning
+    """What stands in the way of a program for any length: a problem, and the node that has it."""
+
+    def __init__(self, problem: str, node: Any = None):
+        where = f" (at {node.source})" if getattr(node, "source", None) else ""
+        name = f"{node.op.name}{where}: " if hasattr(node, "op") else ""
+        super().__init__(f"{name}{problem}".rstrip("."))
 
 
 def user_frame() -> FrameType | None:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import wengert.numpy as wnp
+from wengert.errors import DependsOnLength
 from wengert.graph import Graph
 from wengert.graph.verify import verify
 from wengert.ops.random import random_bits, random_bits_at
 from wengert.passes.lengths import (
     LENGTHS,
-    DependsOnLength,
     Family,
     by_position,
     for_any_length,

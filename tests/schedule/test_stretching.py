@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from wengert.errors import DependsOnLength
 from wengert.loops import BlockLoop
-from wengert.passes.lengths import LENGTHS, DependsOnLength, Family, for_any_length
+from wengert.passes.lengths import LENGTHS, Family, for_any_length
 from wengert.schedule import plan, schedule
 from wengert.trace import trace
 

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import AxisError, DTypeError, FixedLengthWarning, ShapeError
-from ..passes.expand import expand
-from ..passes.lengths import LENGTHS, DependsOnLength, Family, by_position, generalise
+from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
 from .tracing import Captured, CapturesTraced, StaticResult, capture
@@ -144,6 +142,9 @@ def capture_any(
     function: Callable, call: Call, kinds: Sequence[Leaf], structure: tree.Structure
 ) -> Captured:
     """The function as a graph for any length."""
+    from ..passes.expand import expand
+    from ..passes.lengths import LENGTHS, Family, by_position, generalise
+
     traced = [_traced(function, call, at_length(kinds, n), structure) for n in LENGTHS]
     first = traced[0]
     if any(_outside(one) != _outside(first) for one in traced):

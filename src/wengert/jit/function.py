@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..errors import DependsOnLength
 from ..ops.op import Traced
-from ..passes.lengths import DependsOnLength
 from ..trace.tracing import function_name
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain

@@ -11,7 +11,6 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
-from ..passes.lengths import Family
 from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
@@ -39,7 +38,7 @@ class Captured(NamedTuple):
     structure: tree.Structure
     results: list[Any]  # for each leaf of the result its node, or a StaticResult
     changes: list[Change]
-    family: Family | None = None  # for any length: the graphs of several, `graph` the first of them
+    family: Any = None  # for any length: a `passes.lengths.Family`, `graph` is its first
 
     @property
     def read(self) -> list[Change]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DependsOnLength
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Scatter
 from ..ops.elementwise import add, multiply
@@ -38,15 +39,6 @@ LENGTHS = (331, 37, 1021)
 
 INDEX = np.dtype(np.int64)
 _OTHER_STEPS = "the steps that the function takes change with the length"
-
-
-class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a warning
-    """What stands in the way of a program for any length."""
-
-    def __init__(self, problem: str, node: Node | None = None):
-        where = "" if node is None or not node.source else f" (at {node.source})"
-        name = f"{node.op.name}{where}: " if isinstance(node, Operator) else ""
-        super().__init__(f"{name}{problem}".rstrip("."))
 
 
 @dataclass

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise, Scatter
-from ..passes.lengths import INDEX, AnyLength, DependsOnLength
+from ..passes.lengths import INDEX, AnyLength
 from ..passes.rewriting import is_uniform
 from ..types import ArrayType
 from .axes import relate
