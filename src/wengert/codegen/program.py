@@ -59,7 +59,7 @@ SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
 # A batch loop of any length with less work than this, in elements, stays on one thread.
 WORTH_WAKING = 1 << 17
-TASKS_PER_WORKER = 2  # each task packs what it reads, so more of them cost more
+TASKS_PER_WORKER = 2  # of products that pack nothing; each task of the others packs what it reads
 # A product that packs nothing looks between tasks of about this size whether to end early.
 WATCHED_FLOPS = 1 << 28
 
@@ -473,9 +473,11 @@ class _ProgramEmitter:
             function = self.module.globals[product.name]
             builder.call(function, args if watch is None else [*args, watch])
             return
-        tasks = TASKS_PER_WORKER * workers
-        if watched and not is_packed(kernel, self.target):
-            tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
+        tasks = workers
+        if not is_packed(kernel, self.target):
+            tasks *= TASKS_PER_WORKER
+            if watched:
+                tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
         tasks = min(product.units, tasks)
         task = self._contraction_task(name, product, tasks, watched)
         self._share_out(builder, task, args, tasks, watch, workers)
