@@ -51,7 +51,7 @@ MOST_VALUE = 1 << 20
 # In a block products run a little slower, because nothing is packed, and the rest from the near
 # cache.
 _OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
-_SHARED, _BLOCKED, _NEAR = 1 << 22, 0.75, 4.0
+_SHARED, _BLOCKED, _NEAR, _MOVES = 1 << 22, 0.75, 4.0, 2e3
 
 
 @dataclass
@@ -252,8 +252,23 @@ class Cutter:
             largest > 0  # a product that keeps the axis, not only sums over it
             and sum(weights.values()) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * self.width <= MOST_VALUE
-            and _time_together(nodes) < time_apart(nodes)
+            and _time_together(nodes) + self._moved(nodes) / _MOVES < time_apart(nodes)
         )
+
+    def _moved(self, nodes: Sequence[Operator]) -> int:
+        """Elements that go in and out of the blocks."""
+        own = {node.serial for node in nodes}
+        outside = [node for node in self.graph.operators if node.serial not in own]
+        wanted = {node.serial for node in self.graph.outputs if node is not None}
+        wanted |= {source.serial for node in outside for source in node.inputs}
+        moved = {
+            source.serial: source.type.size
+            for node in nodes
+            for source in node.inputs
+            if source.serial not in own and not isinstance(source, Constant)
+        }
+        moved |= {node.serial: node.type.size for node in nodes if node.serial in wanted}
+        return sum(size for serial, size in moved.items() if serial in self.axes)
 
     @property
     def worth_it(self) -> bool:
