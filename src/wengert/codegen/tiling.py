@@ -434,7 +434,11 @@ def _with_packing(plan: Plan, target: Target) -> Plan:
     touched = item * (steps * rows + steps * columns + rows * columns)
     large = touched > target.l2_bytes // 2
     often = row_tiles >= _WORTH_PACKING and column_tiles >= _WORTH_PACKING
-    if large and often:
+    # windows that overlap would be written out one by one
+    own = [plan.column, plan.vector, *plan.sums]
+    span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
+    overlap = steps * columns > 2 * span
+    if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     return _with_blocks(plan, target) if plan.pack_y else plan
 
