@@ -22,7 +22,7 @@ def any_size(monkeypatch):
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
     monkeypatch.setattr(regions, "SHORTEST", 2)
     monkeypatch.setattr(regions, "_time_together", lambda nodes: 0.0)
-    monkeypatch.setattr(regions, "time_apart", lambda nodes: 1.0)
+    monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
     wg.clear_cache()
 
 
