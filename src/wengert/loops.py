@@ -141,7 +141,7 @@ Index = tuple[Affine, ...]
 # ---------------------------------------------------------------- buffers and expressions
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Buffer:
     """Memory for one array. Strides are in elements; `kind` says who owns it."""
 
@@ -194,7 +194,7 @@ class Expr:
     dtype: np.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Load(Expr):
     """An element of a buffer, at a flat element number."""
 
@@ -207,7 +207,7 @@ class Load(Expr):
         return self.buffer.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoadAt(Expr):
     """An element whose place depends on values: `at` plus the sum of value * stride.
 
@@ -224,7 +224,7 @@ class LoadAt(Expr):
         return self.buffer.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Literal(Expr):
     """A number."""
 
@@ -232,14 +232,14 @@ class Literal(Expr):
     dtype: np.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Sum(Expr):
     """The finished sum of the contraction in whose stores it stands."""
 
     dtype: np.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class IndexValue(Expr):
     """The value of an index, as an integer."""
 
@@ -247,7 +247,7 @@ class IndexValue(Expr):
     dtype: np.dtype = INDEX
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class InRange(Expr):
     """Whether an index lies in [low, high). Nests are split until it is known."""
 
@@ -257,7 +257,7 @@ class InRange(Expr):
     dtype: np.dtype = BOOL
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Choose(Expr):
     """`yes` where an index lies in a range, else `no`; the other one is never evaluated."""
 
@@ -267,7 +267,7 @@ class Choose(Expr):
     dtype: np.dtype
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Apply(Expr):
     """An elementary function of expressions. Arguments have the dtypes the function wants."""
 
@@ -305,7 +305,7 @@ def cast(value: Expr, dtype: np.dtype) -> Expr:
 # ---------------------------------------------------------------- kernels
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Store:
     """Put a value into a buffer, or combine it with what is there (``combine="add"``)."""
 
@@ -351,7 +351,7 @@ def identity_of(combine: str, dtype: np.dtype) -> Any:
     return dtype.type(limits.min if low else limits.max)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Nest:
     """Loops around stores."""
 
@@ -366,7 +366,7 @@ class Nest:
         return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ParallelNest:
     """A nest cut into tasks along its outermost loop, which threads share.
 
@@ -390,7 +390,7 @@ class ParallelNest:
         return "\n".join([text, *[f"then {join}" for join in self.joins]])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Contraction:
     """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer.
 
@@ -446,7 +446,7 @@ class Contraction:
         return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Host:
     """An operation that NumPy evaluates: it has no loops of its own yet."""
 
@@ -463,7 +463,7 @@ class Host:
         return f"{outs} = numpy {self.op.name}({ins})"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Check:
     """Ends the program with an error code unless the flag is set."""
 
@@ -476,7 +476,7 @@ class Check:
         return f"unless {self.flag.name}: stop  # {self.label}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Transfer:
     """Copies one block of an array to or from a worker's own memory, where samples lie innermost.
 
@@ -501,7 +501,7 @@ class Transfer:
         return f"block of {self.outer.name} along axis {self.axis} = {self.inner.name}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BlockLoop:
     """The batch loop: all kernels of `body` run for one block of an axis after the other.
 
@@ -541,7 +541,7 @@ class BlockLoop:
         return "\n".join([f"{head}\n  {body}", *[f"then {join}" for join in self.joins]])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Rows:
     """Where one array of a loop's body lies in a buffer outside.
 
@@ -554,7 +554,7 @@ class Rows:
     part: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Carried:
     """A value that each step of a loop reads from the step before.
 
@@ -570,7 +570,7 @@ class Carried:
     spare: tuple[Rows, ...] = ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Repeat:
     """A program that runs step after step on other rows of the buffers around it.
 
@@ -620,7 +620,7 @@ class Repeat:
 Kernel = Nest | ParallelNest | Contraction | Host | Check | Transfer | BlockLoop | Repeat
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoopProgram:
     """Kernels in order, and the buffers they work on."""
 

@@ -96,7 +96,7 @@ class Builder:
 
     def make_input(self):
         if self.chance.often(8):
-            return self.chance.choice([2, -3, 0.75, -1.5, True])
+            return self.chance.choice([2, -3, 0.75, -1.5, np.True_])  # a traced bool is NumPy's
         shape = self.make_shape()
         if self.pool and self.chance.often(50):
             shape = self.chance.choice(self.pool).shape
@@ -455,7 +455,13 @@ class Builder:
         if k is None:
             return
         n = self.pool[k].shape[0]
-        self.add("gather", lambda x, at: x[xp.remainder(at, n)], [k, at], exact=True)
+
+        def gather(x, at):
+            places = xp.remainder(at, n)
+            # NumPy decides what indexing an array of its own means, and wants numbers
+            return xp.take(x, places, axis=0) if isinstance(x, np.ndarray) else x[places]
+
+        self.add("gather", gather, [k, at], exact=True)
 
     def add_window(self):
         k = self.pick("f", where=lambda value: len(value.shape) == 1 and value.shape[0] > 3)

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Node
 from ..loops import Buffer, Host
-from ..runtime.builtin import ROOM_GRAIN
+from ..runtime.limits import ROOM_GRAIN
 from .state import Cell, Change
 
 ALIGNMENT = 64

@@ -21,7 +21,7 @@ import numpy as np
 from .. import tree
 from ..errors import ShapeError
 from ..loops import Buffer, Host
-from ..runtime.builtin import ROOM_GRAIN, STACK_ARENA_LIMIT, raise_error_code
+from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT
 from ..types import ArrayType
 from . import debugging
 from .arguments import (
@@ -92,7 +92,7 @@ class Program:
         self.arena: Any = None  # of the native entries
         self.threads: int | None = None  # the most it may use
         # called with the error code and the arguments when a native call fails
-        self.failed: Callable[..., Any] = raise_error_code
+        self.failed: Callable[..., Any] = _raise_error_code
         self._frames: list[Frame] = []
         self._state_lock = threading.Lock()
         self._runner: int | None = None  # the thread that holds it
@@ -411,6 +411,12 @@ class Program:
             "allocations_per_call": made + hosts,
             "allocations_with_out": hosts,
         }
+
+
+def _raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:
+    from ..runtime.builtin import raise_error_code
+
+    return raise_error_code(code, *args, **kwargs)
 
 
 def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 
+from .limits import STACK_ARENA_LIMIT
 from .signature import (
     BRANCHES,
     WITHOUT_BUFFER,
@@ -60,7 +61,6 @@ from .signature import (
 
 WORD = 8  # bytes of a pointer and of a slot of `buffers`
 ARENA_ALIGNMENT = 64
-STACK_ARENA_LIMIT = 16 * 1024  # a smaller arena lives on the entry's stack: no lock, safe by itself
 CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, CONTEXT_SPARES, CONTEXT_OBJECTS = range(5)
 CONTEXT_FINISH = CONTEXT_OBJECTS
 # Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
@@ -69,8 +69,6 @@ SPARE_BYTES, SPARES = 1 << 20, 2
 NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
 # Codes of a program for any length: its room is too small, and it has no answer for length 0.
 ROOM_TOO_SMALL, NO_ELEMENTS = -3, -4
-# The room grows with the length rounded up to this, so that all that lies in it is aligned.
-ROOM_GRAIN = 64
 
 
 class Pointer(IntEnum):
