@@ -86,7 +86,7 @@ NUMPY_BOUND, COMPILED_BOUND = 1.0, 3.0
 def run(section: Section, progress: Progress, settings: Settings) -> None:
     """Measure every function at every size."""
     quick = settings.quick
-    measure_all(section, progress, QUICK_SIZES if quick else SIZES, rounds=3 if quick else 5)
+    measure_all(section, progress, QUICK_SIZES if quick else SIZES, rounds=7 if quick else 9)
 
 
 def measure_all(section: Section, progress: Progress, sizes: tuple[int, ...], rounds: int) -> None:
