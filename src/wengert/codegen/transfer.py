@@ -16,8 +16,9 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Transfer
+from .packing import transpose_square
 from .scalars import memory_type
-from .strided import I64, counted_loop, declare, i32, lane_order
+from .strided import I64, counted_loop, declare, i32
 from .tiling import Axis, merge_axes
 
 
@@ -177,7 +178,7 @@ class _Copier(_Walker):
         sources, targets = (samples, places) if self.kernel.inward else (places, samples)
         b = self.builder
         rows = [b.load(place, typ=self.vector, align=self.align) for place in sources]
-        columns = transposed(b, rows)
+        columns = transpose_square(b, rows)
         for value, place in reversed(list(zip(columns, targets, strict=True))):
             b.store(value, place, align=self.align)
 
@@ -194,20 +195,3 @@ class _Copier(_Walker):
         value = b.load(inner, typ=self.vector, align=self.align)
         for lane, place in reversed(list(enumerate(samples))):
             b.store(b.extract_element(value, i32(lane)), place)
-
-
-def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """As many vectors as they have lanes, transposed: blocks of 1, 2, 4, ... change places."""
-    found, count = list(rows), len(rows)
-    distance = 1
-    while distance < count:
-        for i in range(count):
-            if i & distance:
-                continue
-            a, b = found[i], found[i + distance]
-            low = [n if not n & distance else count + n - distance for n in range(count)]
-            high = [n + distance if not n & distance else count + n for n in range(count)]
-            found[i] = builder.shuffle_vector(a, b, lane_order(tuple(low)))
-            found[i + distance] = builder.shuffle_vector(a, b, lane_order(tuple(high)))
-        distance *= 2
-    return found

@@ -50,7 +50,6 @@ RNN = (
 )
 
 # E. Salimbeni, M. Zeller, F. Mutlu: Automatic differentiation (training and test accuracy)
-CIRCLES_SOURCE = "Salimbeni, Zeller, Mutlu"
 CIRCLES = {
     "tanh": (0.983, 0.969),
     "tanh clipped": (0.985, 0.970),

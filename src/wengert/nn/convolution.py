@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,6 +84,8 @@ def _short(value: Any) -> Any:
 class _Forward(_Convolution):
     """A convolution that is not transposed."""
 
+    function: Callable[..., Any]  # of as many axes of space as there are
+
     def __init__(
         self,
         in_channels: int,
@@ -108,6 +111,13 @@ class _Forward(_Convolution):
                 explain(name, f"got padding='same' with stride={stride!r}", "Give the numbers.")
             )
 
+    def forward(self, input: Any) -> Any:
+        """(samples, channels, space); the samples may be left out."""
+        x, padding = self._continued(input)
+        return self.function(
+            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups, self.method
+        )
+
     def _continued(self, input: Any) -> tuple[Any, Any]:
         """The input with its border, and the zeros that are still to be added."""
         if self.padding_mode == "zeros":
@@ -129,13 +139,7 @@ class Conv1d(_Forward):
     """
 
     rank = 1
-
-    def forward(self, input: Any) -> Any:
-        """(samples, channels, length); the samples may be left out."""
-        x, padding = self._continued(input)
-        return functional.conv1d(
-            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups, self.method
-        )
+    function = staticmethod(functional.conv1d)
 
 
 class Conv2d(_Forward):
@@ -152,13 +156,7 @@ class Conv2d(_Forward):
     """
 
     rank = 2
-
-    def forward(self, input: Any) -> Any:
-        """(samples, channels, height, width); the samples may be left out."""
-        x, padding = self._continued(input)
-        return functional.conv2d(
-            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups, self.method
-        )
+    function = staticmethod(functional.conv2d)
 
 
 class ConvTranspose2d(_Convolution):

@@ -533,7 +533,7 @@ class Scheduler:
 
     def _schedule_region(self, node: Operator) -> None:
         """A loop over blocks of samples, with the program of one block inside."""
-        from .blocks import BlockScheduler
+        from .blocks import BlockScheduler  # itself a Scheduler, for what is inside the loop
 
         inputs = [self._view(source) for source in node.inputs]
         items = {

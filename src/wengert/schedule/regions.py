@@ -29,6 +29,7 @@ from ..loops import BOOL, Product, Scatter, identity_of
 from ..ops.elementwise import select
 from ..ops.layout import broadcast_to, reshape
 from ..passes.lengths import only_counts
+from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
@@ -291,8 +292,8 @@ class Cutter:
                 outside.setdefault(self.phases[node.serial], []).append(node)
         for phase in range(max(self.phases.values(), default=0) + 1):
             for node in outside.get(phase, []):
-                inputs = tuple(new[source.serial] for source in node.inputs)
-                new[node.serial] = _copy(node, inputs)
+                inputs = [new[source.serial] for source in node.inputs]
+                new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
             if phase in self.members:
                 self._add_region(phase, new)
         outputs = [None if node is None else new[node.serial] for node in self.graph.outputs]
@@ -349,12 +350,6 @@ def _time_together(nodes: Sequence[Operator]) -> float:
 def _elements(nodes: Sequence[Operator]) -> int:
     """Elements that are computed, and not only moved."""
     return sum(node.type.size for node in nodes if not flops_of(node) and not _is_free(node))
-
-
-def _copy(node: Operator, inputs: tuple[Node, ...]) -> Operator:
-    made = Operator(node.op, inputs, node.params, None, node.type)
-    made.source = node.source
-    return made
 
 
 def _nbytes(node: Node) -> int:

@@ -7,8 +7,6 @@ library is imported when its job runs, never before.
 
 from __future__ import annotations
 
-import importlib.util
-
 # The module of this package for each library.
 MODULES = {"torch": "in_torch", "jax": "in_jax", "keras": "in_keras"}
 
@@ -20,8 +18,3 @@ def task_of(peer: str) -> str:
     'wengert.experiments.peers.in_torch:train_seeds'
     """
     return f"{__name__}.{MODULES[peer]}:train_seeds"
-
-
-def installed(peer: str) -> bool:
-    """Whether the library is there."""
-    return importlib.util.find_spec(peer) is not None
