@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from wengert.bench import evaluated, machine, measure, report, run
+from wengert.bench import evaluated, machine, measure, memory, report, run
 from wengert.bench.workload import Workload, plain
 
 FLOOR = machine.Floor(1e11, 2e11, 1e10, 2e10)
@@ -78,7 +78,7 @@ def test_a_failure_of_wengert_is_reported_and_fails_the_run():
     outcome = run.run_workload(_workload(wengert=broken, numpy=plain(sum, [1])), [], FLOOR, True)
     assert outcome.failed
     assert outcome.failures == {"wengert": "ValueError: no such thing"}
-    assert "numpy" in outcome.seconds
+    assert "numpy" in outcome.figures
     assert outcome.ratio("numpy") is None
 
 
@@ -94,7 +94,7 @@ def test_a_failure_of_a_peer_is_reported_but_is_not_ours():
 
 def test_a_peer_that_was_not_asked_for_is_not_run():
     workload = _workload(wengert=plain(sum, [1]), jax=lambda: pytest.fail("built"))
-    assert list(run.run_workload(workload, [], FLOOR, True).seconds) == ["wengert"]
+    assert list(run.run_workload(workload, [], FLOOR, True).figures) == ["wengert"]
 
 
 def test_a_wrong_result_is_a_failure():
@@ -219,3 +219,17 @@ def test_graphs_to_compile_have_as_many_operations_as_they_say():
         found = wg.trace(lambda x, graph=graph: graph(wnp, x, 440), x)
         count = len(found.operators) if hasattr(found, "operators") else len(found.nodes)
         assert 0.9 * 440 <= count <= 1.1 * 440
+
+
+def test_bytes_are_reported_as_such():
+    workload = Workload("group", "name", {}, unit="bytes", limit=0)
+    outcome = run.Outcome(workload, {"wengert": 2_000_000.0, "torch": 3e6})
+    assert outcome.missed == ["2 MB, at most 0 B wanted"]
+    assert outcome.ratio("torch") == 1.5
+    assert run.Outcome(workload, {"wengert": 0.0, "torch": 3e6}).ratio("torch") is None
+
+
+def test_the_memory_of_a_step_keeps_its_limits():
+    for workload in memory.workloads(quick=True):
+        outcome = run.run_workload(workload, [], FLOOR, True)
+        assert not outcome.failures and not outcome.missed

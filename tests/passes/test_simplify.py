@@ -12,7 +12,7 @@ from wengert.graph.verify import verify
 from wengert.ops import REGISTRY
 from wengert.passes import PASSES, optimise
 from wengert.passes.expand import expand
-from wengert.passes.rewriting import apply
+from wengert.passes.rewriting import apply, compact
 from wengert.passes.simplify import _RULES, fold_constants, share_common, simplify
 
 CORNERS = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e-310])
@@ -310,3 +310,26 @@ def test_cost_grows_with_the_graph_and_no_faster():
     # four times the operations: quadratic cost would be sixteen times
     assert times[10_000] < 9 * times[2_500]
     assert times[10_000] < 5.0
+
+
+@pytest.mark.parametrize(
+    ("value", "compacted"),
+    [
+        (np.zeros((3, 4)), True),
+        (np.ones((2, 2), bool), True),
+        (np.full((2, 3), 1 + 2j), True),
+        (np.ones((4, 4))[::2, ::2], True),
+        (np.array([0.0, -0.0, 0.0]), False),
+        (np.array([1, 2, 1]), False),
+        (np.broadcast_to(2.0, (3,)), False),  # is so already
+        (np.zeros(1), False),  # nothing to save
+    ],
+)
+def test_constants_of_one_number_take_no_memory(value, compacted):
+    before = Constant(value)
+    after = compact(before)
+    assert (after is not before) is compacted
+    assert after.type == before.type
+    assert not compacted or not any(after.output.strides)
+    np.testing.assert_array_equal(np.signbit(after.output.real), np.signbit(value.real))
+    np.testing.assert_array_equal(after.output, value)

@@ -44,6 +44,24 @@ def test_a_step_is_one_region():
     assert inward == [True]  # x comes in, nothing goes out
 
 
+def test_what_is_read_anyway_is_computed_again_and_not_kept():
+    def step(x, w, y):  # the mean over those with a label, counted before anything is learned
+        known = y >= 0
+        share = 1.0 / wnp.sum(known)
+        return wnp.sum(wnp.where(known, wnp.sum(wnp.tanh(x @ w), axis=1), 0.0) * share)
+
+    n = 4000
+    x, w, _ = arguments(n)
+    y = np.arange(n) % 5 - 1
+    program = loops_of(wg.grad(step, argnums=1), x, w, y)
+    (loop,) = batch_loops(program)
+    read = [part.outer.name for part in loop.body if isinstance(part, Transfer)]
+    assert sorted(read) == sorted(program.inputs[k].name for k in (0, 2))
+    assert program.planned_bytes < n
+    jitted = wg.jit(wg.grad(step, argnums=1))(x, w, y)
+    np.testing.assert_allclose(jitted, wg.grad(step, argnums=1)(x, w, y), rtol=1e-12)
+
+
 def test_memory_does_not_grow_with_the_batch():
     small, large = (
         loops_of(wg.grad(network, argnums=(1, 2)), *arguments(n)) for n in (1000, 100_008)

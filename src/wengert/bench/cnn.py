@@ -119,28 +119,33 @@ def module_of(nn: Any, layers: Layers) -> Any:
     return nn.Sequential(*[make[kind](*sizes) for kind, *sizes in layers])
 
 
+def compiled_step(layers: Layers, batch: int) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
+    """wengert's compiled step, and the images and labels of one batch."""
+    import wengert as wg
+    from wengert import nn, optim
+
+    model = module_of(nn, layers)
+    with wg.no_grad():
+        for parameter, value in zip(model.parameters(), weights(layers), strict=True):
+            parameter[...] = value
+    optimizer = optim.SGD(model.parameters(), lr=RATE)
+
+    @wg.jit
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = nn.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, images(batch)
+
+
 def with_wengert(layers: Layers, batch: int) -> Builder:
-    """wengert's compiled step."""
+    """wengert, batch after batch."""
 
     def build() -> Callable[[], Any]:
-        import wengert as wg
-        from wengert import nn, optim
-
-        model = module_of(nn, layers)
-        with wg.no_grad():
-            for parameter, value in zip(model.parameters(), weights(layers), strict=True):
-                parameter[...] = value
-        optimizer = optim.SGD(model.parameters(), lr=RATE)
-        x, y = images(batch)
-
-        @wg.jit
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad()
-            loss = nn.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
+        step, (x, y) = compiled_step(layers, batch)
         return lambda: step(x, y)
 
     return build

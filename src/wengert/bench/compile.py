@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import mlp
+from . import cnn, mlp
 from .run import timed_once
 from .workload import WENGERT, Builder, Workload, load
 
@@ -59,10 +59,18 @@ def mixed(xp: Any, x: Any, operations: int) -> Any:
 
 GRAPHS = {"chain": chain, "mixed": mixed}
 
+_DIGITS = cnn.digit_network(), 100
+STEPS: dict[str, dict[str, Builder]] = {
+    "mlp": {WENGERT: mlp.with_wengert, "jax": mlp.with_jax},
+    "cnn": {WENGERT: cnn.with_wengert(*_DIGITS), "jax": cnn.with_jax(*_DIGITS)},
+}
+# Seconds of their first calls: with an empty cache, and with a full one.
+FIRST_CALLS = {"mlp": (1.0, 0.1), "cnn": (1.5, 0.15)}
 
-def first_call_of_step(builder: str) -> float:
+
+def first_call_of_step(network: str, builder: str) -> float:
     """Seconds from building the training step to the end of its first call, in this process."""
-    build = {"wengert": mlp.with_wengert, "jax": mlp.with_jax}[builder]
+    build = STEPS[network][builder]
     return _timed(builder, lambda: build()())
 
 
@@ -115,29 +123,34 @@ def _fresh(call: str, warm: bool = False) -> Builder:
 
 def workloads(quick: bool) -> list[Workload]:
     """First calls of the training step, and of the graphs in every size."""
-    step = "first_call_of_step({!r})".format
-    found = [
-        Workload(
-            "compile",
-            "first call of the mlp step, cold",
-            {name: _fresh(step(name)) for name in (WENGERT, "jax")},
-            limit=1.0,
-            reports_seconds=True,
-        ),
-        Workload(
-            "compile",
-            "first call of the mlp step, from the disk cache",
-            {WENGERT: _fresh(step(WENGERT), warm=True)},
-            limit=0.1,
-            reports_seconds=True,
-        ),
-    ]
+    found = [work for network in STEPS for work in _first_calls(network)]
     for kind in GRAPHS:
         smaller = None
         for size in SIZES[:1] if quick else SIZES:
             found.append(_graph_workload(kind, size, smaller))
             smaller = found[-1].name
     return found
+
+
+def _first_calls(network: str) -> list[Workload]:
+    step = f"first_call_of_step({network!r}, {{!r}})".format
+    cold, warm = FIRST_CALLS[network]
+    return [
+        Workload(
+            "compile",
+            f"first call of the {network} step, cold",
+            {name: _fresh(step(name)) for name in STEPS[network]},
+            limit=cold,
+            reports=True,
+        ),
+        Workload(
+            "compile",
+            f"first call of the {network} step, from the disk cache",
+            {WENGERT: _fresh(step(WENGERT), warm=True)},
+            limit=warm,
+            reports=True,
+        ),
+    ]
 
 
 def _graph_workload(kind: str, size: int, smaller: str | None) -> Workload:
@@ -151,7 +164,7 @@ def _graph_workload(kind: str, size: int, smaller: str | None) -> Workload:
         f"{kind} graph of {size:,} operations",
         {WENGERT: _fresh(call(WENGERT)), **others},
         limit=LARGEST * size / SIZES[-1],
-        reports_seconds=True,
+        reports=True,
         smaller=smaller,
         growth=GROWTH,
     )

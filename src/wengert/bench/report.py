@@ -15,10 +15,24 @@ if TYPE_CHECKING:
     from .run import Outcome
 
 
-def duration(seconds: float) -> str:
+def amount(value: float, unit: str) -> str:
+    """A figure in its unit.
+
+    >>> amount(0.0025, "s"), amount(2_381_056, "bytes"), amount(0, "bytes")
+    ('2.5 ms', '2.38 MB', '0 B')
+    """
+    if unit == "s":
+        return _duration(value)
+    for name, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:.0f} B"
+
+
+def _duration(seconds: float) -> str:
     """Three digits and a unit.
 
-    >>> duration(0.00001234), duration(2.5), duration(3.2e-8)
+    >>> _duration(0.00001234), _duration(2.5), _duration(3.2e-8)
     ('12.3 us', '2.5 s', '32 ns')
     """
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
@@ -47,7 +61,7 @@ def print_header(facts: dict[str, Any], floor: Floor, notes: Sequence[str]) -> N
 def print_group(group: str, outcomes: Sequence[Outcome]) -> None:
     """One table: a row for each workload, a column for each contestant."""
     names = list(dict.fromkeys(name for o in outcomes for name in o.workload.contestants))
-    names = [n for n in names if any(n in o.seconds or n in o.failures for o in outcomes)]
+    names = [n for n in names if any(n in o.figures or n in o.failures for o in outcomes)]
     if WENGERT in names:
         names = [WENGERT, *[name for name in names if name != WENGERT]]
     header = [group, *names]
@@ -70,7 +84,7 @@ def _row(outcome: Outcome, names: Sequence[str], with_floor: bool) -> list[str]:
     for name in names:
         cells.append(_cell(outcome, name))
     if with_floor:
-        own = outcome.seconds.get(WENGERT)
+        own = outcome.figures.get(WENGERT)
         known = outcome.floor is not None and own is not None
         cells.append(f"{outcome.floor / own:.0%}" if known else "")  # type: ignore[operator]
     return cells
@@ -79,9 +93,9 @@ def _row(outcome: Outcome, names: Sequence[str], with_floor: bool) -> list[str]:
 def _cell(outcome: Outcome, name: str) -> str:
     if name in outcome.failures:
         return "fails"
-    if name not in outcome.seconds:
+    if name not in outcome.figures:
         return "-"
-    text = duration(outcome.seconds[name])
+    text = amount(outcome.figures[name], outcome.workload.unit)
     ratio = outcome.ratio(name)
     if name == WENGERT or ratio is None:
         return text
@@ -135,7 +149,7 @@ def print_summary(outcomes: Sequence[Outcome]) -> None:
     """What failed and which goals were missed, again, at the end."""
     failed = [outcome for outcome in outcomes if outcome.failed]
     missed = [outcome for outcome in outcomes if outcome.missed]
-    with_goals = sum(bool(o.workload.goals or o.workload.limit) for o in outcomes)
+    with_goals = sum(bool(o.workload.goals or o.workload.limit is not None) for o in outcomes)
     print(
         f"\n{len(outcomes)} workloads, wengert fails on {len(failed)}; "
         f"of {with_goals} with goals, {len(missed)} missed one"
@@ -158,14 +172,15 @@ def write_json(path: str, facts: dict[str, Any], floor: Floor, outcomes: Sequenc
 
 
 def _as_dict(outcome: Outcome) -> dict[str, Any]:
-    ratios = {name: outcome.ratio(name) for name in outcome.seconds if name != WENGERT}
+    ratios = {name: outcome.ratio(name) for name in outcome.figures if name != WENGERT}
     return {
         "group": outcome.workload.group,
         "name": outcome.workload.name,
-        "seconds": outcome.seconds,
+        "unit": outcome.workload.unit,
+        "figures": outcome.figures,
         "ratios": ratios,
         "goals": outcome.workload.goals,
-        "limit_seconds": outcome.workload.limit,
+        "limit": outcome.workload.limit,
         "growth": outcome.growth,
         "missed": outcome.missed,
         "failures": outcome.failures,

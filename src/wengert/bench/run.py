@@ -17,24 +17,24 @@ from .measure import Effort, alternate
 from .workload import PEERS, WENGERT, Workload, available, package_of
 
 # One module for each topic; each has `workloads(quick)`.
-TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn", "compile")
+TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn", "compile", "memory")
 
 
 @dataclass
 class Outcome:
-    """The times of one workload, and what went wrong."""
+    """The figures of one workload, in its unit, and what went wrong."""
 
     workload: Workload
-    seconds: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     floor: float | None = None
-    growth: float | None = None  # how many times as long as the smaller workload
+    growth: float | None = None  # how many times as much as the smaller workload
 
     def ratio(self, contestant: str) -> float | None:
-        """How many times as long as wengert a contestant takes."""
-        if contestant not in self.seconds or WENGERT not in self.seconds:
+        """How many times as much as wengert a contestant needs."""
+        if contestant not in self.figures or not self.figures.get(WENGERT):
             return None
-        return self.seconds[contestant] / self.seconds[WENGERT]
+        return self.figures[contestant] / self.figures[WENGERT]
 
     @property
     def failed(self) -> bool:
@@ -49,9 +49,10 @@ class Outcome:
             ratio = self.ratio(name)
             if ratio is not None and ratio < wanted:
                 texts.append(f"{ratio:.2f}x {name}, {wanted:g}x wanted")
-        own, limit = self.seconds.get(WENGERT), self.workload.limit
+        own, limit = self.figures.get(WENGERT), self.workload.limit
         if own is not None and limit is not None and own > limit:
-            texts.append(f"{report.duration(own)}, at most {report.duration(limit)} wanted")
+            amounts = [report.amount(value, self.workload.unit) for value in (own, limit)]
+            texts.append("{}, at most {} wanted".format(*amounts))
         most = self.workload.growth
         if self.growth is not None and most is not None and self.growth > most:
             texts.append(
@@ -137,20 +138,20 @@ def run_workload(
             # Whatever a contestant raises is its result; hiding it would flatter it.
             outcome.failures[name] = _first_line(error)
             continue
-        if workload.reports_seconds:
-            outcome.seconds[name] = float(result)
+        if workload.reports:
+            outcome.figures[name] = float(result)
         else:
             calls[name] = call
     outcome.failures |= _disagreements(workload, calls)
-    outcome.seconds |= alternate(calls, Effort.choose(quick))
+    outcome.figures |= alternate(calls, Effort.choose(quick))
     return outcome
 
 
 def compare_sizes(outcomes: Sequence[Outcome]) -> None:
     """Set the growth of those that have a smaller workload among them."""
-    seconds = {one.workload.name: one.seconds.get(WENGERT) for one in outcomes}
+    figures = {one.workload.name: one.figures.get(WENGERT) for one in outcomes}
     for one in outcomes:
-        smaller, own = seconds.get(one.workload.smaller or ""), one.seconds.get(WENGERT)
+        smaller, own = figures.get(one.workload.smaller or ""), one.figures.get(WENGERT)
         if smaller and own:
             one.growth = own / smaller
 

@@ -33,11 +33,13 @@ class Workload:
     goals: dict[str, float] = field(default_factory=dict)
     same: tuple[str, ...] = ()
     tolerance: float = 1e-6
-    # Seconds that a single run reports itself, for what cannot be repeated (a first call).
-    reports_seconds: bool = False
-    # Seconds that wengert must not exceed, whatever the others need.
+    # Whether a single run reports the figure itself: what cannot be repeated (a first call), or
+    # is not a time at all.
+    reports: bool = False
+    unit: str = "s"  # or "bytes"
+    # What wengert must not exceed, whatever the others need.
     limit: float | None = None
-    # The name of a smaller workload of the group, and how many times as long wengert may take.
+    # The name of a smaller workload of the group, and how many times as much wengert may need.
     smaller: str | None = None
     growth: float | None = None
 

@@ -22,7 +22,7 @@ def rebuild(graph: Graph, rule: Rule) -> Graph:
     new: dict[int, Node] = {}
     for node in graph.nodes:
         if not isinstance(node, Operator):
-            new[node.serial] = node
+            new[node.serial] = compact(node) if isinstance(node, Constant) else node
             continue
         inputs = tuple(new[source.serial] for source in node.inputs)
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
@@ -63,6 +63,19 @@ def is_uniform(node: Node, number: float) -> bool:
     if array.flat[0] != number:  # most constants are settled by their first element
         return False
     return not any(array.strides) or bool(np.all(array == number))
+
+
+def compact(node: Constant) -> Constant:
+    """zeros((1000, 10)) -> one number, read everywhere: such a constant takes no memory."""
+    value = node.output
+    if not isinstance(value, np.ndarray) or value.size < 2 or not any(value.strides):
+        return node
+    if value.flat[0] != value.flat[-1]:
+        return node
+    # compared by their bits: 0.0 is not -0.0
+    line = np.ascontiguousarray(value).reshape(value.size)
+    bits = line.view(f"u{min(value.itemsize, 8)}").reshape(value.size, -1)
+    return full(value.flat[0], node.type) if bool(np.all(bits == bits[0])) else node
 
 
 def same_type(node: Node, array_type: ArrayType) -> bool:

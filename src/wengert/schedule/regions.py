@@ -25,7 +25,7 @@ import numpy as np
 
 from ..errors import WengertError
 from ..graph import Constant, Graph, Node, Operator, Variable
-from ..loops import BOOL, Product, Scatter, identity_of
+from ..loops import BOOL, Pointwise, Product, Scatter, identity_of
 from ..ops.elementwise import select
 from ..ops.layout import broadcast_to, reshape
 from ..passes.lengths import only_counts
@@ -33,6 +33,7 @@ from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
+from .cost import EXPENSIVE
 from .lowering import lowering_of
 
 # Samples in a block: one vector of float32, or two of float64, in the widest registers there are.
@@ -156,6 +157,7 @@ class Cutter:
         self.sums: set[int] = set()  # sum over it
         for node in self.graph.operators:
             self._classify(node)
+        self.separable = frozenset(self.inside)
         self.phases = self._phases()
 
     def _classify(self, node: Operator) -> None:
@@ -313,12 +315,10 @@ class Cutter:
     def _add_region(self, phase: int, new: dict[int, Node]) -> None:
         wanted = self._wanted_from(phase)
         members = self.members[phase]
-        results = [
-            node for node in members if node.serial in wanted and self.phases[node.serial] == phase
-        ]
+        results = [node for node in members if node.serial in wanted]
         if not results:
             return
-        builder = self._builder(members, results)
+        builder = self._builder(self._with_cheap_sources(members), results)
         region = builder.build()
         inputs = tuple(new[node.serial] for node in builder.sources)
         types = tuple(node.type for node in results)
@@ -327,6 +327,25 @@ class Cutter:
             item = Operator(ITEM, (operator,), {"index": number}, None, node.type)
             item.source = node.source
             new[node.serial] = item
+
+    def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
+        """The members and what they read that is computed again as fast as it is read.
+
+        So nothing of the length of the axis has to be kept for them:
+
+            ok = y >= 0; n = sum(ok)  |  sum(where(ok, loss(x), 0)) / n   ->   ok twice
+        """
+        candidates = self.separable - {node.serial for node in members}
+        read = {source.serial for node in members for source in node.inputs}
+        again = []
+        for node in reversed(self.graph.operators):
+            if node.serial not in candidates or node.serial not in read or not _is_cheap(node):
+                continue
+            new = [s for s in node.inputs if s.serial in self.axes and s.serial not in read]
+            if not new or (len(new) == 1 and _takes_the_place(new[0], node)):
+                again.append(node)
+                read |= {source.serial for source in new}
+        return [*reversed(again), *members]
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         return BlockBuilder(members, results, self.axes, self.length, self.width)
@@ -546,6 +565,15 @@ class BlockBuilder:
         mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
         nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
         return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
+
+
+def _is_cheap(node: Operator) -> bool:
+    return isinstance(node.op.loops, Pointwise) and node.op.name not in EXPENSIVE
+
+
+def _takes_the_place(source: Node, node: Operator) -> bool:
+    """Whether an argument, which lies in memory anyway, may be read instead of the node."""
+    return isinstance(source, Variable) and source.type.size <= node.type.size
 
 
 def _is_free(node: Node) -> bool:
