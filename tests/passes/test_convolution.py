@@ -105,7 +105,7 @@ def test_edges_that_are_cut_off_are_not_computed(case):
 
 def test_a_product_that_is_needed_whole_is_computed_once():
     """Its edges have to be computed anyway."""
-    x_shape, w_shape, options = TRIMMED["3x3, padded by 1"]
+    x_shape, w_shape, _ = TRIMMED["3x3, padded by 1"]
     x, w = RNG.normal(size=x_shape), RNG.normal(size=w_shape)
 
     def both(x, w):
