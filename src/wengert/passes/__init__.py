@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
-from .convolution import correlate
+from .convolution import correlate, trim
 from .expand import expand
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
@@ -31,6 +31,8 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     correlate,
     share_common,
+    simplify,
+    trim,
     simplify,
     share_common,
 ]

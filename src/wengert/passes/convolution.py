@@ -9,10 +9,14 @@ elements. Two better ways to the same sums:
   every convolution with padding, the zeros meet all weights, so an infinite one gives NaN there.
 - Otherwise the product is laid out with the places in the window before its positions, so that
   what is added up lies in a row.
+
+Where the input was padded, the gradient of its edge is cut off again. `trim` sees to it that these
+edges are not computed: with 3x3 windows, padded by one, 14 x 14 results and not 16 x 16.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 from ..graph import Graph, Node, Operator
@@ -117,3 +121,75 @@ def _in_rows(node: Operator, product: Operator) -> Node:
     patches = apply(permute, rows, params={"axes": swap})
     folded = apply(fold, patches, params=node.params)
     return apply(reshape, folded, params={"shape": node.type.shape}, like=node)
+
+
+def trim(graph: Graph) -> Graph:
+    """index(contract(windows(pad(g)), w)) -> contract(windows(pad less(g)), w)."""
+    users = Counter(source.serial for node in graph.operators for source in node.inputs)
+    users.update(node.serial for node in graph.outputs if node is not None)
+    # the rule sees rebuilt nodes, in the order of those that the users are counted for
+    before = iter(graph.operators)
+
+    def rule(node: Operator) -> Node | None:
+        product = _cut_product(next(before))
+        if product is None or users[product.serial] > 1:
+            return None  # the whole of it is needed anyway
+        return _trimmed(node)
+
+    return rebuild(graph, rule)
+
+
+def _cut_product(node: Operator) -> Operator | None:
+    """The product, before a reshape of groups of channels, of which a part is taken."""
+    if node.op is not index:
+        return None
+    source = node.inputs[0]
+    if isinstance(source, Operator) and source.op is reshape:
+        source = source.inputs[0]
+    return source if isinstance(source, Operator) and source.op is contract else None
+
+
+def _trimmed(node: Operator) -> Node | None:
+    product, key, shape = _cut_product(node), node.params["key"], node.inputs[0].type.shape
+    assert product is not None
+    x, y, out = product.params["spec"]
+    shifted, w = product.inputs
+    if not isinstance(shifted, Operator) or shifted.op is not windows:
+        return None
+    rank = len(shifted.params["sizes"])
+    front = len(shape) - rank
+    slices = all(isinstance(item, tuple) and item[2] == 1 for item in key)
+    if not slices or key[:front] != tuple((0, n, 1) for n in shape[:front]):
+        return None
+    positions = x[-2 * rank : -rank]
+    if product.type.shape[-rank:] != shape[front:] or out[-rank:] != positions:
+        return None
+    padded = _with_less_around(shifted, [item[:2] for item in key[front:]])
+    if padded is None or set(positions) & set(y):
+        return None
+    narrow = apply(windows, padded, params=shifted.params)
+    result = apply(contract, narrow, w, params=product.params)
+    return apply(reshape, result, params={"shape": node.type.shape}, like=node)
+
+
+def _with_less_around(shifted: Operator, ranges: list[tuple[int, int]]) -> Node | None:
+    """What the windows at a range of positions see of zeros with an array in their midst."""
+    padded, rank = shifted.inputs[0], len(ranges)
+    if not isinstance(padded, Operator) or padded.op is not embed:
+        return None
+    if set(shifted.params["strides"]) != {1} or None in padded.params["key"]:
+        return None
+    front = len(padded.params["shape"]) - rank
+    key, shape = list(padded.params["key"]), list(padded.params["shape"])
+    spans = zip(shifted.params["sizes"], shifted.params["dilations"], strict=True)
+    for axis, ((first, last), (size, step)) in enumerate(zip(ranges, spans, strict=True), front):
+        if not isinstance(key[axis], tuple) or key[axis][2] != 1 or first >= last:
+            return None
+        start, stop = key[axis][0] - first, key[axis][1] - first
+        shape[axis] = last - first + step * (size - 1)
+        if start < 0 or stop > shape[axis]:
+            return None  # not only zeros would be cut off
+        key[axis] = (start, stop, 1)
+    if tuple(shape) == padded.inputs[0].type.shape:
+        return padded.inputs[0]
+    return apply(embed, padded.inputs[0], params={"key": tuple(key), "shape": tuple(shape)})

@@ -33,10 +33,10 @@ from ..loops import (
     c_strides,
     identity_of,
 )
+from .building import Region, flops_of
 from .fusion import Scheduler
 from .lowering import loop_variables
 from .parallel import parallelise
-from .regions import Region, flops_of
 from .shaping import shape_nest
 
 # Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..graph import Constant, Graph, Operator, Variable
 from .axes import AxisClasses
-from .regions import blocked, has_loops, resized, time_apart
+from .building import blocked, has_loops, resized
+from .regions import time_apart
 
 # How many parts, the best first; fewer samples than this are not worth a part.
 PARTS = (4, 2, 8, 3, 5, 6, 7)

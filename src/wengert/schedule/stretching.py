@@ -22,9 +22,10 @@ from ..passes.lengths import INDEX, AnyLength
 from ..passes.rewriting import is_uniform
 from ..types import ArrayType
 from .axes import relate
+from .building import BlockBuilder, Region, flops_of
 from .cost import EXPENSIVE
 from .lowering import lowering_of
-from .regions import WIDTH, BlockBuilder, Cutter, Region, flops_of
+from .regions import WIDTH, Cutter
 
 # Samples in a block without products, and elements of its largest value: wide enough that the loop
 # over blocks costs little, small enough for the first-level cache.

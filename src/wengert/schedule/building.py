@@ -1,0 +1,262 @@
+"""The members of a region -> the program of one block of samples.
+
+`regions` decides which operators run together along an axis. Here they are built anew for a block
+of that axis: every value is as long as the block is, what comes from outside is an input, and where
+the last block may be partly empty, samples that do not exist are kept out of all sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..errors import WengertError
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..loops import BOOL, Product, Scatter, identity_of
+from ..ops.elementwise import select
+from ..ops.layout import broadcast_to, reshape
+from ..passes.lengths import only_counts
+from ..types import ArrayType
+from .lowering import lowering_of
+
+
+@dataclass
+class Region:
+    """What one operator of kind `region` stands for."""
+
+    graph: Graph  # the program of one block
+    length: int  # of the axis
+    width: int  # of a block
+    axes: dict[int, int]  # the axis of samples of every value in the block, by serial
+    in_axes: list[int | None]  # of the inputs, without the one that says which samples exist
+    out_axes: list[int | None]  # None: a sum over all samples
+    combines: list[str | None]  # how such sums are put together
+    partial: bool  # whether the last block may be partly empty; the last input says how far
+    # Whether samples lie innermost in a block: one lane each. Else as outside.
+    lanes: bool = True
+    # The input that says where in the whole each sample of the block is, by its number, if any.
+    position: int | None = None
+    any_length: bool = False  # whether `length` is an example only
+
+
+class RegionOp:
+    """The operation of a region: it is made by the scheduler, for the scheduler."""
+
+    name = "region"
+    multiple = True
+    loops = None
+    compose = None
+
+    def __init__(self, region: Region):
+        self.region = region
+
+
+def flops_of(node: Node) -> int:
+    """The arithmetic of a product; 0 for any other node."""
+    if not isinstance(node, Operator) or not isinstance(node.op.loops, Product):
+        return 0
+    x, y, _ = node.params["spec"]
+    extents = dict(zip(x, node.inputs[0].type.shape, strict=True))
+    extents.update(zip(y, node.inputs[1].type.shape, strict=True))
+    return 2 * prod(extents.values())
+
+
+def has_loops(node: Operator) -> bool:
+    """Whether the operation can be computed for a part of its samples."""
+    loops = lowering_of(node)
+    return loops is not None and (not isinstance(loops, Product) or sum_of(node) is not None)
+
+
+def sum_of(node: Operator) -> str | None:
+    """How the parts of a sum over the axis are put together."""
+    loops = lowering_of(node)
+    if isinstance(loops, Product):
+        same = {node.type.dtype, *[source.type.dtype for source in node.inputs]}
+        return "add" if len(same) == 1 and node.type.dtype.kind == "f" else None
+    return getattr(loops, "kind", None)
+
+
+def combine_of(node: Operator) -> str:
+    """How the parts of a sum are put together, those that are scattered included."""
+    found = sum_of(node) or getattr(lowering_of(node), "combine", None)
+    assert found is not None
+    return str(found)
+
+
+def resized(array_type: ArrayType, axis: int | None, width: int) -> ArrayType:
+    """The type with another length of one axis."""
+    if axis is None:
+        return array_type
+    shape = array_type.shape
+    return ArrayType(array_type.dtype, (*shape[:axis], width, *shape[axis + 1 :]))
+
+
+def blocked(node: Operator, axes: dict[int, int], width: int) -> dict[str, Any] | None:
+    """The parameters of an operator on one block; None where it cannot be had."""
+    axis = axes.get(node.serial)
+    params = node.params
+    if axis is not None and node.op.resize is not None:
+        params = node.op.resize(axis, width, **params)
+    sources = [resized(source.type, axes.get(source.serial), width) for source in node.inputs]
+    try:
+        found = node.op.type_rule(*sources, **params)
+    except WengertError:
+        return None
+    wanted = resized(node.type, axis, width)
+    return params if (found.dtype, found.shape) == (wanted.dtype, wanted.shape) else None
+
+
+class BlockBuilder:
+    """Builds the program of one block out of the members of a region."""
+
+    def __init__(
+        self,
+        members: Sequence[Operator],
+        results: Sequence[Operator],
+        axes: dict[int, int],
+        length: int,
+        width: int,
+    ):
+        self.members, self.results = members, results
+        self.axes, self.length, self.width = axes, length, width
+        self.new: dict[int, Node] = {}
+        self.own: dict[int, int] = {}  # the axis of samples of the new nodes
+        self.sources: list[Node] = []
+        self.inputs: list[Variable] = []
+        self.exists: Variable | None = None  # which samples there are, if not all
+        if length % width:
+            self.exists = self._variable("exists", ArrayType(BOOL, (width,)), 0)
+        self.masked = self._choose_masked()
+
+    def build(self) -> Region:
+        """The region."""
+        for node in self.members:
+            self._add(node)
+        return Region(
+            Graph(self._all_inputs(), [self.new[node.serial] for node in self.results]),
+            self.length,
+            self.width,
+            self.own,
+            [self.axes.get(source.serial) for source in self.sources],
+            [self.axes.get(node.serial) for node in self.results],
+            [combine_of(node) if node.serial not in self.axes else None for node in self.results],
+            self.exists is not None,
+        )
+
+    def _all_inputs(self) -> list[Variable]:
+        return [*self.inputs, *([] if self.exists is None else [self.exists])]
+
+    def _variable(self, name: str, array_type: ArrayType, axis: int | None) -> Variable:
+        variable = Variable(name, None, array_type, False)
+        if axis is not None:
+            self.own[variable.serial] = axis
+        return variable
+
+    def _add(self, node: Operator) -> None:
+        params = blocked(node, self.axes, self.width)
+        assert params is not None
+        axis = self.axes.get(node.serial)
+        inputs = [self._input(node, number) for number in range(len(node.inputs))]
+        if axis is None and self.exists is not None:
+            inputs = self._masked_terms(node, inputs)
+        made: Node = self._apply(
+            node.op, tuple(inputs), params, resized(node.type, axis, self.width), axis
+        )
+        made.source = node.source
+        self.new[node.serial] = self._mask(made, "add") if node.serial in self.masked else made
+
+    def _apply(
+        self,
+        op: Any,
+        inputs: tuple[Node, ...],
+        params: dict[str, Any],
+        array_type: ArrayType,
+        axis: int | None,
+    ) -> Node:
+        made = Operator(op, inputs, params, None, array_type)
+        if axis is not None:
+            self.own[made.serial] = axis
+        return made
+
+    # ------------------------------------------------------------ values from outside
+
+    def _input(self, user: Operator, number: int) -> Node:
+        source = user.inputs[number]
+        if only_counts(user, number) and source.serial in self.axes:
+            return self._counting(source)
+        found = self.new.get(source.serial)
+        if found is None:
+            found = self.new[source.serial] = self._outside(source)
+        return found
+
+    def _counting(self, source: Node) -> Node:
+        """Indices 0, 1, 2, ... of the samples: those of a block count from its own start."""
+        axis = self.axes[source.serial]
+        block_type = resized(source.type, axis, self.width)
+        made = Constant(np.arange(self.width, dtype=block_type.dtype).reshape(block_type.shape))
+        self.own[made.serial] = axis
+        return made
+
+    def _outside(self, source: Node) -> Node:
+        axis = self.axes.get(source.serial)
+        block_type = resized(source.type, axis, self.width)
+        if isinstance(source, Constant):
+            if axis is None:
+                return source
+            value = np.asarray(source.output)
+            if value.size and not any(value.strides):  # one number everywhere
+                made = Constant(np.broadcast_to(value.flat[0], block_type.shape), block_type)
+                self.own[made.serial] = axis
+                return made
+        variable = self._variable("", block_type, axis)
+        self.sources.append(source)
+        self.inputs.append(variable)
+        return variable
+
+    # ------------------------------------------------------------ samples that do not exist
+
+    def _choose_masked(self) -> set[int]:
+        """Values to make zero for samples that do not exist, where they are computed: a factor of
+        each product that is summed over the samples."""
+        found: set[int] = set()
+        if self.exists is None:
+            return found
+        own = {node.serial for node in self.members}
+        for node in self.members:
+            if node.serial in self.axes or not flops_of(node):
+                continue
+            made = [source for source in node.inputs if source.serial in own]
+            made = [source for source in made if not is_free(source)]
+            if made and not any(source.serial in found for source in made):
+                found.add(min(made, key=lambda source: source.type.size).serial)
+        return found
+
+    def _masked_terms(self, node: Operator, inputs: list[Node]) -> list[Node]:
+        """What is summed over the samples, without those that do not exist."""
+        if any(source.serial in self.masked for source in node.inputs):
+            return inputs
+        number = min(range(len(inputs)), key=lambda k: inputs[k].type.size)
+        if isinstance(lowering_of(node), Scatter):
+            number = 1  # what is added; the others say where
+        combine = combine_of(node)
+        inputs[number] = self._mask(inputs[number], combine)
+        return inputs
+
+    def _mask(self, node: Node, combine: str) -> Node:
+        """The value where the sample exists, and what changes no sum elsewhere."""
+        assert self.exists is not None
+        axis, shape = self.own[node.serial], node.type.shape
+        line = tuple(n if a == axis else 1 for a, n in enumerate(shape))
+        mask = self._apply(reshape, (self.exists,), {"shape": line}, ArrayType(BOOL, line), axis)
+        mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
+        nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
+        return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
+
+
+def is_free(node: Node) -> bool:
+    """Whether the operation only changes where elements are read."""
+    return isinstance(node, Operator) and bool(getattr(lowering_of(node), "free", False))
