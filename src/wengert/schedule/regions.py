@@ -254,7 +254,8 @@ class Cutter:
     def _wanted_from(self, phase: int) -> set[int]:
         """The values that something outside of a region needs."""
         found = {node.serial for node in self.graph.outputs if node is not None}
-        groups = [nodes for other, nodes in self.members.items() if other != phase]
+        others = [nodes for other, nodes in self.members.items() if other != phase]
+        groups = [self._with_cheap_sources(nodes) for nodes in others]
         groups.append([node for node in self.graph.operators if not self._member(node)])
         for nodes in groups:
             own = {node.serial for node in nodes}
