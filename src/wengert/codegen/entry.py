@@ -50,6 +50,7 @@ from ..runtime.signature import (
     AnySpec,
     ArraySpec,
     Dim,
+    KeptSpec,
     ObjectSpec,
     ScalarSpec,
     Signature,
@@ -82,6 +83,7 @@ from .objects import (
     emit_provide,
     emit_recycle,
 )
+from .unchanged import emit_unchanged
 
 
 def emit_entry(
@@ -146,6 +148,7 @@ class _Entry(Code):
         self.check = emit_check(module, layout, f"{name}.check")
         self.provide = emit_provide(module, layout, f"{name}.provide")
         self.recycle: ir.Function | None = None
+        self.unchanged: ir.Function | None = None
 
     def item(self, index: int) -> Value:
         return self.load(self.context, self.layout.tuple_items + WORD * index)
@@ -324,11 +327,22 @@ class _Entry(Code):
         others = []
         for spec, value in found:
             if isinstance(spec, StaticSpec):
-                self.require(self.same(value, self.item(position)))
+                self.check_static(spec, value, self.item(position))
                 position += 1
             elif not isinstance(spec, AnySpec):
                 others.append((spec, value))
         return others
+
+    def check_static(self, spec: StaticSpec, value: Value, expected: Value) -> None:
+        same = self.same(value, expected)
+        if isinstance(spec, KeptSpec):
+            if self.unchanged is None:
+                name = f"{self.function.name}.unchanged"
+                self.unchanged = emit_unchanged(
+                    self.module, self.layout, name, lambda kind: self.position[id(kind)]
+                )
+            same = self.b.call(self.unchanged, [value, expected, self.context])
+        self.require(same)
 
     def check_leaf(self, spec: Any, value: Value) -> Value:
         """The pointer that the kernel gets for an argument."""

@@ -42,13 +42,14 @@ from typing import Any
 
 import numpy as np
 
+from ..snapshot import unchanged
 from .limits import STACK_ARENA_LIMIT
 from .signature import (
     BRANCHES,
     WITHOUT_BUFFER,
-    AnySpec,
     ArraySpec,
     Dim,
+    KeptSpec,
     Leaf,
     ObjectSpec,
     ScalarSpec,
@@ -207,12 +208,13 @@ def numpy_functions() -> tuple[int, int] | None:
 
 
 C_API: list[str] = """
-    PyDict_GetItemWithError PyDict_New PyDict_SetItem PyDict_Size PyErr_CheckSignals PyErr_Clear
-    PyErr_Occurred PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure PyGILState_Release
-    PyList_New PyList_SetItem PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong
-    PyLong_FromLongLong PyObject_CallOneArg PyObject_GenericGetDict PyObject_GetAttr
-    PyObject_Vectorcall PyThread_get_thread_ident PyTuple_New PyTuple_SetItem Py_DecRef
-    Py_EnterRecursiveCall Py_IncRef Py_LeaveRecursiveCall
+    PyDict_GetItemWithError PyDict_New PyDict_Next PyDict_SetItem PyDict_Size PyErr_CheckSignals
+    PyErr_Clear PyErr_Occurred PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure
+    PyGILState_Release PyIter_Next PyList_New PyList_SetItem PyLong_AsLongLongAndOverflow
+    PyLong_AsUnsignedLongLong PyLong_FromLongLong PyObject_CallOneArg PyObject_GenericGetDict
+    PyObject_GetAttr PyObject_GetIter PyObject_RichCompareBool PyObject_Vectorcall PySet_Size
+    PyThread_get_thread_ident PyTuple_New PyTuple_SetItem Py_DecRef Py_EnterRecursiveCall
+    Py_IncRef Py_LeaveRecursiveCall
 """.split()
 
 
@@ -521,7 +523,10 @@ def _shape(spec: ArraySpec, lengths: dict[Any, int]) -> tuple[int, ...]:
 
 def _input(spec: Leaf, value: Any, lengths: dict[Any, int]) -> np.ndarray | None:
     if isinstance(spec, WITHOUT_BUFFER):
-        _need(isinstance(spec, AnySpec) or value is spec.value)
+        if isinstance(spec, KeptSpec):
+            _need(unchanged(value, spec.value))
+        elif isinstance(spec, StaticSpec):
+            _need(value is spec.value)
         return None
     if isinstance(spec, ScalarSpec):
         kinds = {"float": float, "int": int, "bool": bool, "complex": complex}
