@@ -18,7 +18,8 @@ import wengert as wg
 from wengert import nn
 from wengert.codegen.compile import compile_module
 from wengert.codegen.entry import emit_entry
-from wengert.runtime.builtin import bind, c_api_addresses, native_layout
+from wengert.runtime.builtin import bind, c_api_addresses
+from wengert.runtime.layout import native_layout
 from wengert.runtime.signature import KeptSpec, Signature
 from wengert.snapshot import DEPTH, identities, snapshot, unchanged
 

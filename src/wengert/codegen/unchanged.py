@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 
-from ..runtime.builtin import WORD, Layout
+from ..runtime.layout import WORD, Layout
 from ..snapshot import Snapshot
 from .objects import C_CONTIGUOUS, I1, I8, I32, I64, NULL, PTR, Code, Value, constant
 

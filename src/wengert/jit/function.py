@@ -197,7 +197,7 @@ class Jitted(staticmethod):
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
-        from ..runtime.builtin import NO_ELEMENTS, ROOM_TOO_SMALL
+        from ..runtime.limits import NO_ELEMENTS, ROOM_TOO_SMALL
 
         out = kwargs.pop("out", None)
         call = self._order(args, kwargs)
