@@ -42,7 +42,8 @@ class Structure:
 
     def frozen(self) -> Structure:
         """This structure for good, whatever changes in the objects it was taken from."""
-        data = self.data.frozen() if hasattr(self.data, "frozen") else self.data
+        freeze = getattr(type(self.data), "frozen_data", None)
+        data = self.data if freeze is None else freeze(self.data)
         return Structure(self.kind, data, tuple(child.frozen() for child in self.children))
 
     def __repr__(self) -> str:

@@ -561,7 +561,8 @@ def test_a_ring_of_entries_is_an_error_not_a_crash():
     signature = dataclasses.replace(SQUARES_SIGNATURE, arena_bytes=STACK_ARENA_LIMIT)
     first, second = make(signature, SQUARES), make(signature, SQUARES)
     first.next, second.next = second.call, first.call
-    with pytest.raises(RecursionError, match="in a compiled call"):
+    # that of the entry or that of the call, whichever comes first
+    with pytest.raises(RecursionError, match=r"(in a compiled call|calling a Python object)$"):
         first.call("junk")
     first.next = fallback
 

@@ -70,7 +70,6 @@ def test_another_module_of_the_same_kind_is_read_natively(native):
     new = tree.map(lambda p, g: p - 0.01 * g, model, gradient)
     first = f(new, X)  # arrays in the place of parameters: an entry of its own
     newer = tree.map(lambda p, g: p - 0.01 * g, new, gradient)
-    f(newer, X)  # the modes of a new module are seen by Python first
     with native:
         assert f(new, X) == first
         assert f(newer, X) < first
@@ -472,3 +471,24 @@ def test_static_arguments_are_compared_by_value_and_type(native):
         assert f(x, tuple(map(float, two))).tolist() == [2.0, 3.0, 4.0]
     sign = wg.jit(lambda x, s: np.copysign(x, s), static_argnames="s")
     assert sign(1.0, 0.0) == 1 and sign(1.0, -0.0) == -1 and sign(1.0, 0.0) == 1
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_modules_made_anew_are_read_natively(training, native):
+    def make(scale):
+        model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), Holder([1, {"a": 2}], len))
+        return tree.map(lambda p: p * scale, model.train(training))
+
+    f = wg.jit(lambda m, x: m(x))
+    f(make(1.0), X)
+    for step in range(1, 20):
+        model = make(float(step))
+        nn.manual_seed(step)
+        with native:
+            found = f(model, X)
+        nn.manual_seed(step)
+        expected = model(X)
+        assert np.array_equal(found == 0, expected == 0) and np.any(found == 0) == training
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        model.train(not training)
+        assert np.any(f(model, X) == 0) != training

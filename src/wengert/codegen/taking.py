@@ -196,14 +196,16 @@ class Taking(Code):
     def check_static(self, spec: StaticSpec, value: Value, expected: Value) -> None:
         """Check what has no buffer: the very same object, or one that has not changed."""
         same = self.same(value, expected)
-        if isinstance(spec, KeptSpec):
-            if self.unchanged is None:
-                name = f"{self.function.name}.unchanged"
-                self.unchanged = emit_unchanged(
-                    self.module, self.layout, name, lambda kind: self.position[id(kind)]
-                )
-            same = self.b.call(self.unchanged, [value, expected, self.context])
-        self.require(same)
+        if not isinstance(spec, KeptSpec):
+            self.require(same)
+            return
+        if self.unchanged is None:
+            name, position = f"{self.function.name}.unchanged", self.position
+            self.unchanged = emit_unchanged(
+                self.module, self.layout, name, lambda kind: position[id(kind)]
+            )
+        with self.b.if_then(self.b.not_(same)):
+            self.require(self.b.call(self.unchanged, [value, expected, self.context]))
 
     def check_leaf(self, spec: Any, value: Value) -> Value:
         """The pointer that the kernel gets for an argument."""

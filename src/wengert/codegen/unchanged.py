@@ -9,6 +9,7 @@ lengths are asked for again at each step.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -83,6 +84,18 @@ class _Unchanged(Code):
         """Whether something inside has not changed."""
         return self.b.call(self.function, [value, kept, self.context])
 
+    def require_inside(self, values: list[Value], pieces: list[Value]) -> None:
+        """Go on only if borrowed values have not changed; mostly they are the very same."""
+        b = self.b
+        same = [self.same(*both) for both in zip(values, pieces, strict=True)]
+        with b.if_then(b.not_(functools.reduce(b.and_, same))):
+            for value in values:
+                self.call("Py_IncRef", value)
+            same = [self.again(*both) for both in zip(values, pieces, strict=True)]
+            for value in values:
+                self.call("Py_DecRef", value)
+            self.require(functools.reduce(b.and_, same))
+
     # ------------------------------------------------------------ things without pieces
 
     def simple(self, kind: Value) -> None:
@@ -118,10 +131,7 @@ class _Unchanged(Code):
                 b.store(self.load(self.found, self.layout.list_items), items)
             start = b.load(items, typ=PTR)
             item = b.load(b.gep(start, [index], source_etype=PTR), typ=PTR)
-            self.call("Py_IncRef", item)
-            same = self.again(item, self.piece(index))
-            self.call("Py_DecRef", item)
-            self.require(same)
+            self.require_inside([item], [self.piece(index)])
 
     def pairs(self) -> None:
         """A dictionary, in its order."""
@@ -134,16 +144,9 @@ class _Unchanged(Code):
             more = self.call("PyDict_Next", self.found, place, *slots)
             self.require(b.not_(self.same(more, constant(0, I32))))
             pair = [b.load(slot, typ=PTR) for slot in slots]
-            for one in pair:
-                self.call("Py_IncRef", one)
             first = b.shl(index, constant(1))
-            places = (first, b.add(first, constant(1)))
-            key, value = (
-                self.again(one, self.piece(at)) for one, at in zip(pair, places, strict=True)
-            )
-            for one in pair:
-                self.call("Py_DecRef", one)
-            self.require(b.and_(key, value))
+            pieces = [self.piece(first), self.piece(b.add(first, constant(1)))]
+            self.require_inside(pair, pieces)
 
     def attributes(self) -> None:
         """An object, by its dictionary."""

@@ -39,7 +39,7 @@ class Skeleton:
 
     def __init__(self, bones: list[Bones], kept: list[dict[str, Any]] | None = None):
         self.bones = bones
-        self.kept = kept  # of each of them what the plain attributes were; see `frozen`
+        self.kept = kept  # of each of them what the plain attributes were; see `frozen_data`
 
     @classmethod
     def of(cls, root: Any) -> tuple[Skeleton, list[Any]]:
@@ -81,7 +81,7 @@ class Skeleton:
                     values[name] = leaves[place] if kind == "parameter" else made[place]
         return made[0]
 
-    def frozen(self) -> Skeleton:
+    def frozen_data(self) -> Skeleton:
         """This skeleton for good: attributes may be changed in place later."""
         return self if self.kept else Skeleton(self.bones, self._snapshots())
 
