@@ -492,3 +492,69 @@ def test_modules_made_anew_are_read_natively(training, native):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         model.train(not training)
         assert np.any(f(model, X) == 0) != training
+
+
+class Everything(nn.Module):
+    """Depends on all that it has."""
+
+    def __init__(self):
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.dropout = nn.Dropout(0.5)
+        self.norm = nn.BatchNorm1d(4)
+        self.powers = [1]
+        self.options = {"shift": 1.0, "deep": [(2, [3])]}
+        self.table = np.ones(4, np.float32)
+        self.settings = Settings(2.0, [1])
+        self.activation = np.tanh
+
+    def forward(self, x):
+        x = self.norm(self.dropout(self.second(self.activation(self.first(x)))))
+        x = sum(x * n for n in self.powers) + self.options["shift"] + self.options["deep"][0][1][0]
+        x = x * self.table * self.settings.scale + len(self.settings.more)
+        return x * getattr(self, "extra", 1)
+
+
+def choose(*values):
+    return lambda rng: values[rng.integers(len(values))]
+
+
+ACTIONS = [
+    lambda m, rng: m.train(bool(rng.integers(2))),
+    lambda m, rng: m.dropout.train(bool(rng.integers(2))),
+    lambda m, rng: setattr(m.dropout, "p", choose(0.5, 0.25, 0.0)(rng)),
+    lambda m, rng: m.powers.append(choose(1, 2, 0.5)(rng)),
+    lambda m, rng: m.powers.pop() if len(m.powers) > 1 else None,
+    lambda m, rng: m.options.update(shift=choose(1, 1.0, 2.0)(rng)),
+    lambda m, rng: m.options["deep"][0][1].__setitem__(0, choose(3, 4)(rng)),
+    lambda m, rng: m.table.__setitem__(0, choose(1, 2)(rng)),
+    lambda m, rng: setattr(m.settings, "scale", choose(2.0, 3.0)(rng)),
+    lambda m, rng: m.settings.more.append(1) if len(m.settings.more) < 2 else m.settings.more.pop(),
+    lambda m, rng: setattr(m, "activation", choose(np.tanh, np.sin)(rng)),
+    lambda m, rng: setattr(m, "extra", choose(2, 3)(rng)),
+    lambda m, rng: delattr(m, "extra") if hasattr(m, "extra") else None,
+    lambda m, rng: setattr(m, "second", choose(m.first, nn.Linear(4, 4))(rng)),
+    lambda m, rng: setattr(m.second, "bias", choose(m.first.bias, m.second.bias)(rng)),
+    lambda m, rng: m.first.load_state_dict(nn.Linear(4, 4).state_dict()),
+]
+
+
+@pytest.mark.parametrize("steps", [6, pytest.param(80, marks=pytest.mark.slow)])
+def test_compiled_follows_whatever_is_done_to_a_module(steps):
+    rng = np.random.default_rng(steps)
+    model, f = Everything(), wg.jit(lambda m, x: m(x))
+    for step in range(steps):
+        ACTIONS[rng.integers(len(ACTIONS))](model, rng)
+        x = rng.normal(size=(6, 4)).astype(np.float32)
+        buffers = [buffer.numpy().copy() for buffer in model.buffers()]
+        nn.manual_seed(step)
+        expected = model(x)
+        after = [buffer.numpy().copy() for buffer in model.buffers()]
+        for buffer, content in zip(model.buffers(), buffers, strict=True):
+            nn.module.write(buffer, content)
+        nn.manual_seed(step)
+        found = f(model, x)
+        np.testing.assert_allclose(found, expected.numpy(), rtol=2e-4, atol=2e-4)
+        assert found.dtype == expected.dtype
+        for buffer, content in zip(model.buffers(), after, strict=True):
+            np.testing.assert_allclose(buffer.numpy(), content, rtol=1e-4, atol=1e-5)
