@@ -21,7 +21,7 @@ from wengert.codegen.entry import emit_entry
 from wengert.runtime.builtin import bind, c_api_addresses
 from wengert.runtime.layout import native_layout
 from wengert.runtime.signature import KeptSpec, Signature
-from wengert.snapshot import DEPTH, identities, snapshot, unchanged
+from wengert.snapshot import DEPTH, identities, is_native, snapshot, unchanged
 
 
 class Pair(NamedTuple):
@@ -228,6 +228,7 @@ def test_changes_are_noticed_natively(native, make, write):
 def test_some_values_are_left_to_python(native, make):
     value = make()
     assert not native(value, snapshot(value))
+    assert is_native(snapshot([value])) == (type(value) is np.ndarray)
 
 
 def random_value(rng, depth=3):

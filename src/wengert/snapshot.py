@@ -97,6 +97,11 @@ def identities(kept: Any) -> tuple[int, ...]:
     return () if type(kept) in _COMPARED else (id(kept),)
 
 
+def is_native(kept: Any) -> bool:
+    """Whether native code can tell that nothing has changed."""
+    return type(kept) is not Snapshot or (kept[1] is not Iterator and all(map(is_native, kept[2:])))
+
+
 # Compared by value, natively too.
 _COMPARED = (int, float, complex, str, bytes)
 

@@ -1,6 +1,7 @@
 """Modules as arguments of compiled functions are taken apart natively."""
 
 import argparse
+import collections
 import dataclasses
 import enum
 import functools
@@ -237,6 +238,14 @@ def test_attributes_of_all_kinds_are_checked_natively(native, name):
     del model.other
     with native:
         assert f(model, x) == second
+
+
+def test_attributes_that_only_python_can_compare():
+    model, f = Holder(collections.deque([1]), len), wg.jit(lambda m, x: m(x))
+    x = np.array([2.0])
+    for expected in (6, 12, 18):
+        assert f(model, x) == f(model, x) == expected
+        model.held.append(1)
 
 
 def test_equal_attributes_are_as_good_as_the_same(native):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..snapshot import snapshot, unchanged
+from ..snapshot import is_native, snapshot, unchanged
 from ..tensor import Tensor
 from ..tree import ANYTHING, Parts, Same, Unchanged
 from .flag import Flag
@@ -101,15 +101,22 @@ class Skeleton:
         return hash(tuple((one.kind, *one.places) for one in self.bones))
 
 
-def parts_of(root: Any) -> Parts:
-    """How compiled functions read the parameters of a module natively.
+class _LeftToPython(Exception):  # noqa: N818 - steers, never seen
+    """An attribute that native code cannot compare."""
+
+
+def parts_of(root: Any) -> Parts | None:
+    """How compiled functions read the parameters of a module natively, or None if they cannot.
 
     They check that nothing else has changed: classes, names, modes, buffers, and all other
     attributes as far as a `snapshot` can tell.
     """
     _, parameters = Skeleton.of(root)
     numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
-    return _parts_of(root, numbers, set())
+    try:
+        return _parts_of(root, numbers, set())
+    except _LeftToPython:
+        return None
 
 
 def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
@@ -131,7 +138,10 @@ def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
         elif kind == "buffer":
             children.append(Same(value))
         else:
-            children.append(Unchanged(snapshot(value)))
+            kept = snapshot(value)
+            if not is_native(kept):
+                raise _LeftToPython
+            children.append(Unchanged(kept))
     return Parts(type(module), tuple(values), tuple(children), whole=True)
 
 
