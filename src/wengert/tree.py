@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .errors import StructureError
+from .snapshot import identities
 
 
 class Structure:
@@ -38,6 +39,12 @@ class Structure:
 
     def __hash__(self) -> int:
         return hash((self.kind, self.leaf_count, len(self.children)))
+
+    def frozen(self) -> Structure:
+        """This structure for good, whatever changes in the objects it was taken from."""
+        freeze = getattr(type(self.data), "frozen_data", None)
+        data = self.data if freeze is None else freeze(self.data)
+        return Structure(self.kind, data, tuple(child.frozen() for child in self.children))
 
     def __repr__(self) -> str:
         return str(unflatten(self, [_Star()] * self.leaf_count))
@@ -101,6 +108,12 @@ class Same(NamedTuple):
     value: Any
 
 
+class Unchanged(NamedTuple):
+    """A part of an object that must be as it was when this `snapshot` of it was taken."""
+
+    kept: Any
+
+
 ANYTHING = object()  # a part that must be there, whatever it is
 
 
@@ -108,7 +121,7 @@ class Parts(NamedTuple):
     """How the children of an object are read from its attributes, without calling `take_apart`.
 
     Each child is the number of one of the children that `take_apart` gives, the `Parts` of another
-    object, a dict of such, a `Same`, or `ANYTHING`. Objects of the class whose parts are of these
+    object, a `Same`, an `Unchanged`, or `ANYTHING`. Objects of the class whose parts are of these
     kinds must have equal structures. Without names the object is a tuple of another class.
     """
 
@@ -160,8 +173,8 @@ def readings(value: Any) -> list[Any]:
 def _comparable(part: Any) -> Any:
     if isinstance(part, Same):
         return ("same", id(part.value))
-    if isinstance(part, dict):
-        return tuple((name, _comparable(child)) for name, child in part.items())
+    if isinstance(part, Unchanged):
+        return ("unchanged", *identities(part.kept))
     if isinstance(part, Parts):
         inside = [_comparable(child) for child in part.children]
         return (part.kind, part.names, part.whole, *inside)

@@ -164,4 +164,7 @@ def test_attributes_of_any_kind():
     assert rebuilt.names == ["a"] and rebuilt.names is not odd.names
     odd.names.append("b")
     assert before != tree.flatten(odd)[1]
-    assert before != tree.flatten(Odd())[1]  # another table
+    assert before == tree.flatten(Odd())[1]
+    other = Odd()
+    other.table[0] = 5
+    assert before != tree.flatten(other)[1]

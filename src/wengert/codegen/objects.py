@@ -13,7 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..runtime.builtin import SPARES, WORD, Layout
+from ..runtime.builtin import SPARES
+from ..runtime.layout import WORD, Layout
 
 I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -39,6 +40,7 @@ def constant(value: int, kind: ir.Type = I64) -> Value:
 _C_TYPES: dict[str, tuple[ir.Type, Sequence[ir.Type]]] = {
     "PyDict_GetItemWithError": (PTR, [PTR, PTR]),
     "PyDict_New": (PTR, []),
+    "PyDict_Next": (I32, [PTR, PTR, PTR, PTR]),
     "PyDict_SetItem": (I32, [PTR, PTR, PTR]),
     "PyDict_Size": (I64, [PTR]),
     "PyErr_CheckSignals": (I32, []),
@@ -48,10 +50,14 @@ _C_TYPES: dict[str, tuple[ir.Type, Sequence[ir.Type]]] = {
     "PyEval_SaveThread": (PTR, []),
     "PyGILState_Ensure": (I32, []),
     "PyGILState_Release": (VOID, [I32]),
+    "PyIter_Next": (PTR, [PTR]),
     "PyList_New": (PTR, [I64]),
     "PyObject_CallOneArg": (PTR, [PTR, PTR]),
     "PyObject_GenericGetDict": (PTR, [PTR, PTR]),
     "PyObject_GetAttr": (PTR, [PTR, PTR]),
+    "PyObject_GetIter": (PTR, [PTR]),
+    "PyObject_RichCompareBool": (I32, [PTR, PTR, I32]),
+    "PySet_Size": (I64, [PTR]),
     "PyList_SetItem": (I32, [PTR, I64, PTR]),
     "PyLong_AsLongLongAndOverflow": (I64, [PTR, PTR]),
     "PyLong_AsUnsignedLongLong": (I64, [PTR]),

@@ -31,8 +31,7 @@ from ..loops import (
     Var,
     has_checks,
 )
-from ..runtime.builtin import NO_ELEMENTS, ROOM_TOO_SMALL
-from ..runtime.limits import ROOM_GRAIN
+from ..runtime.limits import NO_ELEMENTS, ROOM_GRAIN, ROOM_TOO_SMALL
 from ..runtime.threads import available_cores
 from ..schedule.cost import epilogue_cost, kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root

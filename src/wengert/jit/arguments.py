@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import DTypeError
+from ..snapshot import snapshot, unchanged
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
 
@@ -23,10 +24,23 @@ ANY = -1
 
 
 class StaticValue(NamedTuple):
-    """A static argument; equal only to a value of the same type."""
+    """A static argument; equal only to a value of the same types, inside too."""
 
     kind: type
     value: Any
+
+    def kept(self) -> Any:
+        """What a value must be like to be equal; dataclasses say themselves whether they are."""
+        return snapshot(self.value, objects=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StaticValue) and unchanged(other.value, self.kept())
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 class Call(NamedTuple):
@@ -252,17 +266,17 @@ def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
 
 
 def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:
-    from ..runtime.signature import AnySpec, ObjectSpec, StaticSpec
+    from ..runtime.signature import AnySpec, KeptSpec, ObjectSpec, StaticSpec
 
     if isinstance(part, int):
         numbers.append(part)
         return children[part]
     if isinstance(part, tree.Same):
         return StaticSpec(part.value)
+    if isinstance(part, tree.Unchanged):
+        return KeptSpec(part.kept)
     if part is tree.ANYTHING:
         return AnySpec()
-    if isinstance(part, dict):
-        return {name: _part(child, children, numbers) for name, child in part.items()}
     inside = tuple(_part(child, children, numbers) for child in part.children)
     return ObjectSpec(part.kind, part.names, inside, part.whole)
 
@@ -274,14 +288,14 @@ def call_specs(
 
     `leaves` are those of the same call in order.
     """
-    from ..runtime.signature import StaticSpec
+    from ..runtime.signature import KeptSpec
 
     specs = iter([spec_of(leaf) for leaf in leaves])
     call = parameters.order(args, kwargs)
 
     def spec(value: Any) -> Any:
         if isinstance(value, StaticValue):
-            return StaticSpec(value.value)
+            return KeptSpec(value.kept())
         return argument_tree(value, specs)
 
     by_position = [spec(value) for value in call.args]

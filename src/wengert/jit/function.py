@@ -197,7 +197,7 @@ class Jitted(staticmethod):
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
-        from ..runtime.builtin import NO_ELEMENTS, ROOM_TOO_SMALL
+        from ..runtime.limits import NO_ELEMENTS, ROOM_TOO_SMALL
 
         out = kwargs.pop("out", None)
         call = self._order(args, kwargs)
@@ -272,6 +272,7 @@ class Jitted(staticmethod):
     def _compile(self, call: Call, key: Any, args: tuple, kwargs: dict) -> Any:
         from . import lookup
 
+        key = (key[0].frozen(), *key[1:])  # before the function, which may change its arguments
         structure, kinds, _ = key
         name = function_name(self.function)
         clock = debugging.Clock()
@@ -280,6 +281,8 @@ class Jitted(staticmethod):
         def prepare(program: Any) -> Any:
             program.failed = functools.partial(self._failed, program)
             program.threads = self.threads
+            if tree.flatten(call.dynamic())[1] != structure:
+                return None  # the function has changed its arguments: each call is traced anew
             return program.signature(parameters, args, kwargs)
 
         with clock("fingerprint"):

@@ -67,7 +67,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | No
 def _key(way: str, code: str, kinds: Sequence[Leaf], structure: str, style: Any) -> str:
     from ..codegen.cache import cache_key, source_fingerprint
     from ..codegen.target import Target
-    from ..runtime.builtin import native_layout
+    from ..runtime.layout import native_layout
 
     described = [
         (k.kind, k.type.dtype.str, k.type.shape, k.type.weak, k.strides or "contiguous")

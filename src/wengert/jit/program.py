@@ -173,7 +173,8 @@ class Program:
 
     def bind(self, signature: Any, compiled: Any, name: str) -> Any:
         """The native entry `name` of `compiled` as a callable."""
-        from ..runtime.builtin import Arena, bind
+        from ..runtime.arena import Arena
+        from ..runtime.builtin import bind
 
         if self.arena is None and self.arena_bytes > STACK_ARENA_LIMIT:
             self.arena = Arena(self.arena_bytes)

@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from ..snapshot import snapshot
 from ..tensor import Tensor
-from ..tree import Parts, Same
+from ..tree import Parts, Same, Unchanged
 
 _SET = np.zeros(())
 
@@ -53,9 +54,12 @@ class Flag:
     def parts(self) -> Parts:
         """How a compiled function sees that another flag is as this one, which it got."""
         leaf: Any = self._witness._leaf
-        cell = leaf.gradient_cell()
-        present = Parts(type(cell), ("_present",), (Same(cell.present),))
-        home = Parts(type(leaf), ("_cell",), (present,))
+        if leaf._cell is None:  # as in a module just rebuilt
+            inside = (Same(None), Unchanged(snapshot(leaf.gradient)))
+            home = Parts(type(leaf), ("_cell", "gradient"), inside)
+        else:
+            present = Parts(type(leaf._cell), ("_present",), (Same(leaf._cell.present),))
+            home = Parts(type(leaf), ("_cell",), (present,))
         return Parts(Flag, ("_witness",), (Parts(Tensor, ("_leaf",), (home,)),))
 
     def __deepcopy__(self, memo: Any) -> Flag:

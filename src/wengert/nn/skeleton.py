@@ -9,14 +9,11 @@ write as state.
 
 from __future__ import annotations
 
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..ops.op import Traced
+from ..snapshot import is_native, snapshot, unchanged
 from ..tensor import Tensor
-from ..tree import ANYTHING, Parts, Same
+from ..tree import ANYTHING, Parts, Same, Unchanged
 from .flag import Flag
 
 _COPIED = (list, dict, set)  # an attribute that may be changed in place
@@ -38,10 +35,11 @@ class Bones(NamedTuple):
 class Skeleton:
     """A whole module taken apart, the root first."""
 
-    __slots__ = ("bones",)
+    __slots__ = ("bones", "kept")
 
-    def __init__(self, bones: list[Bones]):
+    def __init__(self, bones: list[Bones], kept: list[dict[str, Any]] | None = None):
         self.bones = bones
+        self.kept = kept  # of each of them what the plain attributes were; see `frozen_data`
 
     @classmethod
     def of(cls, root: Any) -> tuple[Skeleton, list[Any]]:
@@ -83,66 +81,68 @@ class Skeleton:
                     values[name] = leaves[place] if kind == "parameter" else made[place]
         return made[0]
 
+    def frozen_data(self) -> Skeleton:
+        """This skeleton for good: attributes may be changed in place later."""
+        return self if self.kept else Skeleton(self.bones, self._snapshots())
+
+    def _snapshots(self) -> list[dict[str, Any]]:
+        return [{name: snapshot(v) for name, v in one.plain.items()} for one in self.bones]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Skeleton) or len(self.bones) != len(other.bones):
             return False
-        return all(_same_bones(a, b) for a, b in zip(self.bones, other.bones, strict=True))
+        if not all(map(_same_bones, self.bones, other.bones)):
+            return False
+        if self.kept is None and other.kept is not None:
+            return other == self
+        return all(map(_same_plain, other.bones, self.kept or self._snapshots()))
 
     def __hash__(self) -> int:
         return hash(tuple((one.kind, *one.places) for one in self.bones))
 
 
-# Attributes that stay what they are: where two objects have the same one, nothing has changed.
-_FIXED = (int, float, complex, str, bytes, type, FunctionType, BuiltinFunctionType, np.ufunc)
+class _LeftToPython(Exception):  # noqa: N818 - steers, never seen
+    """An attribute that native code cannot compare."""
 
 
 def parts_of(root: Any) -> Parts | None:
     """How compiled functions read the parameters of a module natively, or None if they cannot.
 
-    They check that nothing else has changed: classes, names, modes, every other attribute, which
-    must be the same object and one that cannot change in place.
+    They check that nothing else has changed: classes, names, modes, buffers, and all other
+    attributes as far as a `snapshot` can tell.
     """
     _, parameters = Skeleton.of(root)
     numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
     try:
         return _parts_of(root, numbers, set())
-    except _CanChange:
+    except _LeftToPython:
         return None
 
 
-class _CanChange(Exception):  # noqa: N818 - steers, never seen
-    """An attribute whose content may change unnoticed."""
-
-
 def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
-    if id(module) in above:
-        raise _CanChange  # a ring of modules has no end
     values, above = vars(module), above | {id(module)}
     children: list[Any] = []
     for name, value in values.items():
         kind = module._kinds.get(name)
-        if name == "_kinds":
-            children.append({one: Same(what) for one, what in value.items()})
-        elif name == "_mode":
+        if name == "_mode":
             children.append(value.parts())
         elif name == "_transient":
             children.append(ANYTHING)
+        elif kind == "module" and id(value) in above:  # a ring, which has no end
+            children.append(Same(value))
         elif kind == "module" and value is not None:
             children.append(_parts_of(value, numbers, above))
         elif kind == "parameter" and value is not None:
             number = numbers[id(value)]
             children.append(value._parts(number) if isinstance(value, Tensor) else number)
-        elif kind == "buffer" or _is_fixed(value):
+        elif kind == "buffer":
             children.append(Same(value))
         else:
-            raise _CanChange
+            kept = snapshot(value)
+            if not is_native(kept):
+                raise _LeftToPython
+            children.append(Unchanged(kept))
     return Parts(type(module), tuple(values), tuple(children), whole=True)
-
-
-def _is_fixed(value: Any) -> bool:
-    if type(value) in (tuple, frozenset):
-        return all(map(_is_fixed, value))
-    return value is None or isinstance(value, (bool, *_FIXED))
 
 
 def _number(value: Any, numbers: dict[int, int], kept: list[Any]) -> int:
@@ -173,10 +173,15 @@ def _same_bones(one: Bones, other: Bones) -> bool:
     return (
         one.kind is other.kind
         and one.training == other.training
-        and one.plain.keys() == other.plain.keys()
         and list(one.places) == list(other.places)
         and all(_same_place(one.places[name], other.places[name]) for name in one.places)
-        and all(_same(value, other.plain[name]) for name, value in one.plain.items())
+    )
+
+
+def _same_plain(one: Bones, kept: dict[str, Any]) -> bool:
+    """Whether the plain attributes are what they were."""
+    return one.plain.keys() == kept.keys() and all(
+        unchanged(value, kept[name]) for name, value in one.plain.items()
     )
 
 
@@ -185,15 +190,3 @@ def _same_place(one: tuple[str, Any], other: tuple[str, Any]) -> bool:
     if kind != other_kind:
         return False
     return place is other_place if kind == "buffer" else place == other_place
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two plain attributes are equal; arrays and tensors only where they are one."""
-    if one is other:
-        return True
-    if type(one) is not type(other) or isinstance(one, (np.ndarray, Traced)):
-        return False
-    try:
-        return bool(one == other)
-    except (TypeError, ValueError):  # arrays inside
-        return False

@@ -1,7 +1,11 @@
-"""Sizes that generated entries and those who call them agree on."""
+"""Sizes and error codes that generated entries and those who call them agree on."""
 
 from __future__ import annotations
 
 STACK_ARENA_LIMIT = 16 * 1024  # a smaller arena lives on the entry's stack: no lock, safe by itself
 # The room grows with the length rounded up to this, so that all that lies in it is aligned.
 ROOM_GRAIN = 64
+
+NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
+# Codes of a program for any length: its room is too small, and it has no answer for length 0.
+ROOM_TOO_SMALL, NO_ELEMENTS = -3, -4

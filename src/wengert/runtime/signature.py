@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..snapshot import Snapshot
+
 # Arguments and results of an entry that has a module of its own.
 LARGE = 48
 SCALAR_KINDS = ("float", "int", "bool", "complex", "numpy")
@@ -84,6 +86,13 @@ class StaticSpec:
     """An argument that must be this very object, or an object in the result; has no buffer."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class KeptSpec(StaticSpec):
+    """An argument that must be as it was when `value`, a `snapshot`, was taken; has no buffer."""
+
+    value: Any = field(repr=False)  # the entry's code does not depend on it
 
 
 @dataclass(frozen=True)
@@ -269,6 +278,7 @@ def context_objects(signature: Signature) -> tuple[Any, ...]:
     another process: nothing is left out for being the same object here. Static values come last.
     """
     found: list[Any] = [np.ndarray, tuple, list, dict, float, int, complex, True, False, None]
+    found += [Snapshot, set, object, type, str, bytes]  # see `codegen/unchanged.py`
     found += ["out", *(sys.intern(name) for name, _ in signature.kwargs)]
     statics = []
     for tree in (*signature.trees(), signature.result):
