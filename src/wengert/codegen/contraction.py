@@ -40,7 +40,6 @@ from .strided import I64, POINTER, Memory, counted_loop, private_function
 from .target import Target
 from .tiles import ADD_TO_RESULT, LAST_BLOCK, Operand, Shape, tile_of
 from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
-from .unrolled import Form, emit_unrolled, unrolled_form
 
 # From so many turns on an outer loop is shared out rather than the tiles inside.
 _ENOUGH_UNITS = 16
@@ -109,10 +108,6 @@ def emit_contraction(
     is added with it: it computes the units from `first` to `last`, of `units` altogether.
     Functions that are `watched` have a watch (see `interrupts`) as one more argument.
     """
-    form = None if plan or watched else unrolled_form(kernel, target)
-    if form is not None:
-        _written_out(module, target, kernel, name, form)
-        return 0
     plan = plan or make_plan(kernel, target)
     more = [POINTER] * (len(kernel.accesses()) + watched)
     part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + more)
@@ -128,18 +123,6 @@ def emit_contraction(
     builder.call(part, [*whole.args[:4], *units_of_all, *whole.args[4:]])
     builder.ret_void()
     return scratch
-
-
-def _written_out(
-    module: ir.Module, target: Target, kernel: Contraction, name: str, form: Form
-) -> None:
-    """The function of a product that is too small to be cut up or shared out."""
-    kinds = [POINTER] * (4 + len(kernel.accesses()))
-    function = private_function(module, name, kinds)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    out, x, y, _, *others = function.args
-    emit_unrolled(builder, kernel, form, target, (out, x, y), others)
-    builder.ret_void()
 
 
 # ---------------------------------------------------------------- sharing out

@@ -22,7 +22,7 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from .epilogue import Stores
-from .strided import Memory, lane_order, multiply_add
+from .strided import POINTER, Memory, lane_order, multiply_add, private_function
 from .target import Target
 from .tiling import ONCE, Axis, Piece, axes_of, pieces_of
 
@@ -93,15 +93,18 @@ def _load_steps(stride: int, lanes: int) -> float:
 
 
 def emit_unrolled(
-    builder: ir.IRBuilder,
-    kernel: Contraction,
-    form: Form,
-    target: Target,
-    pointers: tuple[ir.Value, ir.Value, ir.Value],
-    others: Sequence[ir.Value],
+    module: ir.Module, target: Target, kernel: Contraction, form: Form, name: str
 ) -> None:
-    """The product; `pointers` are those of `out`, `x` and `y`, `others` those of its stores."""
-    _Emitter(builder, kernel, form, target, pointers, others).emit()
+    """Add ``void name(out, x, y, scratch, *others)``, which `emit_contraction` adds for others.
+
+    It needs no scratch, and no memory for sums that have none of their own.
+    """
+    kinds = [POINTER] * (4 + len(kernel.accesses()))
+    function = private_function(module, name, kinds)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    out, x, y, _, *others = function.args
+    _Emitter(builder, kernel, form, target, (out, x, y), others).emit()
+    builder.ret_void()
 
 
 class _Emitter:
