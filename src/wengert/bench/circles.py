@@ -8,7 +8,7 @@ the loop of `wg.fit`, which gathers its samples and keeps the parameters in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -59,7 +59,7 @@ def module_of(nn: Any, model: str) -> Any:
     return nn.Sequential(*layers, *([nn.Sigmoid()] if clipped else []))
 
 
-def loss_of(np_: Any, model: str, functions: dict[str, Callable[[Any], Any]]) -> Any:
+def loss_of(np_: Any, model: str, functions: Mapping[str, Any]) -> Any:
     """The loss of a network as a function of its parameters and one sample."""
     activation, _, clipped = model.partition(" ")
 

@@ -209,9 +209,7 @@ class Epilogue(Stores):
         builder.ret_void()
         return function
 
-    def _sums(
-        self, builder: ir.IRBuilder, lanes: Axis, piece: Piece, sums: ir.Value
-    ) -> ir.Value:
+    def _sums(self, builder: ir.IRBuilder, lanes: Axis, piece: Piece, sums: ir.Value) -> ir.Value:
         """One vector of sums from where a tile has left them."""
         memory, stride = Memory(builder, self.plan.dtype), lanes.out
         # lanes beyond the real ones may be read in the room for a tile, not in the result

@@ -83,6 +83,7 @@ class NestEmitter:
             self.lanes = min(self.lanes, 1 << (nest.vars[-1].extent.bit_length() - 1))
         self.vector = Scalars(self.builder, self.lanes, self.target.has_fma)
         self.values: dict[int, ir.Value] = {}  # scalars known so far, by expression
+        self.inner: dict[int, ir.Value] = {}  # vectors of this iteration
         self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
         self.watched_level, self.watched_every = self._choose_watch()
         self._initialise()
@@ -309,7 +310,8 @@ class NestEmitter:
         self.mask = None
         found: list[tuple[Store, ir.Value, ir.Value]] = []
         for start in starts:
-            self.at, self.inner = _i64(start), {}
+            self.at = _i64(start)
+            self.inner.clear()
             found += [(s, self.at, self._vector_value(s.value)) for s in self.nest.stores]
         for store, self.at, value in found:
             self._vector_store(store, value)
@@ -387,7 +389,7 @@ class NestEmitter:
         mask: ir.Value | None,
     ) -> list[ir.Value]:
         self.at, self.mask = at, mask
-        self.inner: dict[int, ir.Value] = {}
+        self.inner.clear()
         results = list(held)
         for store in self.nest.stores:
             value = self._vector_value(store.value)

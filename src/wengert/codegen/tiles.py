@@ -21,12 +21,10 @@ from .strided import (
     POINTER,
     Memory,
     counted_loop,
-    declare,
     i32,
     lane_order,
     multiply_add,
     private_function,
-    type_suffix,
 )
 from .tiling import Axis, Piece, Plan, tail_pieces
 

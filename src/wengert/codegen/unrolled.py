@@ -158,9 +158,7 @@ class _Emitter:
     def _across(self, is_x: bool, k: int, piece: Piece) -> ir.Value:
         """Element k of the sum, for the results of a piece."""
         kept, summed = self.form.kept, self.form.summed
-        pointer, stride, step = (
-            (self.x, kept.x, summed.x) if is_x else (self.y, kept.y, summed.y)
-        )
+        pointer, stride, step = (self.x, kept.x, summed.x) if is_x else (self.y, kept.y, summed.y)
         if stride == 0:  # one scalar, in lanes that are not stored as well
             return self._once(is_x, k * step, Piece(0, piece.width, piece.width), pointer, 0)
         place = self.memory.at(pointer, k * step + piece.start * stride)
@@ -247,9 +245,7 @@ class _Emitter:
     def _part(self, is_x: bool, row: int, piece: Piece) -> ir.Value:
         """A vector of an operand along the sum; lanes beyond its end are zero."""
         kept, summed = self.form.kept, self.form.summed
-        pointer, stride, step = (
-            (self.x, summed.x, kept.x) if is_x else (self.y, summed.y, kept.y)
-        )
+        pointer, stride, step = (self.x, summed.x, kept.x) if is_x else (self.y, summed.y, kept.y)
         return self._once(is_x, row * step + piece.start * stride, piece, pointer, stride)
 
     def _widened(self, value: ir.Value, width: int) -> ir.Value:

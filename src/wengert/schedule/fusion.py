@@ -131,6 +131,17 @@ class Scheduler:
         """Whether the node is a product that sums over nothing."""
         return isinstance(node.op.loops, Product) and self.is_pointwise(node)
 
+    def _only_moves(self, node: Node) -> bool:
+        """Whether the elements of the node lie in memory, at whatever places."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, Operator) and one.serial not in self.stored:
+                if not self._is_free(one):
+                    return False
+                pending.extend(one.inputs)
+        return True
+
     def is_aligned(self, node: Operator) -> bool:
         """Whether the element at an index depends on the operands at that index alone."""
         loops = self.lowering(node)
@@ -177,9 +188,10 @@ class Scheduler:
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
                     return True
-                if self._is_outer(user) and node.type.size < user.type.size:
-                    if not self._is_free(node):
-                        return True  # each element is read along a whole line of the product
+                # each element is read along a whole line of the product
+                spread = self._is_outer(user) and node.type.size < user.type.size
+                if spread and not self._only_moves(node):
+                    return True
             elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node
             ):
