@@ -45,6 +45,7 @@ from .contraction import (
     unfinished_bytes,
     units,
 )
+from .flat import emit_flat, grid_of
 from .forms import form_of_stores, repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
@@ -425,7 +426,11 @@ class _ProgramEmitter:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
+            grid = None if counters or watch is not None else grid_of(nest, self.target)
+            if grid is not None:
+                emit_flat(builder, nest, grid, self.target, pointers)
+            else:
+                NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
 
     def _nest_task(
         self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
