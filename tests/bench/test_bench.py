@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from wengert.bench import evaluated, machine, measure, memory, report, run
+from wengert.bench import circles, evaluated, machine, measure, memory, report, run
 from wengert.bench.workload import Workload, plain
 
 FLOOR = machine.Floor(1e11, 2e11, 1e10, 2e10)
@@ -233,3 +233,12 @@ def test_the_memory_of_a_step_keeps_its_limits():
     for workload in memory.workloads(quick=True):
         outcome = run.run_workload(workload, [], FLOOR, True)
         assert not outcome.failures and not outcome.missed
+
+
+@pytest.mark.parametrize("model", circles.MODELS)
+def test_one_sample_at_a_time_learns_the_same_in_all_forms(model):
+    step, loop = circles.call_wengert(model)(), circles.loop_wengert(model)()
+    losses = np.asarray(loop())
+    assert losses.shape == (circles.STEPS,)
+    assert float(step()) == pytest.approx(float(losses[0]), rel=1e-5)
+    np.testing.assert_allclose(circles.loop_fit(model)()(), losses, rtol=1e-3, atol=1e-5)

@@ -93,6 +93,44 @@ def test_strided_reads_end_with_the_array(dtype, stride, n):
     np.testing.assert_array_equal(out, np.arange(count).astype(dtype)[::stride])
 
 
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 9, 15, 17, 25, 31, 33, 63, 65])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_rows_are_updated_in_place_once(n, dtype):
+    """Short rows end with a vector that overlaps another; no element may change twice."""
+    kind, rows = np.dtype(dtype), 5
+    memory = np.arange(rows * n + 64).astype(dtype)
+    before = memory.copy()
+    x, g, rate = np.linspace(1, 2, n).astype(dtype), np.arange(rows).astype(dtype), np.array([0.5])
+    new, old = (Buffer(name, kind, (rows, n), (n, 1), "input") for name in ("new", "old"))
+    across, down, number = map(buffer_of, (x, g, rate))
+    i, j = variables(rows, n)
+    slope = Apply("multiply", (Load(across, index(across, j)), Load(down, index(down, i))), kind)
+    step = Apply("multiply", (cast(Load(number, Affine(0)), kind), slope), kind)
+    value = Apply("subtract", (Load(old, index(old, i, j)), step), kind)
+    places = {new: memory, old: memory, across: x, down: g, number: rate}
+    run([Nest([i, j], [Store(new, index(new, i, j), value)])], places)
+    want = before[: rows * n].reshape(rows, n) - kind.type(0.5) * (g[:, None] * x)
+    np.testing.assert_allclose(memory[: rows * n].reshape(rows, n), want, rtol=1e-6)
+    np.testing.assert_array_equal(memory[rows * n :], before[rows * n :])
+
+
+def test_scalars_do_not_make_vectors_narrow():
+    """A learning rate in double precision meets parameters in single precision."""
+    target = Target.named("haswell")
+    module = ir.Module("nests")
+    module.triple = target.triple
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 2), "nest")
+    builder = ir.IRBuilder(function.append_basic_block())
+    single = np.dtype("f4")
+    p, rate = Buffer("p", single, (800,), (1,), "input"), Buffer("r", F8, (1,), (1,), "input")
+    (i,) = variables(800)
+    factors = (Load(p, Affine.of(i)), cast(Load(rate, Affine(0)), single))
+    nest = Nest([i], [Store(p, Affine.of(i), Apply("multiply", factors, single))])
+    places = {id(p): function.args[0], id(rate): function.args[1]}
+    NestEmitter(builder, target, lambda b: places[id(b)]).emit(nest)
+    assert "<8 x float>" in str(module)
+
+
 @pytest.mark.parametrize("stride", [-3, -1, 0, 2, 5])
 def test_strided_reads_and_writes(stride):
     n = 21

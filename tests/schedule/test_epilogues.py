@@ -103,6 +103,17 @@ def test_what_is_summed_as_well_is_read_from_what_the_product_stored():
     assert str(rest.stores[0].value.buffer.name) == product.stores[0].buffer.name
 
 
+def test_a_nest_whose_stores_go_to_two_products_is_gone():
+    def step(x, w, b, m):
+        return x @ w + b, (x + 1.0) @ w - m
+
+    program = loops_of(step, X, W, B, M)
+    assert len(products(program)) == 2
+    stores = [store for kernel in program.kernels for store in kernel.stores]
+    written = [store.buffer.name for store in stores if store.buffer.kind == "output"]
+    assert len(written) == len(set(written)) == 2
+
+
 def test_a_product_waits_for_what_its_epilogue_needs():
     def function(x, w, m):
         product = x @ w

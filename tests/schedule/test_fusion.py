@@ -6,7 +6,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as xp
 from wengert.jit import jit
-from wengert.loops import Contraction, Host, Load, ParallelNest, walk
+from wengert.loops import Apply, Contraction, Host, Load, Nest, ParallelNest, roots_of, walk
 from wengert.ops.windows import fold
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
@@ -40,6 +40,45 @@ def test_products_and_numpy_get_kernels_of_their_own():
     kinds = [type(kernel) for kernel in loops_of(lambda x: xp.linalg.inv(x @ x.T), X).kernels]
     assert Contraction in kinds
     assert Host in kinds
+
+
+def test_a_product_that_sums_over_nothing_is_part_of_what_reads_it():
+    x, g, p = RNG.normal(size=(1, 5)), RNG.normal(size=(1, 7)), RNG.normal(size=(7, 5))
+
+    def step(p, x, g):
+        slope = (x.T @ g).T
+        return slope, p - 0.1 * slope
+
+    program = loops_of(step, p, x, g)
+    assert [type(kernel) for kernel in program.kernels] == [Nest]
+    assert program.arena_bytes == 0
+    for found, wanted in zip(jit(step)(p, x, g), step(p, x, g), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("turned", [lambda x: x, lambda x: x[::-1], lambda x: x[None].T[:, 0]])
+def test_what_such_a_product_reads_along_a_line_is_computed_once(turned):
+    program = loops_of(lambda x, y: xp.outer(turned(xp.tanh(x)), xp.exp(y)), X[0], X[1])
+    calls = [
+        [expr.name for expr in walk(roots_of(kernel.stores)) if isinstance(expr, Apply)]
+        for kernel in program.kernels
+    ]
+    assert calls == [["exp", "tanh"], ["multiply"]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize(
+    "spec", ["i,j->ij", "i,j->ji", "zi,zj->ij", "iz,jz->ij", "i,i->i", "i,->i"]
+)
+def test_products_without_sums(spec, dtype):
+    sizes = {"i": 9, "j": 21, "z": 1}
+    x, y = (
+        (RNG.normal(size=[sizes[c] for c in part]) * 9).astype(dtype)
+        for part in spec.split("->")[0].split(",")
+    )
+    found = jit(lambda x, y: xp.einsum(spec, x, y))(x, y)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.einsum(spec, x, y))
 
 
 def test_pooling_reads_its_windows_in_place():

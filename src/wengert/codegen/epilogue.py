@@ -14,8 +14,9 @@ over the rows or the columns of the tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
@@ -51,17 +52,60 @@ class _Lines:
     columns: int = 1  # of the tile, where they are neither lanes nor lines
 
 
-class Epilogue:
-    """Emits the stores of one contraction."""
+class Stores:
+    """The stores of one contraction, for vectors of sums."""
 
-    def __init__(
-        self, module: ir.Module, kernel: Contraction, plan: Plan, has_fma: bool, name: str
-    ):
-        self.module, self.plan, self.name, self.has_fma = module, plan, name, has_fma
+    def __init__(self, kernel: Contraction, has_fma: bool):
+        self.has_fma = has_fma
         self.stores = kernel.stores
         self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
         places = [(id(buffer), at) for buffer, at in kernel.accesses()]
         self.number = {place: number for number, place in enumerate(places)}
+
+    def emit(
+        self,
+        builder: ir.IRBuilder,
+        lanes: Axis,
+        piece: Piece,
+        sums: ir.Value,
+        others: Sequence[ir.Value],
+        same: dict[int, ir.Value],
+    ) -> None:
+        """All stores for one vector; `same` are the scalars that do not change."""
+        scalars = Scalars(builder, piece.width, self.has_fma)
+        known = {key: scalars.splat(value) for key, value in same.items()}
+        _Vector(self, builder, lanes, piece, lambda: sums, others, known).emit()
+
+    def same_for_all(
+        self, builder: ir.IRBuilder, axes: Sequence[Axis], others: Sequence[ir.Value]
+    ) -> dict[int, ir.Value]:
+        """The expressions that do not change along these axes, as scalars."""
+        fixed = [
+            not any(axis.others and axis.others[k] for axis in axes) for k in range(len(others))
+        ]
+        one = _Vector(self, builder, ONCE, Piece(0, 1, 1), lambda: None, others, {})
+        values: dict[int, ir.Value] = {}
+        used = {id(root) for root in roots_of(self.stores)}  # on all lanes
+        for expr in walk(roots_of(self.stores)):
+            if isinstance(expr, Load):
+                known = fixed[self.number[id(expr.buffer), expr.at]]
+            else:
+                known = not isinstance(expr, Sum) and all(id(p) in values for p in parts_of(expr))
+            if known:
+                values[id(expr)] = one.value(expr, values)
+            else:
+                used |= {id(part) for part in parts_of(expr) if not isinstance(part, Literal)}
+        return {key: value for key, value in values.items() if key in used}
+
+
+class Epilogue(Stores):
+    """Emits the stores of one contraction for the tiles that leave their sums in memory."""
+
+    def __init__(
+        self, module: ir.Module, kernel: Contraction, plan: Plan, has_fma: bool, name: str
+    ):
+        super().__init__(kernel, has_fma)
+        self.module, self.plan, self.name = module, plan, name
         self.has_room = not kernel.keeps_sums and not plan.block
         self.tile_plan = self._plan_in_room() if self.has_room else plan
         self.functions: dict[_Lines, ir.Function] = {}
@@ -141,7 +185,8 @@ class Epilogue:
         function = private_function(self.module, name, kinds)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         sums, count, *others = function.args
-        same = self._same_for_all(builder, lines, others)
+        axes = [lines.lanes, lines.down, self.tile_plan.column]
+        same = self.same_for_all(builder, axes, others)
         widths = {
             piece.width: Scalars(builder, piece.width, self.has_fma) for piece in lines.pieces
         }
@@ -151,9 +196,10 @@ class Epilogue:
         }
 
         def column(index: ir.Value, sums: ir.Value, others: Sequence[ir.Value]) -> None:
-            here = self._along(builder, self.tile_plan.column, index, sums, others)
+            near, rest = self._along(builder, self.tile_plan.column, index, sums, others)
             for piece in lines.pieces:
-                _Vector(self, builder, lines.lanes, piece, *here, known[piece.width]).emit()
+                read = partial(self._sums, builder, lines.lanes, piece, near)
+                _Vector(self, builder, lines.lanes, piece, read, rest, known[piece.width]).emit()
 
         def line(index: ir.Value) -> None:
             here = self._along(builder, lines.down, index, sums, others)
@@ -163,27 +209,12 @@ class Epilogue:
         builder.ret_void()
         return function
 
-    def _same_for_all(
-        self, builder: ir.IRBuilder, lines: _Lines, others: Sequence[ir.Value]
-    ) -> dict[int, ir.Value]:
-        """The expressions that do not change within a tile, as scalars."""
-        axes = [lines.lanes, lines.down, self.tile_plan.column]
-        fixed = [
-            not any(axis.others and axis.others[k] for axis in axes) for k in range(len(others))
-        ]
-        one = _Vector(self, builder, ONCE, Piece(0, 1, 1), others[0], others, {})
-        values: dict[int, ir.Value] = {}
-        used = {id(root) for root in roots_of(self.stores)}  # on all lanes
-        for expr in walk(roots_of(self.stores)):
-            if isinstance(expr, Load):
-                known = fixed[self.number[id(expr.buffer), expr.at]]
-            else:
-                known = not isinstance(expr, Sum) and all(id(p) in values for p in parts_of(expr))
-            if known:
-                values[id(expr)] = one.value(expr, values)
-            else:
-                used |= {id(part) for part in parts_of(expr) if not isinstance(part, Literal)}
-        return {key: value for key, value in values.items() if key in used}
+    def _sums(self, builder: ir.IRBuilder, lanes: Axis, piece: Piece, sums: ir.Value) -> ir.Value:
+        """One vector of sums from where a tile has left them."""
+        memory, stride = Memory(builder, self.plan.dtype), lanes.out
+        # lanes beyond the real ones may be read in the room for a tile, not in the result
+        count = piece.width if self.has_room else piece.count
+        return memory.load(memory.at(sums, piece.start * stride), stride, piece.width, count)
 
     def _along(
         self,
@@ -209,11 +240,11 @@ class _Vector:
 
     def __init__(
         self,
-        epilogue: Epilogue,
+        epilogue: Stores,
         builder: ir.IRBuilder,
         lanes: Axis,
         piece: Piece,
-        sums: ir.Value,
+        sums: Callable[[], ir.Value],
         others: Sequence[ir.Value],
         known: dict[int, ir.Value],
     ):
@@ -235,7 +266,7 @@ class _Vector:
     def value(self, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
         """An expression whose parts are known."""
         if isinstance(expr, Sum):
-            return self._sum()
+            return self.sums()
         if isinstance(expr, Literal):
             return self.scalars.literal(expr.value, expr.dtype)
         if isinstance(expr, Load):
@@ -243,13 +274,6 @@ class _Vector:
         assert isinstance(expr, Apply)
         args = [values[id(arg)] for arg in expr.args]
         return self.scalars.apply(expr.name, args, [arg.dtype for arg in expr.args], expr.dtype)
-
-    def _sum(self) -> ir.Value:
-        piece, stride = self.piece, self.lanes.out
-        memory = Memory(self.builder, self.epilogue.plan.dtype)
-        # lanes beyond the real ones may be read in the room for a tile, not in the result
-        count = piece.width if self.epilogue.has_room else piece.count
-        return memory.load(memory.at(self.sums, piece.start * stride), stride, piece.width, count)
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Memory, ir.Value, int]:
         """The memory, the address and the stride from lane to lane of an access."""

@@ -39,6 +39,8 @@ from .target import Target
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
+# Rows of up to so many vectors are written out, with vectors that overlap in place of masks.
+MOST_OVERLAPPING = 4
 # A loop that costs so much looks now and then whether to end early, and about so much lies between.
 WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
@@ -76,8 +78,12 @@ class NestEmitter:
         self.exprs = walk(roots_of(nest.stores))
         self.depths = self._expression_depths()
         self.lanes = self._choose_lanes()
+        self.overlapping = self._may_overlap()
+        if self.overlapping:
+            self.lanes = min(self.lanes, 1 << (nest.vars[-1].extent.bit_length() - 1))
         self.vector = Scalars(self.builder, self.lanes, self.target.has_fma)
         self.values: dict[int, ir.Value] = {}  # scalars known so far, by expression
+        self.inner: dict[int, ir.Value] = {}  # vectors of this iteration
         self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
         self.watched_level, self.watched_every = self._choose_watch()
         self._initialise()
@@ -137,9 +143,27 @@ class NestEmitter:
         if any(store.picks for store in self.nest.stores):
             return 1  # two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.nest.stores]
-        dtypes += [expr.dtype for expr in self.exprs]
+        # what is computed outside of the innermost loop, such as a learning rate, is a scalar
+        dtypes += [expr.dtype for expr in self.exprs if self.depths[id(expr)] == self.last]
         widest = max((d.itemsize for d in dtypes if d.kind != "b"), default=1)
         return max(1, min(self.target.vector_bytes // widest, 64))
+
+    def _may_overlap(self) -> bool:
+        """Whether the rows are short, and can end with a vector that overlaps the one before.
+
+        A masked store makes all loads wait that might touch the lanes behind it, and in memory
+        that is dense these are the loads of the next row.
+        """
+        extent = self.vars[-1].extent if len(self.vars) > 1 else 0
+        short = 2 <= extent <= MOST_OVERLAPPING * self.lanes and extent % self.lanes
+        if self.lanes == 1 or not short or self._body() > SMALL_BODY * 8:
+            return False
+        stores = self.nest.stores
+        return all(not s.combine and s.at.coefficient(self.vars[-1]) == 1 for s in stores)
+
+    def _body(self) -> int:
+        """About how many instructions one iteration takes."""
+        return sum(8 if isinstance(e, Apply) else 1 for e in self.exprs)
 
     def _register_level(self, store: Store) -> int:
         """The outermost loop from which on all loops are combined over by this store."""
@@ -253,6 +277,9 @@ class NestEmitter:
         unroll = self._choose_unroll(var.extent)
         self.bases = self._hoisted_addresses(var)
         self.splats = self._hoisted_splats()
+        if self.overlapping:
+            self._overlapping_row(var)
+            return {}
         copies = [[self._identity(s, self.vector) for s in stores] for _ in range(unroll)]
         copies[0] = [
             accumulators.get(id(s), start) for s, start in zip(stores, copies[0], strict=True)
@@ -275,9 +302,22 @@ class NestEmitter:
                 results[id(store)] = total
         return results
 
+    def _overlapping_row(self, var: Var) -> None:
+        """A short row, written out; all of it is read before any of it is written."""
+        starts = list(range(0, var.extent - self.lanes + 1, self.lanes))
+        if var.extent % self.lanes:
+            starts.append(var.extent - self.lanes)
+        self.mask = None
+        found: list[tuple[Store, ir.Value, ir.Value]] = []
+        for start in starts:
+            self.at = _i64(start)
+            self.inner.clear()
+            found += [(s, self.at, self._vector_value(s.value)) for s in self.nest.stores]
+        for store, self.at, value in found:
+            self._vector_store(store, value)
+
     def _choose_unroll(self, extent: int) -> int:
-        body = sum(8 if isinstance(e, Apply) else 1 for e in self.exprs)
-        wanted = UNROLL_SMALL if body <= SMALL_BODY * 8 else UNROLL_LARGE
+        wanted = UNROLL_SMALL if self._body() <= SMALL_BODY * 8 else UNROLL_LARGE
         while wanted > 1 and extent < wanted * self.lanes:
             wanted //= 2
         return wanted
@@ -349,7 +389,7 @@ class NestEmitter:
         mask: ir.Value | None,
     ) -> list[ir.Value]:
         self.at, self.mask = at, mask
-        self.inner: dict[int, ir.Value] = {}
+        self.inner.clear()
         results = list(held)
         for store in self.nest.stores:
             value = self._vector_value(store.value)

@@ -44,6 +44,7 @@ from .contraction import (
     unfinished_bytes,
     units,
 )
+from .flat import emit_flat, grid_of
 from .forms import form_of_stores, repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
@@ -52,6 +53,7 @@ from .scalars import declare
 from .strided import counted_loop
 from .target import Target
 from .transfer import emit_transfer
+from .unrolled import emit_unrolled, unrolled_form
 
 I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 # Products of at least so many operations are shared out; each worker has scratch of its own.
@@ -423,7 +425,11 @@ class _ProgramEmitter:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
+            grid = None if counters or watch is not None else grid_of(nest, self.target)
+            if grid is not None:
+                emit_flat(builder, nest, grid, self.target, pointers)
+            else:
+                NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
 
     def _nest_task(
         self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
@@ -490,6 +496,11 @@ class _ProgramEmitter:
         form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_stores(kernel))
         if form not in self.products:
             inner = f"{name}.product"
+            small = None if watched else unrolled_form(kernel, self.target)
+            if small is not None:
+                emit_unrolled(self.module, self.target, kernel, small, inner)
+                self.products[form] = _Product(inner, 0, 0, 1)
+                return self.products[form]
             scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
             unfinished = _rounded(unfinished_bytes(kernel, self.target))
             total = units(kernel, self.target)

@@ -72,6 +72,20 @@ class Memory:
                 b.store(part, self.at(pointer, lane * stride), align=self.align)
 
 
+def multiply_add(
+    builder: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value | None, has_fma: bool
+) -> ir.Value:
+    """total + x * y, rounded once where the processor can; None stands for nothing yet."""
+    if total is None:
+        return builder.fmul(x, y)
+    if not has_fma:
+        return builder.fadd(total, builder.fmul(x, y))
+    kind = total.type
+    signature = ir.FunctionType(kind, [kind, kind, kind])
+    function = declare(builder.module, f"llvm.fma.{type_suffix(kind)}", signature)
+    return builder.call(function, [x, y, total])
+
+
 def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:
     """A scalar on `width` lanes."""
     undefined = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)

@@ -21,11 +21,10 @@ from .strided import (
     POINTER,
     Memory,
     counted_loop,
-    declare,
     i32,
     lane_order,
+    multiply_add,
     private_function,
-    type_suffix,
 )
 from .tiling import Axis, Piece, Plan, tail_pieces
 
@@ -470,16 +469,7 @@ class TileEmitter:
         return self.memory.load(place, operand.vector, piece.width, count)
 
     def _multiply_add(self, x: ir.Value, y: ir.Value, total: ir.Value | None) -> ir.Value:
-        b = self.builder
-        if total is None:
-            return b.fmul(x, y)
-        if not self.has_fma:
-            return b.fadd(total, b.fmul(x, y))
-        kind = total.type
-        function = declare(
-            b.module, f"llvm.fma.{type_suffix(kind)}", ir.FunctionType(kind, [kind, kind, kind])
-        )
-        return b.call(function, [x, y, total])
+        return multiply_add(self.builder, x, y, total, self.has_fma)
 
     # ------------------------------------------------------------ adding lanes
 

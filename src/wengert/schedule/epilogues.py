@@ -170,15 +170,17 @@ class _Fuser:
 
     def _lightened(self, nest: Nest) -> Nest:
         """What is left of a nest when products have taken what they can."""
-        wanted: dict[int, list[Store]] = {}
+        wanted: dict[int, set[tuple[int, Affine]]] = {}  # by where they store
         products: dict[int, Contraction] = {}
         for store in nest.stores:
             product = self._product_for(store)
             if product is not None:
                 products[id(product)] = product
-                wanted.setdefault(id(product), []).append(store)
+                wanted.setdefault(id(product), set()).add((id(store.buffer), store.at))
         for product in sorted(products.values(), key=self._turn, reverse=True):
-            nest = self._moved(nest, product, wanted[id(product)])
+            places = wanted[id(product)]
+            stores = [s for s in nest.stores if (id(s.buffer), s.at) in places]
+            nest = self._moved(nest, product, stores)
         return nest
 
     def _product_for(self, store: Store) -> Contraction | None:

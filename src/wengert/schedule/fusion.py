@@ -48,7 +48,7 @@ from ..passes.lengths import AnyLength
 from ..types import ArrayType
 from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
-from .lowering import is_native, loop_variables, lowering_of
+from .lowering import is_native, loop_variables, lowering_of, multiplication
 from .memory import buffers_of
 from .parallel import parallelise
 from .regions import cut_regions
@@ -114,7 +114,10 @@ class Scheduler:
         """How the node lowers to loops, or None: NumPy evaluates it."""
         found = self.lowerings.get(node.serial, self)
         if found is self:
-            found = self.lowerings[node.serial] = lowering_of(node)
+            found = lowering_of(node)
+            if isinstance(found, Product) and not self._continues(node):
+                found = multiplication(node) or found
+            self.lowerings[node.serial] = found
         return found
 
     def is_pointwise(self, node: Node) -> bool:
@@ -123,6 +126,21 @@ class Scheduler:
 
     def _is_free(self, node: Operator) -> bool:
         return bool(getattr(self.lowering(node), "free", False))
+
+    def _is_outer(self, node: Operator) -> bool:
+        """Whether the node is a product that sums over nothing."""
+        return isinstance(node.op.loops, Product) and self.is_pointwise(node)
+
+    def _only_moves(self, node: Node) -> bool:
+        """Whether the elements of the node lie in memory, at whatever places."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, Operator) and one.serial not in self.stored:
+                if not self._is_free(one):
+                    return False
+                pending.extend(one.inputs)
+        return True
 
     def is_aligned(self, node: Operator) -> bool:
         """Whether the element at an index depends on the operands at that index alone."""
@@ -169,6 +187,10 @@ class Scheduler:
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
+                    return True
+                # each element is read along a whole line of the product
+                spread = self._is_outer(user) and node.type.size < user.type.size
+                if spread and not self._only_moves(node):
                     return True
             elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
                 isinstance(loops, Scatter) and user.inputs[0] is node

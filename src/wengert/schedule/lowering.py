@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Node, Operator
-from ..loops import FEW, Reduction, Var
+from ..loops import FEW, Affine, Apply, Expr, Index, Operand, Pointwise, Reduction, Var, cast
 
 # Loops shorter than this are not worth vectors of their own.
 MANY = 8
@@ -41,6 +41,28 @@ def _is_short(node: Operator) -> bool:
     innermost = shape[-1] if len(shape) - 1 in axes else MANY
     count = prod(shape[axis] for axis in axes)
     return 1 <= count <= FEW and innermost < MANY <= node.type.size
+
+
+def multiplication(node: Operator) -> Pointwise | None:
+    """A product that sums over nothing, element by element: x[:, None] * y; None if it sums.
+
+    So it fuses with whatever reads it, as the update of a weight from a single sample.
+    """
+    dtype, (x_labels, y_labels, out_labels) = node.type.dtype, node.params["spec"]
+    lengths = zip(x_labels, node.inputs[0].type.shape, strict=True)
+    summed = [length for label, length in lengths if label not in out_labels]
+    if dtype.kind != "f" or any(length != 1 for length in summed):
+        return None
+
+    def rule(at: Index, x: Operand, y: Operand, spec: Any) -> Expr:
+        place = dict(zip(out_labels, at, strict=True))
+        factors = [
+            cast(source(place.get(label, Affine(0)) for label in labels), dtype)
+            for source, labels in ((x, x_labels), (y, y_labels))
+        ]
+        return Apply("multiply", tuple(factors), dtype)
+
+    return Pointwise(rule)
 
 
 def loop_variables(shape: Sequence[int]) -> list[Var]:

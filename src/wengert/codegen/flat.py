@@ -1,0 +1,225 @@
+"""Small nests over rows and columns as one line of vectors, whose ends need not be those of rows.
+
+The update of a weight from one sample, `p[i, j] -= rate * g[i] * x[j]`, cannot be one loop over all
+elements, and rows that are no whole number of vectors are costly: most of their vectors lie across
+two lines of the cache, which makes each store two. But what a vector needs of `g` and `x` is known
+beforehand wherever it begins. So all vectors are written out, one after the other from the first
+element on: `x` is held in registers and turned by a shuffle, and where a vector goes on in the next
+row, its lanes are chosen between two elements of `g`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ..loops import Affine, Apply, Buffer, Expr, Literal, Load, Nest, Var, parts_of, roots_of, walk
+from ..schedule.cost import EXPENSIVE
+from .scalars import Scalars
+from .strided import I1, Memory, lane_order
+from .target import Target
+from .tiling import Piece, pieces_of
+
+# So many vectors are written out at most, and so many values and stores in all of them together.
+MOST_VECTORS, MOST_VALUES = 48, 1024
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The loops of a nest that can be written out."""
+
+    row: Var
+    column: Var
+    lanes: int
+    masked: bool
+    pieces: tuple[Piece, ...]
+
+
+def grid_of(nest: Nest, target: Target) -> Grid | None:
+    """The loops of the nest as rows and columns; None if it is not of this kind, or not small."""
+    values = walk(roots_of(nest.stores))
+    plain = all(isinstance(expr, (Load, Literal, Apply)) for expr in values)
+    if len(nest.vars) != 2 or not nest.stores or not plain or any(v.ordered for v in nest.vars):
+        return None
+    if any(store.combine or store.guards or store.picks for store in nest.stores):
+        return None
+    if any(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in values):
+        return None
+    column, row = sorted(nest.vars, key=lambda var: nest.stores[0].at.coefficient(var) != 1)
+    moving = [expr for expr in values if _moves(expr, nest.vars)]
+    accesses = [(store.buffer, store.at) for store in nest.stores]
+    accesses += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
+    kinds = [_kind(at, row, column) for _, at in accesses]
+    if "other" in kinds or any(kind != "dense" for kind in kinds[: len(nest.stores)]):
+        return None
+    dtypes = {expr.dtype for expr in moving} | {store.buffer.dtype for store in nest.stores}
+    if len(dtypes) > 1 or next(iter(dtypes)).kind != "f":
+        return None
+    lanes, masked = target.lanes(next(iter(dtypes)).itemsize), target.vector_bytes >= 32
+    if column.extent % lanes == 0 or row.extent * column.extent < lanes:
+        return None  # rows of whole vectors, or less than one
+    pieces = pieces_of(row.extent * column.extent, lanes, masked)
+    size = len(pieces) * (len(moving) + len(nest.stores))
+    if len(pieces) > MOST_VECTORS or size > MOST_VALUES:
+        return None
+    return Grid(row, column, lanes, masked, pieces)
+
+
+def _moves(expr: Expr, variables: list[Var]) -> bool:
+    """Whether the value changes from element to element."""
+    return any(
+        isinstance(part, Load) and any(part.at.coefficient(var) for var in variables)
+        for part in walk([expr])
+    )
+
+
+def _kind(at: Affine, row: Var, column: Var) -> str:
+    """What an index runs along."""
+    down, across = at.coefficient(row), at.coefficient(column)
+    if len(at.terms) != bool(down) + bool(across):
+        return "other"  # variables that are counted elsewhere
+    if across == 1 and down == column.extent:
+        return "dense"
+    if not across:
+        return "row" if down else "same"
+    return "column" if across == 1 and not down else "other"
+
+
+def emit_flat(
+    builder: ir.IRBuilder,
+    nest: Nest,
+    grid: Grid,
+    target: Target,
+    pointers: Callable[[Buffer], ir.Value],
+) -> None:
+    """All vectors of a nest, into the current block of a builder."""
+    _Emitter(builder, nest, grid, target, pointers).emit()
+
+
+class _Emitter:
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        nest: Nest,
+        grid: Grid,
+        target: Target,
+        pointers: Callable[[Buffer], ir.Value],
+    ):
+        self.builder, self.nest, self.grid = builder, nest, grid
+        self.has_fma, self.pointers = target.has_fma, pointers
+        self.exprs = walk(roots_of(nest.stores))
+        self.held: dict[tuple[int, Affine, int, int], ir.Value] = {}
+
+    def emit(self) -> None:
+        """One vector after the other: all its values, and then all its stores."""
+        fixed = self._fixed()
+        wide: dict[int, dict[int, ir.Value]] = {}
+        for piece in self.grid.pieces:
+            if piece.width not in wide:
+                scalars = Scalars(self.builder, piece.width, self.has_fma)
+                wide[piece.width] = {key: scalars.splat(value) for key, value in fixed.items()}
+            self._vector(piece, dict(wide[piece.width]))
+
+    def _fixed(self) -> dict[int, ir.Value]:
+        """The scalars that are the same for all elements; sets the values that are not."""
+        values: dict[int, ir.Value] = {}
+        scalars = Scalars(self.builder, 1, self.has_fma)
+        self.moving: list[Expr] = []
+        for expr in self.exprs:
+            if isinstance(expr, Load):
+                known = not expr.at.terms
+            else:
+                known = all(id(part) in values for part in parts_of(expr))
+            if not known:
+                self.moving.append(expr)
+            elif isinstance(expr, Load):
+                values[id(expr)] = self._once(expr, expr.at.constant, 0, 1, 1)
+            else:
+                values[id(expr)] = self._apply(scalars, expr, values)
+        used = {id(part) for expr in self.moving for part in parts_of(expr)}
+        used |= {id(store.value) for store in self.nest.stores}
+        return {key: value for key, value in values.items() if key in used}
+
+    def _apply(self, scalars: Scalars, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
+        if isinstance(expr, Literal):
+            return scalars.literal(expr.value, expr.dtype)
+        assert isinstance(expr, Apply)
+        args = [values[id(arg)] for arg in expr.args]
+        return scalars.apply(expr.name, args, [arg.dtype for arg in expr.args], expr.dtype)
+
+    def _vector(self, piece: Piece, values: dict[int, ir.Value]) -> None:
+        scalars = Scalars(self.builder, piece.width, self.has_fma)
+        for expr in self.moving:
+            if isinstance(expr, Load):
+                values[id(expr)] = self._load(expr, piece)
+            else:
+                values[id(expr)] = self._apply(scalars, expr, values)
+        for store in self.nest.stores:
+            memory = Memory(self.builder, store.buffer.dtype)
+            place = memory.at(self.pointers(store.buffer), store.at.constant + piece.start)
+            memory.store(values[id(store.value)], place, 1, piece.count)
+
+    # ------------------------------------------------------------ what a vector reads
+
+    def _place(self, expr: Load, element: int) -> ir.Value:
+        return Memory(self.builder, expr.dtype).at(self.pointers(expr.buffer), element)
+
+    def _once(self, expr: Load, first: int, stride: int, width: int, count: int) -> ir.Value:
+        """Some elements, loaded the first time that they are wanted."""
+        key = (id(expr.buffer), expr.at, first, width)
+        if key not in self.held:
+            memory, place = Memory(self.builder, expr.dtype), self._place(expr, first)
+            self.held[key] = memory.load(place, stride, width, count)
+        return self.held[key]
+
+    def _load(self, expr: Load, piece: Piece) -> ir.Value:
+        kind = _kind(expr.at, self.grid.row, self.grid.column)
+        if kind == "dense":
+            place = self._place(expr, expr.at.constant + piece.start)
+            memory = Memory(self.builder, expr.dtype)
+            return memory.load(place, 1, piece.width, piece.count)
+        return self._row(expr, piece) if kind == "row" else self._column(expr, piece)
+
+    def _column(self, expr: Load, piece: Piece) -> ir.Value:
+        """x[j] for the columns of a vector, which begins again where a row ends."""
+        length, width, base = self.grid.column.extent, piece.width, expr.at.constant
+        start = piece.start % length
+        places = [start + lane for lane in range(width)]
+        if width == 1 or start + piece.count <= length:
+            place = self._place(expr, base + start)
+            return Memory(self.builder, expr.dtype).load(place, 1, width, piece.count)
+        if length < width:
+            whole = self._once(expr, base, 1, width, length)
+            return self._shuffled(whole, whole, [place % length for place in places])
+        ends = self._once(expr, base + length - width, 1, width, width)
+        starts = self._once(expr, base, 1, width, width)
+        behind = length - width  # where the last whole vector begins; the first follows upon it
+        return self._shuffled(ends, starts, [place - behind for place in places])
+
+    def _row(self, expr: Load, piece: Piece) -> ir.Value:
+        """g[i] for the rows of a vector."""
+        length, width, step = self.grid.column.extent, piece.width, self._step(expr)
+        rows = [(piece.start + min(lane, piece.count - 1)) // length for lane in range(piece.width)]
+        first, last = rows[0], rows[-1]
+        if last - first > 1:
+            place = self._place(expr, expr.at.constant + first * step)
+            memory = Memory(self.builder, expr.dtype)
+            some = memory.load(place, step, width, last - first + 1)
+            return self._shuffled(some, some, [row - first for row in rows])
+        one = self._spread(expr, first, width)
+        if first == last:
+            return one
+        mask = ir.Constant(ir.VectorType(I1, width), [row == first for row in rows])
+        return self.builder.select(mask, one, self._spread(expr, last, width))
+
+    def _step(self, expr: Load) -> int:
+        return expr.at.coefficient(self.grid.row)
+
+    def _spread(self, expr: Load, row: int, width: int) -> ir.Value:
+        """One element on all lanes."""
+        return self._once(expr, expr.at.constant + row * self._step(expr), 0, width, width)
+
+    def _shuffled(self, left: ir.Value, right: ir.Value, lanes: list[int]) -> ir.Value:
+        return self.builder.shuffle_vector(left, right, lane_order(tuple(lanes)))
