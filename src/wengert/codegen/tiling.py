@@ -50,7 +50,7 @@ _WORTH_PACKING = 4
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop and its element strides in the three arrays, and in those of the epilogue."""
+    """A loop and its element strides in the three arrays, and in all else that is accessed."""
 
     extent: int
     out: int = 0
@@ -176,15 +176,14 @@ class Plan:
 def axes_of(kernel: Contraction) -> list[Axis]:
     """The loops of a contraction, merged where several are one loop in all arrays."""
     places = [at for _, at in kernel.accesses()]
+    variables = kernel.variables
     axes = [
         Axis(
             extent,
             kernel.out_strides.get(label, 0),
             kernel.x_strides.get(label, 0),
             kernel.y_strides.get(label, 0),
-            tuple(
-                at.coefficient(kernel.vars[label]) if label in kernel.vars else 0 for at in places
-            ),
+            tuple(at.coefficient(variables[label]) if label in variables else 0 for at in places),
         )
         for label, extent in kernel.extents.items()
         if extent != 1
@@ -286,10 +285,11 @@ def tail_pieces(start: int, count: int, lanes: int, masked: bool) -> tuple[Piece
 def make_plan(kernel: Contraction, target: Target) -> Plan | None:
     """Decide how to compute a contraction; None when it has no result elements at all."""
     dtype = kernel.out.dtype
-    if dtype not in (np.float32, np.float64) or {kernel.x.dtype, kernel.y.dtype} != {dtype}:
+    x, y = (kernel.x_value or kernel.x).dtype, (kernel.y_value or kernel.y).dtype
+    if dtype not in (np.float32, np.float64) or {x, y} != {dtype}:
         raise WengertError(
-            f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
-            "or float64 for all three; convert the arguments first"
+            f"contraction: got {x} * {y} -> {dtype}, expected float32 or float64 for all three; "
+            "convert the arguments first"
         )
     if any(kernel.extents[label] == 0 for label in kernel.out_strides):
         return None
