@@ -293,18 +293,24 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
         )
     if any(kernel.extents[label] == 0 for label in kernel.out_strides):
         return None
-    plan = _best_plan(tuple(axes_of(kernel)), dtype, target)
+    computed = kernel.x_value is not None, kernel.y_value is not None
+    plan = _best_plan(tuple(axes_of(kernel)), dtype, target, computed)
     return replace(plan, accumulates=True) if kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)
-def _best_plan(axes: tuple[Axis, ...], dtype: np.dtype, target: Target) -> Plan:
+def _best_plan(
+    axes: tuple[Axis, ...], dtype: np.dtype, target: Target, computed: tuple[bool, bool]
+) -> Plan:
+    """The plan for these axes; factors that are computed are packed, if that is possible."""
     empty = any(axis.extent == 0 for axis in axes)
     if empty:
         axes = tuple(axis for axis in axes if axis.kind != "sum")
     found = [_plan_along(place, axes, dtype, target) for place in range(-1, len(axes))]
+    if any(computed):
+        found = [plan for plan in found if _can_pack(plan)] or found
     best = min(found, key=lambda plan: plan.cycles)
-    return replace(_with_packing(best, target), empty=empty)
+    return replace(_with_packing(best, target, computed), empty=empty)
 
 
 def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Target) -> Plan:
@@ -422,9 +428,14 @@ def _pack_cost(plan: Plan) -> float:
 # ---------------------------------------------------------------- packing and blocks
 
 
-def _with_packing(plan: Plan, target: Target) -> Plan:
-    """Pack what does not fit the second-level cache, if it is read often enough to be worth it."""
-    if plan.vector.kind != "column" or plan.sums == (ONCE,):
+def _can_pack(plan: Plan) -> bool:
+    return plan.vector.kind == "column" and plan.sums != (ONCE,)
+
+
+def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Plan:
+    """Pack what does not fit the second-level cache, if it is read often enough to be worth it,
+    and what has to be computed."""
+    if not _can_pack(plan):
         return replace(plan, pack_y=False)
     item, tile = plan.dtype.itemsize, plan.tile
     steps = prod(axis.extent for axis in plan.sums)
@@ -440,6 +451,10 @@ def _with_packing(plan: Plan, target: Target) -> Plan:
     overlap = steps * columns > 2 * span
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
+    x, y = reversed(computed) if plan.swapped else computed
+    # only with packed columns the sums are cut into blocks, which keep packed rows in L1
+    y = y or (x and item * tile.rows * steps > target.l1d_bytes)
+    plan = replace(plan, pack_x=plan.pack_x or x, pack_y=plan.pack_y or y)
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 

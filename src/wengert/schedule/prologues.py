@@ -12,10 +12,11 @@ two ways to do without:
   expression can be computed on the way. How often this computes an element is for the code
   generator to say (`Packing`).
 
-A product that reads its factors as they lie, each element many times, keeps its temporary value: it
-is small, or else it would be copied. So the rule is: what is computed, and the loads for it, must
-not cost more than the store and the loads of the value that are saved. A function is never
-evaluated twice for this, and the product never gets a worse plan.
+A product that would read its factor as it lies keeps the temporary value, unless that is so large
+that it would not stay in the caches: then it is packed as well. The rule of all this is: what is
+computed, and the loads for it, must not cost more than the store and the loads of the value that
+are saved. A function that takes long is never evaluated more often than before, and the product
+never gets a worse plan.
 """
 
 from __future__ import annotations
@@ -51,9 +52,12 @@ from .shaping import merge_loops, order_loops, rewrite_indices
 SAVED = 2.0
 # A plan may be estimated to be so much slower than before: the estimates are no better.
 NEARLY = 1.05
+# A smaller value stays in the caches, and then packing it is no better than storing it.
+LARGE_BYTES = 1 << 18
 # Loops over fewer elements than these do not make good nests of sums: each ends with the lanes of a
-# vector being added, or waits for what the turn before has stored.
-FEW_SUMMED, FEW_KEPT = 64, 256
+# vector being added, or waits for what the turn before has stored. Where a function takes long,
+# vectors that are not full at the end of each count for more.
+FEW_SUMMED, FEW_KEPT, FEW_COSTLY = 64, 256, 512
 
 
 class Packing(NamedTuple):
@@ -205,9 +209,11 @@ class _Fuser:
         if self.packing is None or _overlaps(after, is_x):
             return False
         old, new = self.packing(before), self.packing(after)
-        times = new.x if is_x else new.y
+        times, was_packed = (new.x, old.x > 0) if is_x else (new.y, old.y > 0)
+        if not times or not (was_packed or value.store.buffer.nbytes >= LARGE_BYTES):
+            return False
         extra = (times - 1) * iteration_cost(value.own)
-        return times > 0 and extra <= SAVED and new.cycles <= NEARLY * old.cycles
+        return extra <= SAVED and new.cycles <= NEARLY * old.cycles
 
 
 def _loaded(values: Iterable[Expr]) -> list[Buffer]:
@@ -354,8 +360,9 @@ def _overlaps(product: Contraction, is_x: bool) -> bool:
 def _makes_good_sums(product: Contraction) -> bool:
     nest = order_loops(merge_loops(_sums(product)))
     inner = nest.vars[-1]
-    summed = not nest.stores[0].at.coefficient(inner)
-    return inner.extent >= (FEW_SUMMED if summed else FEW_KEPT)
+    if any(isinstance(e, Apply) and e.name in EXPENSIVE for e in walk(roots_of(nest.stores))):
+        return inner.extent >= FEW_COSTLY
+    return inner.extent >= (FEW_KEPT if nest.stores[0].at.coefficient(inner) else FEW_SUMMED)
 
 
 def _sums(product: Contraction) -> Nest:
