@@ -12,7 +12,7 @@ A `Factor` that is an expression is computed on the way: every element once for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -91,11 +91,12 @@ class Factor:
 
 @dataclass(frozen=True)
 class Read:
-    """How one array is read: strides from lane to lane, and of the sums."""
+    """How one array is read: strides from lane to lane, of the sums, and from strip to strip."""
 
     dtype: np.dtype
     stride: int
     strides: tuple[int, ...]
+    next: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Strip:
     lanes: int  # of a whole vector
     reads: tuple[Read, ...]
     factor: Factor | None = None  # where the elements have to be computed
+    repeats: int = 1  # so many strips like this one after the other
+    next: int = 0  # from strip to strip in the panel
 
     @property
     def stride(self) -> int:
@@ -215,9 +218,10 @@ class Layout:
         """
         plan, steps = self.plan, factor.strides(self.plan.row)
         if self.whole_rows:
-            strip = self._strip(Piece(0, 1, 1), ONCE, 1, factor)
-            for r in range(rows):
-                yield Placed([r * step for step in steps], r * self.row_length, strip)
+            one = self._strip(Piece(0, 1, 1), ONCE, 1, factor)
+            reads = [replace(read, next=step) for read, step in zip(one.reads, steps, strict=True)]
+            strip = replace(one, reads=tuple(reads), repeats=rows, next=self.row_length)
+            yield Placed([0] * len(steps), 0, strip)
             return
         pieces = pieces_of(rows, plan.lanes, plan.masked)
         pitch = pieces[-1].start + pieces[-1].width
@@ -270,7 +274,12 @@ class _StripEmitter:
 
     def emit(self) -> ir.Function:
         panel, steps, *sources = self.function.args
-        self._level(0, panel, sources, steps)
+        nexts = [read.next for read in self.strip.reads]
+
+        def one(number: ir.Value) -> None:
+            self._level(0, *self._further(number, panel, self.strip.next, sources, nexts), steps)
+
+        counted_loop(self.builder, 0, self.strip.repeats, 1, one)
         self.builder.ret_void()
         return self.function
 
@@ -317,12 +326,24 @@ class _StripEmitter:
     def _moved(
         self, level: int, position: ir.Value, panel: ir.Value, sources: Sources
     ) -> tuple[ir.Value, list[ir.Value]]:
-        def move(memory: Memory, pointer: ir.Value, stride: int) -> ir.Value:
-            return memory.at(pointer, offset(self.builder, position, stride))
-
         strides = [read.strides[level] for read in self.strip.reads]
+        return self._further(position, panel, self.strip.sums[level], sources, strides)
+
+    def _further(
+        self,
+        number: ir.Value,
+        panel: ir.Value,
+        stride: int,
+        sources: Sources,
+        strides: Sequence[int],
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """The places some strides further on in the panel and in the arrays."""
+
+        def move(memory: Memory, pointer: ir.Value, stride: int) -> ir.Value:
+            return memory.at(pointer, offset(self.builder, number, stride))
+
         moved = [move(*each) for each in zip(self.memories, sources, strides, strict=True)]
-        return move(self.memory, panel, self.strip.sums[level]), moved
+        return move(self.memory, panel, stride), moved
 
     # ------------------------------------------------------------ vectors
 

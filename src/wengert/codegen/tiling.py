@@ -452,8 +452,10 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     x, y = reversed(computed) if plan.swapped else computed
-    # only with packed columns the sums are cut into blocks, which keep packed rows in L1
-    y = y or (x and item * tile.rows * steps > target.l1d_bytes)
+    # rows side by side are walked through for every tile: only with packed columns the sums are cut
+    # into blocks, which keep them in L1
+    beside = x and plan.sums[-1].x != 1
+    y = y or (beside and item * tile.rows * steps > target.l1d_bytes)
     plan = replace(plan, pack_x=plan.pack_x or x, pack_y=plan.pack_y or y)
     return _with_blocks(plan, target) if plan.pack_y else plan
 
