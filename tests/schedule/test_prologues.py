@@ -1,6 +1,7 @@
 """What a product multiplies is computed inside it where that is better, and is what it was."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import strategies as st
 
 import wengert as wg
 import wengert.numpy as xp
+from wengert.codegen.compile import compile_module
 from wengert.codegen.contraction import packing
+from wengert.codegen.program import emit_program
 from wengert.codegen.target import Target
+from wengert.codegen.tiling import make_plan
 from wengert.loops import Affine, Apply, Buffer, Contraction, Load, Nest, Store, Var
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
@@ -382,6 +386,29 @@ def test_any_product_of_any_factors(spec, extents, maps, dtype, bias):
     with pytest.MonkeyPatch.context() as patch:
         fuse_all(patch)
         check(function, x, y, p, q)
+
+
+# ---------------------------------------------------------------- processors
+
+
+@pytest.mark.parametrize("name", ["skylake-avx512", "haswell", "x86-64", "apple-m1", "neoverse-n1"])
+def test_code_for_every_processor(name, always):
+    target = Target.named(name)
+    x, w, row = array(70, 90, dtype="float32"), array(90, 50, dtype="float32"), array(90) > 0
+    program = loops_of(lambda x, w, row: xp.tanh(x * row) @ (w + 1.0), x, w, row, target=target)
+    assert computed(program) == [(True, True)]
+    module = emit_program(program, target).module
+    assert "product.pack" in compile_module(module, target).assembly()
+
+
+def test_a_factor_that_is_computed_is_packed(always):
+    x, w = array(70, 90), array(90, 50)
+    (product,) = products(loops_of(lambda x, w: xp.tanh(x) @ w, x, w))
+    plain = replace(product, x_value=None)
+    assert make_plan(product, TARGET).pack_x
+    assert not make_plan(plain, TARGET).pack_x
+    assert packing(product, TARGET).x >= 1.0
+    assert packing(plain, TARGET).x == 0.0
 
 
 # ---------------------------------------------------------------- threads

@@ -13,6 +13,8 @@ and for large ones, with `Y` a block of packed columns and `X` one of packed row
 
 so that the rows of X stay in the first-level cache and the block of Y in the second.
 
+A factor that is an expression is computed where it is packed, and always packed.
+
 What follows the product (`epilogue`) is done tile by tile, as soon as the sums of a tile are
 finished and while they are in the first-level cache. Sums that nobody else wants are never in
 memory at all, only in room for one tile; or, where they are cut into blocks, in the scratch.
@@ -35,6 +37,7 @@ from llvmlite import ir
 from ..errors import WengertError
 from ..loops import Contraction
 from ..schedule.cost import epilogue_cost, prologue_cost
+from ..schedule.parallel import PARALLEL_COST
 from ..schedule.prologues import Packing
 from .epilogue import Epilogue
 from .interrupts import leave_if_stopped
@@ -95,7 +98,8 @@ def is_packed(kernel: Contraction, target: Target) -> bool:
 
 def is_shared(kernel: Contraction) -> bool:
     """Whether a product, with all that is done before and after it, is enough work for threads."""
-    return flops(kernel) + prologue_cost(kernel) + epilogue_cost(kernel) >= SHARED_FLOPS
+    before = prologue_cost(kernel)
+    return before >= PARALLEL_COST or flops(kernel) + before + epilogue_cost(kernel) >= SHARED_FLOPS
 
 
 def packing(kernel: Contraction, target: Target) -> Packing:

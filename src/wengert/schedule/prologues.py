@@ -208,12 +208,14 @@ class _Fuser:
             return (other is None or _reads_once(after, not is_x)) and _makes_good_sums(after)
         if self.packing is None or _overlaps(after, is_x):
             return False
-        old, new = self.packing(before), self.packing(after)
-        times, was_packed = (new.x, old.x > 0) if is_x else (new.y, old.y > 0)
-        if not times or not (was_packed or value.store.buffer.nbytes >= LARGE_BYTES):
+        old = self.packing(before)
+        was_packed = (old.x if is_x else old.y) > 0
+        if not was_packed and value.store.buffer.nbytes < LARGE_BYTES:
             return False
+        new = self.packing(after)
+        times = new.x if is_x else new.y
         extra = (times - 1) * iteration_cost(value.own)
-        return extra <= SAVED and new.cycles <= NEARLY * old.cycles
+        return times > 0 and extra <= SAVED and new.cycles <= NEARLY * old.cycles
 
 
 def _loaded(values: Iterable[Expr]) -> list[Buffer]:
