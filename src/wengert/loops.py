@@ -206,6 +206,11 @@ class Load(Expr):
         """The buffer's element type."""
         return self.buffer.dtype
 
+    def is_like(self, other: Load) -> bool:
+        """Whether both read the same element."""
+        same = self.buffer is other.buffer and self.at.constant == other.at.constant
+        return same and dict(self.at.terms) == dict(other.at.terms)
+
 
 @dataclass(eq=False, repr=False)
 class LoadAt(Expr):
@@ -397,6 +402,9 @@ class Contraction:
     What else is to be done with a sum, once it is finished, are its `stores`: their values are
     expressions of `Sum` and of loads, and their indices are affine in `vars`, a loop variable for
     each label of the result.
+
+    A factor may be computed from what lies in memory: `x_value` is an expression of loads, at
+    indices affine in `vars` and `inner`, and `x` with its strides the one of them that leads.
     """
 
     extents: dict[int, int]
@@ -413,11 +421,42 @@ class Contraction:
     accumulates: bool = False  # whether the sums are added to what `out` holds
     vars: dict[int, Var] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
+    inner: dict[int, Var] = field(default_factory=dict)  # for the labels that are summed over
+    x_value: Expr | None = None
+    y_value: Expr | None = None
+
+    @property
+    def values(self) -> list[Expr]:
+        """The factors that are expressions."""
+        return [value for value in (self.x_value, self.y_value) if value is not None]
+
+    @property
+    def factors(self) -> list[Buffer]:
+        """The factors that are read as they lie in memory."""
+        pairs = (self.x, self.x_value), (self.y, self.y_value)
+        return [buffer for buffer, value in pairs if value is None]
+
+    @property
+    def variables(self) -> dict[int, Var]:
+        """The loop variables, of as many labels as have one."""
+        return {**self.vars, **self.inner}
 
     @property
     def keeps_sums(self) -> bool:
         """Whether somebody reads the sums themselves."""
         return self.out.kind != "sums"
+
+    def lead(self, is_x: bool) -> Load:
+        """Where a factor, or what leads in its expression, lies in terms of the variables."""
+        buffer, first, strides = (
+            (self.x, self.x_offset, self.x_strides)
+            if is_x
+            else (self.y, self.y_offset, self.y_strides)
+        )
+        at = Affine(first)
+        for label, var in self.variables.items():
+            at = at + Affine.of(var) * strides.get(label, 0)
+        return Load(buffer, at)
 
     def place(self) -> Affine:
         """The element number of a sum in `out`, in terms of `vars`."""
@@ -427,19 +466,24 @@ class Contraction:
         return total
 
     def accesses(self) -> list[tuple[Buffer, Affine]]:
-        """What the stores read and write, each place once."""
+        """What the stores and the values of factors read and write, each place once."""
         found = [(store.buffer, store.at) for store in self.stores]
-        values = walk(roots_of(self.stores))
+        values = walk([*roots_of(self.stores), *self.values])
         found += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
         return list({(id(buffer), at): (buffer, at) for buffer, at in found}.values())
 
     def __str__(self) -> str:
-        product = f"{self.x.name} * {self.y.name}"
+        pairs = (self.x, self.x_value), (self.y, self.y_value)
+        x, y = (b.name if value is None else format_expr(value) for b, value in pairs)
+        product = f"{x} * {y}"
+        loops = {label: f"{label} < {n}" for label, n in self.extents.items()}
+        named = self.variables if self.values else self.vars if self.stores else {}
+        loops |= {label: f"{var} < {var.extent}" for label, var in named.items()}
         if not self.stores:
-            loops = " ".join(f"for {label} < {n}" for label, n in self.extents.items())
-            return f"{loops}: {self.out.name} += {product}  # {self.label}"
-        kept = " ".join(f"for {var} < {var.extent}" for var in self.vars.values()) or "once"
-        summed = [f"{label} < {n}" for label, n in self.extents.items() if label not in self.vars]
+            header = " ".join(f"for {loop}" for loop in loops.values())
+            return f"{header}: {self.out.name} += {product}  # {self.label}"
+        kept = " ".join(f"for {loops[label]}" for label in self.vars) or "once"
+        summed = [loops[label] for label in self.extents if label not in self.vars]
         lines = [f"{kept}: sum of {product} for {', '.join(summed) or 'once'}  # {self.label}"]
         if self.keeps_sums:
             lines.append(f"  {self.out.name}[{self.place()}] = sum")

@@ -13,6 +13,8 @@ and for large ones, with `Y` a block of packed columns and `X` one of packed row
 
 so that the rows of X stay in the first-level cache and the block of Y in the second.
 
+A factor that is an expression is computed where it is packed, and always packed.
+
 What follows the product (`epilogue`) is done tile by tile, as soon as the sums of a tile are
 finished and while they are in the first-level cache. Sums that nobody else wants are never in
 memory at all, only in room for one tile; or, where they are cut into blocks, in the scratch.
@@ -27,20 +29,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from llvmlite import ir
 
+from ..errors import WengertError
 from ..loops import Contraction
+from ..schedule.cost import epilogue_cost, prologue_cost
+from ..schedule.parallel import PARALLEL_COST
+from ..schedule.prologues import Packing
 from .epilogue import Epilogue
 from .interrupts import leave_if_stopped
-from .packing import Layout, Strip, packing_of
-from .strided import I64, POINTER, Memory, counted_loop, private_function
+from .packing import Factor, Layout, Placed, packing_of
+from .strided import I64, POINTER, Memory, counted_loop, moved, offset, private_function
 from .target import Target
 from .tiles import ADD_TO_RESULT, LAST_BLOCK, Operand, Shape, tile_of
-from .tiling import Axis, Plan, Segment, VectorSegment, make_plan
+from .tiling import Axis, Plan, Segment, VectorSegment, make_plan, pieces_of
 
+# Products of at least so many operations are shared out; each worker has scratch of its own.
+SHARED_FLOPS = 1 << 22
+MAX_WORKERS = 8
 # From so many turns on an outer loop is shared out rather than the tiles inside.
 _ENOUGH_UNITS = 16
 # Tiles that are computed between two looks whether to end early.
@@ -85,6 +94,46 @@ def is_packed(kernel: Contraction, target: Target) -> bool:
     """Whether each range of units begins with copies, so that many small ranges cost more."""
     plan = make_plan(kernel, target)
     return plan is not None and (plan.pack_x or plan.pack_y)
+
+
+def is_shared(kernel: Contraction) -> bool:
+    """Whether a product, with all that is done before and after it, is enough work for threads."""
+    before = prologue_cost(kernel)
+    return before >= PARALLEL_COST or flops(kernel) + before + epilogue_cost(kernel) >= SHARED_FLOPS
+
+
+def packing(kernel: Contraction, target: Target) -> Packing:
+    """How often packing computes the elements of each factor, for as many threads as may be."""
+    plan = make_plan(kernel, target)
+    if plan is None:
+        return Packing(0.0, 0.0, 0.0)
+    tasks = min(MAX_WORKERS, _shared_loop(plan).units) if is_shared(kernel) else 1
+    x, y = _times_rows_are_packed(plan, tasks), _times_columns_are_packed(plan, tasks)
+    return Packing(*((y, x) if plan.swapped else (x, y)), plan.cycles)
+
+
+def _times_rows_are_packed(plan: Plan, tasks: int) -> float:
+    if not plan.pack_x:
+        return 0.0
+    tiles = sum(segment.tiles for segment in plan.vector_segments)
+    blocks = ceil(tiles / plan.column_block) if plan.pack_y else 1
+    times = blocks * prod(axis.extent for axis in plan.extra_columns)
+    if _shared_loop(plan).loop in ("vector", "column"):
+        times *= tasks
+    steps, rows = plan.sums[-1].extent, plan.row_segments[0].size
+    if Layout(plan).whole_rows:
+        return times * plan.lanes * ceil(steps / plan.lanes) / steps
+    return times * plan.lanes * len(pieces_of(rows, plan.lanes, plan.masked)) / rows
+
+
+def _times_columns_are_packed(plan: Plan, tasks: int) -> float:
+    if not plan.pack_y:
+        return 0.0
+    loop = _shared_loop(plan).loop
+    outside = len(plan.batch) + len(plan.extra_columns)
+    by_rows = loop == "row" or (isinstance(loop, int) and loop >= outside)
+    vectors = sum(segment.tiles * len(segment.pieces) for segment in plan.vector_segments)
+    return (tasks if by_rows else 1) * plan.lanes * vectors / plan.vector.extent
 
 
 def part_name(name: str) -> str:
@@ -186,6 +235,13 @@ class _Driver:
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
+        self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
+        self.rows, self.columns = (
+            Factor(kernel, is_x, plan, target.has_fma) for is_x in (True, False)
+        )
+        for factor, packed in ((self.rows, plan.pack_x), (self.columns, plan.pack_y)):
+            if factor.value is not None and not packed:
+                raise WengertError("contraction: only a factor that is packed can be computed")
         self.epilogue: Epilogue | None = None
         if kernel.stores:
             self.epilogue = Epilogue(module, kernel, plan, target.has_fma, name)
@@ -229,22 +285,15 @@ class _Driver:
         counted_loop(self.builder, start, stop, 1, inside)
 
     def _along(self, axis: Axis, index: ir.Value, at: _Pointers) -> _Pointers:
-        others = at.others
-        if self.epilogue:
-            others = self.epilogue.moved(self.builder, others, index, axis)
         return _Pointers(
             self._moved(at.out, index, axis.out),
             self._moved(at.x, index, axis.x),
             self._moved(at.y, index, axis.y),
-            others,
+            moved(self.builder, at.others, self.dtypes, index, axis.others),
         )
 
     def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
-        if isinstance(index, ir.Constant):
-            return self.memory.at(pointer, index.constant * stride)
-        if stride == 0:
-            return pointer
-        return self.memory.at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
+        return self.memory.at(pointer, offset(self.builder, index, stride))
 
     def _ranges(
         self, loop: str, segments: Sequence[Segment | VectorSegment]
@@ -322,7 +371,7 @@ class _Driver:
         if not plan.accumulates:
             add = b.select(b.icmp_signed("==", number, zero), zero, add)
         self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
-        return replace(at, x=self._moved(at.x, start, outer.x), y=self._moved(at.y, start, outer.y))
+        return self._along(outer, start, at)
 
     def _each_column_tile(
         self,
@@ -378,14 +427,25 @@ class _Driver:
         self, columns: Segment, vectors: VectorSegment, at: _Pointers, panel: ir.Value | None
     ) -> None:
         assert panel is not None
-        self._pack(self.layout.column_strips(columns.size, vectors), panel, at.y)
+        factor = self.columns
+        strips = self.layout.column_strips(columns.size, vectors, factor)
+        self._pack(strips, panel, factor, factor.sources(at.y, at.others))
 
     def _pack(
-        self, strips: Iterable[tuple[int, int, Strip]], panel: ir.Value, source: ir.Value
+        self,
+        strips: Iterable[Placed],
+        panel: ir.Value,
+        factor: Factor,
+        sources: Sequence[ir.Value],
     ) -> None:
-        for offset, place, strip in strips:
-            here = [self.memory.at(panel, place), self.memory.at(source, offset), self.steps]
-            self.builder.call(packing_of(self.module, self.plan.dtype, strip), here)
+        memories = [Memory(self.builder, dtype) for dtype in factor.dtypes]
+        for starts, place, strip in strips:
+            here = [
+                memory.at(source, start)
+                for memory, source, start in zip(memories, sources, starts, strict=True)
+            ]
+            pack = packing_of(self.module, self.plan.dtype, strip)
+            self.builder.call(pack, [self.memory.at(panel, place), self.steps, *here])
 
     # ------------------------------------------------------------ rows
 
@@ -417,8 +477,10 @@ class _Driver:
             return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
 
         def pack(tile: ir.Value) -> None:
-            x = self._at_tile(plan.row, rows.start, rows.size, tile, at).x
-            self._pack(self.layout.row_strips(rows.size), panel_of(tile), x)
+            here = self._at_tile(plan.row, rows.start, rows.size, tile, at)
+            strips = self.layout.row_strips(rows.size, self.rows)
+            sources = self.rows.sources(here.x, here.others)
+            self._pack(strips, panel_of(tile), self.rows, sources)
 
         def columns_of(
             columns: Segment, vectors: VectorSegment, here: _Pointers, panel: ir.Value | None

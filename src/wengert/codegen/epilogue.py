@@ -18,12 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 from llvmlite import ir
 
 from ..loops import (
     Affine,
-    Apply,
     Buffer,
     Contraction,
     Expr,
@@ -36,10 +34,9 @@ from ..loops import (
     walk,
 )
 from .scalars import Scalars
-from .strided import I64, POINTER, Memory, counted_loop, private_function
+from .strided import I64, POINTER, Memory, counted_loop, moved, offset, private_function
 from .tiling import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
-
-_BYTE = np.dtype(np.uint8)  # what a boolean is in memory
+from .values import add_values, from_memory, to_memory, value_of
 
 
 @dataclass(frozen=True)
@@ -149,18 +146,6 @@ class Epilogue(Stores):
         room.type = POINTER
         return room
 
-    # ------------------------------------------------------------ places
-
-    def moved(
-        self, builder: ir.IRBuilder, others: Sequence[ir.Value], index: ir.Value, axis: Axis
-    ) -> tuple[ir.Value, ...]:
-        """Where the accesses are, some positions further along an axis."""
-        strides = axis.others or (0,) * len(others)
-        return tuple(
-            Memory(builder, dtype).at(pointer, _offset(builder, index, stride))
-            for pointer, stride, dtype in zip(others, strides, self.dtypes, strict=True)
-        )
-
     # ------------------------------------------------------------ functions
 
     def after(
@@ -224,15 +209,8 @@ class Epilogue(Stores):
         sums: ir.Value,
         others: Sequence[ir.Value],
     ) -> tuple[ir.Value, tuple[ir.Value, ...]]:
-        place = _offset(builder, index, axis.out)
-        near = Memory(builder, self.plan.dtype).at(sums, place)
-        return near, self.moved(builder, others, index, axis)
-
-
-def _offset(builder: ir.IRBuilder, index: ir.Value, stride: int) -> int | ir.Value:
-    if isinstance(index, ir.Constant):
-        return int(index.constant) * stride
-    return builder.mul(index, ir.Constant(I64, stride)) if stride else 0
+        near = Memory(builder, self.plan.dtype).at(sums, offset(builder, index, axis.out))
+        return near, moved(builder, others, self.dtypes, index, axis.others)
 
 
 class _Vector:
@@ -257,23 +235,19 @@ class _Vector:
         """All values, and then all stores: a value may be stored where another one is read."""
         stores = self.epilogue.stores
         values = dict(self.known)
-        for expr in walk(roots_of(stores)):
-            if id(expr) not in values:
-                values[id(expr)] = self.value(expr, values)
+        add_values(self.scalars, roots_of(stores), values, self._leaf)
         for store in stores:
             self._store(store, values[id(store.value)])
 
     def value(self, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
         """An expression whose parts are known."""
+        return value_of(self.scalars, expr, values, self._leaf)
+
+    def _leaf(self, expr: Expr) -> ir.Value:
         if isinstance(expr, Sum):
             return self.sums()
-        if isinstance(expr, Literal):
-            return self.scalars.literal(expr.value, expr.dtype)
-        if isinstance(expr, Load):
-            return self._load(expr)
-        assert isinstance(expr, Apply)
-        args = [values[id(arg)] for arg in expr.args]
-        return self.scalars.apply(expr.name, args, [arg.dtype for arg in expr.args], expr.dtype)
+        assert isinstance(expr, Load)
+        return self._load(expr)
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Memory, ir.Value, int]:
         """The memory, the address and the stride from lane to lane of an access."""
@@ -287,12 +261,9 @@ class _Vector:
         width, count = self.piece.width, self.piece.count
         # one scalar may stand in lanes that are not stored
         value = memory.load(address, stride, width, count if stride else width)
-        if expr.dtype.kind != "b":
-            return value
-        return self.builder.icmp_unsigned("!=", value, self.scalars.literal(0, _BYTE))
+        return from_memory(self.scalars, value, expr.dtype)
 
     def _store(self, store: Store, value: ir.Value) -> None:
         memory, address, stride = self._place(store.buffer, store.at)
-        if store.buffer.dtype.kind == "b":
-            value = self.builder.zext(value, self.scalars.type(_BYTE))
+        value = to_memory(self.scalars, value, store.buffer.dtype)
         memory.store(value, address, stride, self.piece.count)

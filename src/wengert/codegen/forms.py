@@ -50,9 +50,12 @@ def repeated_forms(kernels: Sequence[Kernel]) -> dict[int, tuple[Hashable, list[
     }
 
 
-def form_of_stores(kernel: Contraction) -> Hashable:
-    """The form of what a product does with its sums."""
-    return _form(Nest(list(kernel.vars.values()), kernel.stores))[0]
+def form_of_values(kernel: Contraction) -> Hashable:
+    """The form of what a product does with its sums, and of how it computes its factors."""
+    computed = [kernel.x_value is not None, kernel.y_value is not None]
+    factors = [Store(kernel.out, Affine(0), value) for value in kernel.values]
+    nest = Nest(list(kernel.variables.values()), [*kernel.stores, *factors])
+    return (*computed, _form(nest)[0])
 
 
 def _form(kernel: Nest | ParallelNest) -> tuple[Hashable, list[Buffer]]:

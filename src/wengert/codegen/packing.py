@@ -5,23 +5,98 @@ by side: a tile then walks through memory from one end to the other. A panel is 
 each one vector wide and as long as the sums. Where the source is contiguous along the innermost
 sum instead, squares of elements are transposed in registers on the way; and a strip of a single
 element's width that is contiguous on both sides is copied by vectors along its length.
+
+A `Factor` that is an expression is computed on the way: every element once for each copy of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 
-from .strided import I64, POINTER, Memory, counted_loop, lane_order, private_function
+from ..loops import Contraction, Expr, Load, walk
+from .scalars import Scalars
+from .strided import (
+    I64,
+    POINTER,
+    Memory,
+    counted_loop,
+    lane_order,
+    offset,
+    private_function,
+)
 from .tiles import Operand
-from .tiling import Plan, VectorSegment, pieces_of
+from .tiling import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
+from .values import add_values, from_memory
 
 _ALIGNMENT = 64
+
+
+class Factor:
+    """What is packed: elements of an array, or an expression of elements of several.
+
+    The first of them leads: its strides in the plan are the factor's own.
+    """
+
+    def __init__(self, kernel: Contraction, is_x: bool, plan: Plan, has_fma: bool):
+        self.is_x = is_x != plan.swapped  # whether of the kernel
+        self.in_plan = "x" if is_x else "y"
+        self.value: Expr | None = kernel.x_value if self.is_x else kernel.y_value
+        self.has_fma = has_fma
+        self.dtype = plan.dtype
+        self.dtypes: tuple[np.dtype, ...] = (plan.dtype,)
+        self.numbers: tuple[int, ...] = ()  # of the accesses it reads
+        self.reads: dict[tuple[int, Any], int] = {}
+        if self.value is None:
+            return
+        numbers = {(id(b), at): number for number, (b, at) in enumerate(kernel.accesses())}
+        lead = kernel.lead(self.is_x)
+        loads = [expr for expr in walk([self.value]) if isinstance(expr, Load)]
+        loads.sort(key=lambda load: not load.is_like(lead))
+        places = {(id(load.buffer), load.at): load for load in loads}
+        self.numbers = tuple(numbers[place] for place in places)
+        self.dtypes = tuple(load.dtype for load in places.values())
+        self.reads = {place: read for read, place in enumerate(places)}
+
+    def strides(self, axis: Axis) -> tuple[int, ...]:
+        """Strides along an axis in each array that is read."""
+        if self.value is None:
+            return (getattr(axis, self.in_plan),)
+        return tuple(axis.others[n] if axis.others else 0 for n in self.numbers)
+
+    def sources(self, plain: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
+        """Of all pointers those of the arrays that are read."""
+        return [plain] if self.value is None else [others[number] for number in self.numbers]
+
+    def computed(self, builder: ir.IRBuilder, width: int, loaded: Sequence[ir.Value]) -> ir.Value:
+        """The elements of the factor, from what was loaded of each array."""
+        if self.value is None:
+            return loaded[0]
+        scalars = Scalars(builder, width, self.has_fma)
+
+        def leaf(expr: Expr) -> ir.Value:
+            assert isinstance(expr, Load)
+            value = loaded[self.reads[id(expr.buffer), expr.at]]
+            return from_memory(scalars, value, expr.dtype)
+
+        known: dict[int, ir.Value] = {}
+        add_values(scalars, [self.value], known, leaf)
+        return known[id(self.value)]
+
+
+@dataclass(frozen=True)
+class Read:
+    """How one array is read: strides from lane to lane, of the sums, and from strip to strip."""
+
+    dtype: np.dtype
+    stride: int
+    strides: tuple[int, ...]
+    next: int = 0
 
 
 @dataclass(frozen=True)
@@ -29,12 +104,24 @@ class Strip:
     """A vector of elements for each position of the sums."""
 
     width: int  # lanes written
-    count: int  # lanes read; the others are zero
-    stride: int  # from lane to lane in the source
+    count: int  # lanes read; the others are zero, or whatever is computed from zeros
     pitch: int  # from one position of the sums to the next in the panel
     extents: tuple[int, ...]  # of the sums
-    strides: tuple[int, ...]  # of the sums in the source
     lanes: int  # of a whole vector
+    reads: tuple[Read, ...]
+    factor: Factor | None = None  # where the elements have to be computed
+    repeats: int = 1  # so many strips like this one after the other
+    next: int = 0  # from strip to strip in the panel
+
+    @property
+    def stride(self) -> int:
+        """From lane to lane in the array that leads."""
+        return self.reads[0].stride
+
+    @property
+    def along(self) -> int:
+        """From one position of the innermost sum to the next, in the array that leads."""
+        return self.reads[0].strides[-1]
 
     @property
     def sums(self) -> tuple[int, ...]:
@@ -49,6 +136,14 @@ def packed_strides(extents: Sequence[int], pitch: int) -> tuple[int, ...]:
     (288, 96, 32)
     """
     return tuple(pitch * prod(extents[level + 1 :]) for level in range(len(extents)))
+
+
+class Placed(NamedTuple):
+    """A strip and where it is: the first element in each array, and in the panel."""
+
+    sources: list[int]
+    place: int
+    strip: Strip
 
 
 # ---------------------------------------------------------------- where panels lie
@@ -90,25 +185,25 @@ class Layout:
         """Elements of the vectors of a tile side by side."""
         return max(piece.start + piece.width for piece in vectors.pieces)
 
+    def _strip(self, piece: Piece, lanes: Axis, pitch: int, factor: Factor) -> Strip:
+        """The strip of one vector, whose lanes run along an axis."""
+        sums = zip(*[factor.strides(axis) for axis in self.plan.sums], strict=True)
+        kinds = zip(factor.dtypes, factor.strides(lanes), sums, strict=True)
+        reads = tuple(Read(*kind) for kind in kinds)
+        owner = None if factor.value is None else factor
+        return Strip(piece.width, piece.count, pitch, self.extents, self.plan.lanes, reads, owner)
+
     def column_strips(
-        self, columns: int, vectors: VectorSegment
-    ) -> Iterator[tuple[int, int, Strip]]:
-        """(offset in y, offset in the panel, strip) for all of a panel of columns."""
+        self, columns: int, vectors: VectorSegment, factor: Factor
+    ) -> Iterator[Placed]:
+        """All strips of a panel of columns."""
         plan, across = self.plan, self.across(vectors)
-        strides = tuple(axis.y for axis in plan.sums)
+        down, along = factor.strides(plan.column), factor.strides(plan.vector)
         for c in range(columns):
             for piece in vectors.pieces:
-                source = c * plan.column.y + piece.start * plan.vector.y
-                strip = Strip(
-                    piece.width,
-                    piece.count,
-                    plan.vector.y,
-                    across * columns,
-                    self.extents,
-                    strides,
-                    plan.lanes,
-                )
-                yield source, c * across + piece.start, strip
+                strip = self._strip(piece, plan.vector, across * columns, factor)
+                sources = [c * a + piece.start * b for a, b in zip(down, along, strict=True)]
+                yield Placed(sources, c * across + piece.start, strip)
 
     def columns_of(self, columns: int, vectors: VectorSegment) -> Operand:
         """How a tile reads its packed columns."""
@@ -116,25 +211,23 @@ class Layout:
         strides = packed_strides(self.extents, across * columns)
         return Operand(across, 1, strides, padded=True)
 
-    def row_strips(self, rows: int) -> Iterator[tuple[int, int, Strip]]:
-        """(offset in x, offset in the panel, strip) for all of a panel of rows.
+    def row_strips(self, rows: int, factor: Factor) -> Iterator[Placed]:
+        """All strips of a panel of rows.
 
         Rows that are contiguous along the sums stay rows, the others lie side by side.
         """
-        plan = self.plan
-        strides = tuple(axis.x for axis in plan.sums)
+        plan, steps = self.plan, factor.strides(self.plan.row)
         if self.whole_rows:
-            strip = Strip(1, 1, 0, 1, self.extents, strides, plan.lanes)
-            for r in range(rows):
-                yield r * plan.row.x, r * self.row_length, strip
+            one = self._strip(Piece(0, 1, 1), ONCE, 1, factor)
+            reads = [replace(read, next=step) for read, step in zip(one.reads, steps, strict=True)]
+            strip = replace(one, reads=tuple(reads), repeats=rows, next=self.row_length)
+            yield Placed([0] * len(steps), 0, strip)
             return
         pieces = pieces_of(rows, plan.lanes, plan.masked)
         pitch = pieces[-1].start + pieces[-1].width
         for piece in pieces:
-            strip = Strip(
-                piece.width, piece.count, plan.row.x, pitch, self.extents, strides, plan.lanes
-            )
-            yield piece.start * plan.row.x, piece.start, strip
+            strip = self._strip(piece, plan.row, pitch, factor)
+            yield Placed([piece.start * step for step in steps], piece.start, strip)
 
     @property
     def whole_rows(self) -> bool:
@@ -153,7 +246,7 @@ class Layout:
 
 
 def packing_of(module: ir.Module, dtype: np.dtype, strip: Strip) -> ir.Function:
-    """``void pack(panel, source, steps)``: fill a strip for `steps` of the outermost sum.
+    """``void pack(panel, steps, *sources)``: fill a strip for `steps` of the outermost sum.
 
     Made once in a module for all products that have such strips.
     """
@@ -164,33 +257,45 @@ def packing_of(module: ir.Module, dtype: np.dtype, strip: Strip) -> ir.Function:
     return known[dtype, strip]
 
 
+Sources = Sequence[ir.Value]
+
+
 class _StripEmitter:
     def __init__(self, module: ir.Module, dtype: np.dtype, strip: Strip, name: str):
         self.strip = strip
-        self.function = private_function(module, name, [POINTER, POINTER, I64])
+        kinds = [POINTER, I64, *[POINTER] * len(strip.reads)]
+        self.function = private_function(module, name, kinds)
+        self.function.args[0].add_attribute("noalias")  # what is the same for all is read once
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.memory = Memory(self.builder, dtype)
-        self.along = strip.strides[-1] == 1 and strip.width == 1 and strip.pitch == 1
-        self.transposed = strip.strides[-1] == 1 and strip.stride != 1 and strip.width > 1
+        self.memories = [Memory(self.builder, read.dtype) for read in strip.reads]
+        self.along = strip.along == 1 and strip.width == 1 and strip.pitch == 1
+        self.transposed = strip.along == 1 and strip.stride != 1 and strip.width > 1
 
     def emit(self) -> ir.Function:
-        self._level(0, *self.function.args)
+        panel, steps, *sources = self.function.args
+        nexts = [read.next for read in self.strip.reads]
+
+        def one(number: ir.Value) -> None:
+            self._level(0, *self._further(number, panel, self.strip.next, sources, nexts), steps)
+
+        counted_loop(self.builder, 0, self.strip.repeats, 1, one)
         self.builder.ret_void()
         return self.function
 
-    def _level(self, level: int, panel: ir.Value, source: ir.Value, steps: int | ir.Value) -> None:
+    def _level(self, level: int, panel: ir.Value, sources: Sources, steps: int | ir.Value) -> None:
         """The loops of the sums from `level` inwards."""
         strip, last = self.strip, level + 1 == len(self.strip.extents)
 
         def inside(position: ir.Value) -> None:
-            to, at = self._moved(level, position, panel, source)
+            to, at = self._moved(level, position, panel, sources)
             if last:
                 self._copy(to, at, strip.width, strip.count)
             else:
                 self._level(level + 1, to, at, strip.extents[level + 1])
 
         def several(position: ir.Value) -> None:
-            to, at = self._moved(level, position, panel, source)
+            to, at = self._moved(level, position, panel, sources)
             if self.along:
                 self._copy(to, at, strip.lanes, strip.lanes)
             else:
@@ -201,6 +306,9 @@ class _StripEmitter:
             together = strip.lanes if self.along else strip.width
             start = self._whole(steps, together)
             counted_loop(self.builder, 0, start, together, several)
+            if self._has_partial_vector:
+                self._partial_vector(start, steps, *self._at(level, start, panel, sources))
+                return
         counted_loop(self.builder, start, steps, 1, inside)
 
     def _whole(self, steps: int | ir.Value, unit: int) -> int | ir.Value:
@@ -209,30 +317,94 @@ class _StripEmitter:
             return steps - steps % unit
         return self.builder.and_(steps, ir.Constant(I64, -unit))
 
+    def _at(
+        self, level: int, position: int | ir.Value, panel: ir.Value, sources: Sources
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        number = ir.Constant(I64, position) if isinstance(position, int) else position
+        return self._moved(level, number, panel, sources)
+
     def _moved(
-        self, level: int, position: ir.Value, panel: ir.Value, source: ir.Value
-    ) -> tuple[ir.Value, ir.Value]:
-        def move(pointer: ir.Value, stride: int) -> ir.Value:
-            step = self.builder.mul(position, ir.Constant(I64, stride))
-            return self.memory.at(pointer, step)
+        self, level: int, position: ir.Value, panel: ir.Value, sources: Sources
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        strides = [read.strides[level] for read in self.strip.reads]
+        return self._further(position, panel, self.strip.sums[level], sources, strides)
 
-        return move(panel, self.strip.sums[level]), move(source, self.strip.strides[level])
+    def _further(
+        self,
+        number: ir.Value,
+        panel: ir.Value,
+        stride: int,
+        sources: Sources,
+        strides: Sequence[int],
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """The places some strides further on in the panel and in the arrays."""
 
-    def _copy(self, to: ir.Value, at: ir.Value, width: int, count: int) -> None:
-        stride = 1 if self.along else self.strip.stride
-        self.memory.store(self.memory.load(at, stride, width, count), to, 1, width)
+        def move(memory: Memory, pointer: ir.Value, stride: int) -> ir.Value:
+            return memory.at(pointer, offset(self.builder, number, stride))
 
-    def _transpose(self, to: ir.Value, at: ir.Value) -> None:
+        moved = [move(*each) for each in zip(self.memories, sources, strides, strict=True)]
+        return move(self.memory, panel, stride), moved
+
+    # ------------------------------------------------------------ vectors
+
+    def _copy(self, to: ir.Value, at: Sources, width: int, count: int) -> None:
+        steps = [read.strides[-1] if self.along else read.stride for read in self.strip.reads]
+        self.memory.store(self._vector(at, steps, width, count), to, 1, width)
+
+    def _vector(self, at: Sources, steps: Sequence[int], width: int, count: int) -> ir.Value:
+        """`count` elements of the factor; `steps` lead from one to the next in each array."""
+        loaded = [
+            memory.load(place, step, width, count if step else width)
+            for memory, place, step in zip(self.memories, at, steps, strict=True)
+        ]
+        return self._computed(width, loaded)
+
+    def _computed(self, width: int, loaded: Sequence[ir.Value]) -> ir.Value:
+        factor = self.strip.factor
+        return loaded[0] if factor is None else factor.computed(self.builder, width, loaded)
+
+    @property
+    def _has_partial_vector(self) -> bool:
+        """Whether the last few of a row are computed together, where one by one would take long.
+
+        A panel has room for a whole vector there, or the next row comes to lie upon what is not
+        of this one.
+        """
+        steps = {read.strides[-1] for read in self.strip.reads}
+        return self.along and self.strip.factor is not None and steps <= {0, 1}
+
+    def _partial_vector(
+        self, start: int | ir.Value, steps: int | ir.Value, to: ir.Value, at: Sources
+    ) -> None:
+        b, lanes = self.builder, self.strip.lanes
+        if lanes == 1 or (isinstance(steps, int) and start == steps):
+            return
+        first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, steps))
+        left = b.sub(end, first)
+        with b.if_then(b.icmp_signed(">", left, ir.Constant(I64, 0))):
+            loaded = [
+                memory.load_first(place, lanes, left)
+                if read.strides[-1]
+                else memory.load(place, 0, lanes, lanes)
+                for memory, place, read in zip(self.memories, at, self.strip.reads, strict=True)
+            ]
+            self.memory.store(self._computed(lanes, loaded), to, 1, lanes)
+
+    def _transpose(self, to: ir.Value, at: Sources) -> None:
         """A square: vectors along the sum become vectors across the panel."""
         memory, strip = self.memory, self.strip
         side = strip.width
         nothing = ir.Constant(ir.VectorType(memory.element, side), None)
-        rows = [
-            memory.load(memory.at(at, lane * strip.stride), 1, side, side)
-            if lane < strip.count
-            else nothing
-            for lane in range(side)
-        ]
+        steps = [read.strides[-1] for read in strip.reads]
+
+        def row(lane: int) -> ir.Value:
+            places = [
+                near.at(place, lane * read.stride)
+                for near, place, read in zip(self.memories, at, strip.reads, strict=True)
+            ]
+            return self._vector(places, steps, side, side)
+
+        rows = [row(lane) if lane < strip.count else nothing for lane in range(side)]
         for position, value in enumerate(transpose_square(self.builder, rows)):
             memory.store(value, memory.at(to, position * strip.pitch), 1, side)
 

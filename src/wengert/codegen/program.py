@@ -33,19 +33,21 @@ from ..loops import (
 )
 from ..runtime.limits import NO_ELEMENTS, ROOM_GRAIN, ROOM_TOO_SMALL
 from ..runtime.threads import available_cores
-from ..schedule.cost import epilogue_cost, kernel_cost
+from ..schedule.cost import kernel_cost
 from ..schedule.memory import ALIGNMENT, buffers_of, root
 from . import pool
 from .contraction import (
+    MAX_WORKERS,
     emit_contraction,
     flops,
     is_packed,
+    is_shared,
     part_name,
     unfinished_bytes,
     units,
 )
 from .flat import emit_flat, grid_of
-from .forms import form_of_stores, repeated_forms
+from .forms import form_of_values, repeated_forms
 from .interrupts import INTERRUPTED, emit_watch, leave_if_stopped, start_watch, stopped
 from .nests import WATCH_COST, NestEmitter
 from .repeat import emit_repeat
@@ -56,9 +58,6 @@ from .transfer import emit_transfer
 from .unrolled import emit_unrolled, unrolled_form
 
 I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
-# Products of at least so many operations are shared out; each worker has scratch of its own.
-SHARED_FLOPS = 1 << 22
-MAX_WORKERS = 8
 # A batch loop of any length with less work than this, in elements, stays on one thread.
 WORTH_WAKING = 1 << 17
 TASKS_PER_WORKER = 2  # of products that pack nothing; each task of the others packs what it reads
@@ -469,7 +468,7 @@ class _ProgramEmitter:
         """A product: on one thread, or its units shared out to several."""
         watched = watch is not None
         product = self._product(name, kernel, watched)
-        shared = flops(kernel) + epilogue_cost(kernel) >= SHARED_FLOPS and product.units > 1
+        shared = is_shared(kernel) and product.units > 1
         workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
         needed = product.unfinished + product.scratch * workers
         self.scratch_bytes = max(self.scratch_bytes, needed)
@@ -493,7 +492,7 @@ class _ProgramEmitter:
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
-        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_stores(kernel))
+        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_values(kernel))
         if form not in self.products:
             inner = f"{name}.product"
             small = None if watched else unrolled_form(kernel, self.target)

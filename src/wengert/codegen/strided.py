@@ -44,15 +44,25 @@ class Memory:
             return b.load(pointer, typ=kind, align=self.align)
         zero = ir.Constant(kind, None)
         if stride == 1:
-            name = f"llvm.masked.load.{type_suffix(kind)}.p0"
-            signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(width), kind])
-            function = declare(b.module, name, signature)
-            return b.call(function, [pointer, i32(self.align), _mask(width, count), zero])
+            return self._load_masked(pointer, kind, _mask(width, count))
         value = zero if count < width else ir.Constant(kind, ir.Undefined)
         for lane in range(count):
             part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
             value = b.insert_element(value, part, i32(lane))
         return value
+
+    def load_first(self, pointer: ir.Value, width: int, count: ir.Value) -> ir.Value:
+        """As many elements, one after the other, as `count` says when it runs."""
+        lanes = ir.Constant(ir.VectorType(I64, width), list(range(width)))
+        mask = self.builder.icmp_signed("<", lanes, splat(self.builder, count, width))
+        return self._load_masked(pointer, ir.VectorType(self.element, width), mask)
+
+    def _load_masked(self, pointer: ir.Value, kind: ir.VectorType, mask: ir.Value) -> ir.Value:
+        name = f"llvm.masked.load.{type_suffix(kind)}.p0"
+        signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(kind.count), kind])
+        function = declare(self.builder.module, name, signature)
+        nothing = ir.Constant(kind, None)
+        return self.builder.call(function, [pointer, i32(self.align), mask, nothing])
 
     def store(self, value: ir.Value, pointer: ir.Value, stride: int, count: int) -> None:
         """The first `count` lanes of a vector."""
@@ -84,6 +94,29 @@ def multiply_add(
     signature = ir.FunctionType(kind, [kind, kind, kind])
     function = declare(builder.module, f"llvm.fma.{type_suffix(kind)}", signature)
     return builder.call(function, [x, y, total])
+
+
+def offset(builder: ir.IRBuilder, index: ir.Value, stride: int) -> int | ir.Value:
+    """How far away the element at an index is."""
+    if isinstance(index, ir.Constant):
+        return int(index.constant) * stride
+    return builder.mul(index, ir.Constant(I64, stride)) if stride else 0
+
+
+def moved(
+    builder: ir.IRBuilder,
+    pointers: Sequence[ir.Value],
+    dtypes: Sequence[np.dtype],
+    index: ir.Value,
+    strides: Sequence[int],
+) -> tuple[ir.Value, ...]:
+    """Pointers some positions further along a loop; no strides at all: they stay where they are."""
+    if not strides:
+        return tuple(pointers)
+    return tuple(
+        Memory(builder, dtype).at(pointer, offset(builder, index, stride))
+        for pointer, stride, dtype in zip(pointers, strides, dtypes, strict=True)
+    )
 
 
 def splat(builder: ir.IRBuilder, value: ir.Value, width: int) -> ir.Value:

@@ -50,7 +50,7 @@ _WORTH_PACKING = 4
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop and its element strides in the three arrays, and in those of the epilogue."""
+    """A loop and its element strides in the three arrays, and in all else that is accessed."""
 
     extent: int
     out: int = 0
@@ -176,15 +176,14 @@ class Plan:
 def axes_of(kernel: Contraction) -> list[Axis]:
     """The loops of a contraction, merged where several are one loop in all arrays."""
     places = [at for _, at in kernel.accesses()]
+    variables = kernel.variables
     axes = [
         Axis(
             extent,
             kernel.out_strides.get(label, 0),
             kernel.x_strides.get(label, 0),
             kernel.y_strides.get(label, 0),
-            tuple(
-                at.coefficient(kernel.vars[label]) if label in kernel.vars else 0 for at in places
-            ),
+            tuple(at.coefficient(variables[label]) if label in variables else 0 for at in places),
         )
         for label, extent in kernel.extents.items()
         if extent != 1
@@ -286,25 +285,32 @@ def tail_pieces(start: int, count: int, lanes: int, masked: bool) -> tuple[Piece
 def make_plan(kernel: Contraction, target: Target) -> Plan | None:
     """Decide how to compute a contraction; None when it has no result elements at all."""
     dtype = kernel.out.dtype
-    if dtype not in (np.float32, np.float64) or {kernel.x.dtype, kernel.y.dtype} != {dtype}:
+    x, y = (kernel.x_value or kernel.x).dtype, (kernel.y_value or kernel.y).dtype
+    if dtype not in (np.float32, np.float64) or {x, y} != {dtype}:
         raise WengertError(
-            f"contraction: got {kernel.x.dtype} * {kernel.y.dtype} -> {dtype}, expected float32 "
-            "or float64 for all three; convert the arguments first"
+            f"contraction: got {x} * {y} -> {dtype}, expected float32 or float64 for all three; "
+            "convert the arguments first"
         )
     if any(kernel.extents[label] == 0 for label in kernel.out_strides):
         return None
-    plan = _best_plan(tuple(axes_of(kernel)), dtype, target)
+    computed = kernel.x_value is not None, kernel.y_value is not None
+    plan = _best_plan(tuple(axes_of(kernel)), dtype, target, computed)
     return replace(plan, accumulates=True) if kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)
-def _best_plan(axes: tuple[Axis, ...], dtype: np.dtype, target: Target) -> Plan:
+def _best_plan(
+    axes: tuple[Axis, ...], dtype: np.dtype, target: Target, computed: tuple[bool, bool]
+) -> Plan:
+    """The plan for these axes; factors that are computed are packed, if that is possible."""
     empty = any(axis.extent == 0 for axis in axes)
     if empty:
         axes = tuple(axis for axis in axes if axis.kind != "sum")
     found = [_plan_along(place, axes, dtype, target) for place in range(-1, len(axes))]
+    if any(computed):
+        found = [plan for plan in found if _can_pack(plan)] or found
     best = min(found, key=lambda plan: plan.cycles)
-    return replace(_with_packing(best, target), empty=empty)
+    return replace(_with_packing(best, target, computed), empty=empty)
 
 
 def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Target) -> Plan:
@@ -422,9 +428,14 @@ def _pack_cost(plan: Plan) -> float:
 # ---------------------------------------------------------------- packing and blocks
 
 
-def _with_packing(plan: Plan, target: Target) -> Plan:
-    """Pack what does not fit the second-level cache, if it is read often enough to be worth it."""
-    if plan.vector.kind != "column" or plan.sums == (ONCE,):
+def _can_pack(plan: Plan) -> bool:
+    return plan.vector.kind == "column" and plan.sums != (ONCE,)
+
+
+def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Plan:
+    """Pack what does not fit the second-level cache, if it is read often enough to be worth it,
+    and what has to be computed."""
+    if not _can_pack(plan):
         return replace(plan, pack_y=False)
     item, tile = plan.dtype.itemsize, plan.tile
     steps = prod(axis.extent for axis in plan.sums)
@@ -440,6 +451,12 @@ def _with_packing(plan: Plan, target: Target) -> Plan:
     overlap = steps * columns > 2 * span
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
+    x, y = reversed(computed) if plan.swapped else computed
+    # rows side by side are walked through for every tile: only with packed columns the sums are cut
+    # into blocks, which keep them in L1
+    beside = x and plan.sums[-1].x != 1
+    y = y or (beside and item * tile.rows * steps > target.l1d_bytes)
+    plan = replace(plan, pack_x=plan.pack_x or x, pack_y=plan.pack_y or y)
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 

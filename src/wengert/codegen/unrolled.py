@@ -53,7 +53,7 @@ def unrolled_form(kernel: Contraction, target: Target) -> Form | None:
     dtypes = {kernel.out.dtype, kernel.x.dtype, kernel.y.dtype}
     if len(dtypes) > 1 or kernel.out.dtype not in (np.float32, np.float64):
         return None
-    if kernel.accumulates or 0 in kernel.extents.values():
+    if kernel.accumulates or kernel.values or 0 in kernel.extents.values():
         return None
     axes = axes_of(kernel)
     kept = [axis for axis in axes if axis.kind != "sum"]

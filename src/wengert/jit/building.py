@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph
-from ..loops import Buffer, LoopProgram, Repeat, c_strides
+from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
 from ..passes import optimise
 from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import plan, schedule
 from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
+from ..schedule.prologues import Packing
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
@@ -41,7 +42,7 @@ class Stages:
                 self.optimised = self.any_length.graph
                 leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
-            loops = schedule(self.optimised, self._strides(leaves), self.any_length)
+            loops = schedule(self.optimised, self._strides(leaves), self.any_length, _packing)
             self.loops: LoopProgram = plan(loops)
             self.direct = _direct(captured, self.loops)
 
@@ -62,6 +63,14 @@ class Stages:
             )
             for node in nodes
         ]
+
+
+def _packing(kernel: Contraction) -> Packing:
+    """What the code generator does with the factors of a product, on this machine."""
+    from ..codegen.contraction import packing
+    from ..codegen.target import Target
+
+    return packing(kernel, Target.host())
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:

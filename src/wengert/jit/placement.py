@@ -77,7 +77,8 @@ def _is_elementwise(kernel: Kernel, new: Buffer, old: Buffer) -> bool:
     """Whether each element of `old` is read only where the same element of `new` is computed."""
     if isinstance(kernel, Contraction):
         # unfinished sums may lie in the result itself, and factors are read all the time
-        if _names(new, [kernel.out]) or _names(old, [kernel.x, kernel.y]):
+        computed = [expr.buffer for expr in walk(kernel.values) if isinstance(expr, Load)]
+        if _names(new, [kernel.out]) or _names(old, [*kernel.factors, *computed]):
             return False
         nests = [Nest(list(kernel.vars.values()), kernel.stores)]
     elif isinstance(kernel, ParallelNest):

@@ -59,7 +59,7 @@ class BlockScheduler(Scheduler):
         inputs: Sequence[Buffer],
         outputs: Sequence[Buffer],
     ):
-        super().__init__(region.graph)
+        super().__init__(region.graph, packing=outer.packing)
         self.outer, self.region = outer, region
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ..loops import (
+    Affine,
     Apply,
     BlockLoop,
     Choose,
@@ -18,6 +19,7 @@ from ..loops import (
     Nest,
     ParallelNest,
     Repeat,
+    Store,
     Transfer,
     roots_of,
     walk,
@@ -67,10 +69,21 @@ def epilogue_cost(kernel: Contraction) -> int:
     return nest_cost(Nest(list(kernel.vars.values()), kernel.stores)) if kernel.stores else 0
 
 
+def prologue_cost(kernel: Contraction) -> int:
+    """The cost of computing the factors of a product, each element once."""
+    total = 0
+    for value, strides in ((kernel.x_value, kernel.x_strides), (kernel.y_value, kernel.y_strides)):
+        if value is not None:
+            loops = [var for label, var in kernel.variables.items() if strides.get(label)]
+            total += nest_cost(Nest(loops, [Store(kernel.out, Affine(0), value)]))
+    return total
+
+
 def kernel_cost(kernel: Kernel) -> int:
     """The cost of a kernel, on one thread; 0 for what runs outside native code."""
     if isinstance(kernel, Contraction):
-        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT + epilogue_cost(kernel)
+        around = prologue_cost(kernel) + epilogue_cost(kernel)
+        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT + around
     if isinstance(kernel, BlockLoop):
         inside = sum(map(kernel_cost, kernel.body))
         return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))

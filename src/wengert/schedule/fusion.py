@@ -51,6 +51,7 @@ from .epilogues import fuse_epilogues
 from .lowering import is_native, loop_variables, lowering_of, multiplication
 from .memory import buffers_of
 from .parallel import parallelise
+from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
 from .repeat import repeat_kernels
 from .running import running_nests
@@ -76,8 +77,10 @@ class Scheduler:
         graph: Graph,
         input_strides: Sequence[tuple[int, ...]] | None = None,
         any_length: AnyLength | None = None,
+        packing: Packer | None = None,
     ):
         self.graph = graph
+        self.packing = packing
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
@@ -105,7 +108,7 @@ class Scheduler:
                 self._schedule(node)
         self._copy_outputs(outputs)
         fused = fuse_epilogues(self.kernels, self._flags())
-        kernels = _with_checks(fused, self.checks)
+        kernels = _with_checks(fuse_prologues(fused, self.packing), self.checks)
         return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels, length=self.length)
 
     # ------------------------------------------------------------ what operations become
@@ -536,7 +539,8 @@ class Scheduler:
         outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
         kernels: list[Kernel] | None = None
         if node.op.name == "scan" and all(map(is_native, node.inputs)):
-            kernels = repeat_kernels(node, inputs, outputs, _schedule_step, self._arena_buffer)
+            step = functools.partial(_schedule_step, packing=self.packing)
+            kernels = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
         if kernels is None:
             kernels = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])]
         self.kernels += kernels
@@ -736,15 +740,21 @@ def schedule(
     graph: Graph,
     input_strides: Sequence[tuple[int, ...]] | None = None,
     any_length: AnyLength | None = None,
+    packing: Packer | None = None,
 ) -> LoopProgram:
-    """The loops that compute a graph, shaped and cut into tasks; for any length, if so asked."""
+    """The loops that compute a graph, shaped and cut into tasks; for any length, if so asked.
+
+    `packing` tells what the code generator does with the factors of products (see `prologues`).
+    """
     cut = cut_regions(graph) if any_length is None else cut_along(any_length)
-    return _shaped(Scheduler(cut, input_strides, any_length))
+    return _shaped(Scheduler(cut, input_strides, any_length, packing))
 
 
-def _schedule_step(graph: Graph, input_strides: Sequence[tuple[int, ...]]) -> LoopProgram:
+def _schedule_step(
+    graph: Graph, input_strides: Sequence[tuple[int, ...]], packing: Packer | None
+) -> LoopProgram:
     """The loops of one step of a loop; what threads share there is the loop, not the step."""
-    return _shaped(Scheduler(graph, input_strides))
+    return _shaped(Scheduler(graph, input_strides, packing=packing))
 
 
 def _shaped(scheduler: Scheduler) -> LoopProgram:

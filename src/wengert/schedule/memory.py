@@ -11,6 +11,7 @@ from ..loops import (
     Buffer,
     Check,
     Contraction,
+    Expr,
     Host,
     Kernel,
     Load,
@@ -18,7 +19,6 @@ from ..loops import (
     LoopProgram,
     ParallelNest,
     Repeat,
-    Store,
     Transfer,
     roots_of,
     walk,
@@ -66,19 +66,18 @@ def read_by(kernel: Kernel) -> list[Buffer]:
         inside = [b for part in kernel.body.kernels for b in buffers_of(part)]
         return [*kernel.inputs, *[b for b in inside if root(b).kind == "constant"]]
     if isinstance(kernel, Contraction):
-        return [kernel.x, kernel.y, *_loaded(kernel.stores)]
+        return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]
     if isinstance(kernel, Transfer):
         return [kernel.outer if kernel.inward else kernel.inner]
     if isinstance(kernel, Check):
         return [kernel.flag]
     if isinstance(kernel, (ParallelNest, BlockLoop)):
         return [buffer for part in kernel.parts() for buffer in read_by(part)]
-    return _loaded(kernel.stores)
+    return _loaded(roots_of(kernel.stores))
 
 
-def _loaded(stores: Iterable[Store]) -> list[Buffer]:
-    values = walk(roots_of(stores))
-    return [expr.buffer for expr in values if isinstance(expr, (Load, LoadAt))]
+def _loaded(values: Iterable[Expr]) -> list[Buffer]:
+    return [expr.buffer for expr in walk(values) if isinstance(expr, (Load, LoadAt))]
 
 
 def plan(program: LoopProgram) -> LoopProgram:
