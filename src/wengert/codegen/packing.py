@@ -11,7 +11,7 @@ A `Factor` that is an expression is computed on the way: every element once for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from ..loops import Contraction, Expr, Load, walk
+from ..loops import Contraction, Expr, Literal, Load, parts_of, walk
 from .scalars import Scalars
 from .strided import (
     I64,
     POINTER,
     Memory,
     counted_loop,
+    i32,
     lane_order,
     offset,
     private_function,
@@ -73,20 +74,36 @@ class Factor:
         """Of all pointers those of the arrays that are read."""
         return [plain] if self.value is None else [others[number] for number in self.numbers]
 
-    def computed(self, builder: ir.IRBuilder, width: int, loaded: Sequence[ir.Value]) -> ir.Value:
-        """The elements of the factor, from what was loaded of each array."""
-        if self.value is None:
-            return loaded[0]
+    def compute(
+        self,
+        builder: ir.IRBuilder,
+        width: int,
+        load: Callable[[int], ir.Value],
+        values: Sequence[Expr],
+        known: dict[int, ir.Value],
+    ) -> None:
+        """Add values to what is known, from what is loaded of each array."""
         scalars = Scalars(builder, width, self.has_fma)
 
         def leaf(expr: Expr) -> ir.Value:
             assert isinstance(expr, Load)
-            value = loaded[self.reads[id(expr.buffer), expr.at]]
+            value = load(self.reads[id(expr.buffer), expr.at])
             return from_memory(scalars, value, expr.dtype)
 
-        known: dict[int, ir.Value] = {}
-        add_values(scalars, [self.value], known, leaf)
-        return known[id(self.value)]
+        add_values(scalars, values, known, leaf)
+
+    def without(self, changing: Sequence[bool]) -> list[Expr]:
+        """The parts of the expression that read none of the arrays that are said to change."""
+        found: dict[int, Expr] = {}
+        assert self.value is not None
+        for expr in walk([self.value]):
+            if isinstance(expr, Load):
+                same = not changing[self.reads[id(expr.buffer), expr.at]]
+            else:
+                same = all(id(part) in found for part in parts_of(expr))
+            if same:
+                found[id(expr)] = expr
+        return [expr for expr in found.values() if not isinstance(expr, Literal)]
 
 
 @dataclass(frozen=True)
@@ -269,6 +286,7 @@ class _StripEmitter:
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.memory = Memory(self.builder, dtype)
         self.memories = [Memory(self.builder, read.dtype) for read in strip.reads]
+        self.same: dict[int, ir.Value] = {}  # what is known before the innermost loop
         self.along = strip.along == 1 and strip.width == 1 and strip.pitch == 1
         self.transposed = strip.along == 1 and strip.stride != 1 and strip.width > 1
 
@@ -302,6 +320,8 @@ class _StripEmitter:
                 self._transpose(to, at)
 
         start: int | ir.Value = 0
+        if last:
+            self.same = self._same_along_the_sum(sources)
         if last and (self.along or self.transposed):
             together = strip.lanes if self.along else strip.width
             start = self._whole(steps, together)
@@ -351,17 +371,52 @@ class _StripEmitter:
         steps = [read.strides[-1] if self.along else read.stride for read in self.strip.reads]
         self.memory.store(self._vector(at, steps, width, count), to, 1, width)
 
-    def _vector(self, at: Sources, steps: Sequence[int], width: int, count: int) -> ir.Value:
+    def _vector(
+        self, at: Sources, steps: Sequence[int], width: int, count: int, lane: int | None = None
+    ) -> ir.Value:
         """`count` elements of the factor; `steps` lead from one to the next in each array."""
-        loaded = [
-            memory.load(place, step, width, count if step else width)
-            for memory, place, step in zip(self.memories, at, steps, strict=True)
-        ]
-        return self._computed(width, loaded)
 
-    def _computed(self, width: int, loaded: Sequence[ir.Value]) -> ir.Value:
+        def load(read: int) -> ir.Value:
+            step = steps[read]
+            return self.memories[read].load(at[read], step, width, count if step else width)
+
+        return self._computed(width, load, lane)
+
+    def _computed(
+        self, width: int, load: Callable[[int], ir.Value], lane: int | None = None
+    ) -> ir.Value:
+        """The elements of the factor; `lane`: of one line across the panel, along the sum."""
         factor = self.strip.factor
-        return loaded[0] if factor is None else factor.computed(self.builder, width, loaded)
+        if factor is None:
+            return load(0)
+        assert factor.value is not None
+        scalars = Scalars(self.builder, width, factor.has_fma)
+        known = dict(self.same)
+        if lane is not None:
+            known = {key: self.builder.extract_element(v, i32(lane)) for key, v in known.items()}
+        if self.along or lane is not None:
+            known = {key: scalars.splat(value) for key, value in known.items()}
+        factor.compute(self.builder, width, load, [factor.value], known)
+        return known[id(factor.value)]
+
+    def _same_along_the_sum(self, at: Sources) -> dict[int, ir.Value]:
+        """The parts of the factor that do not change along the innermost sum, computed before it.
+
+        They are scalars if vectors run along that sum, else vectors across the panel.
+        """
+        factor, reads = self.strip.factor, self.strip.reads
+        if factor is None:
+            return {}
+        width, count = (1, 1) if self.along else (self.strip.width, self.strip.count)
+
+        def load(read: int) -> ir.Value:
+            step = reads[read].stride
+            return self.memories[read].load(at[read], step, width, count if step else width)
+
+        values = factor.without([read.strides[-1] != 0 for read in reads])
+        known: dict[int, ir.Value] = {}
+        factor.compute(self.builder, width, load, values, known)
+        return {id(value): known[id(value)] for value in values}
 
     @property
     def _has_partial_vector(self) -> bool:
@@ -381,14 +436,15 @@ class _StripEmitter:
             return
         first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, steps))
         left = b.sub(end, first)
+
+        def load(read: int) -> ir.Value:
+            memory = self.memories[read]
+            if self.strip.reads[read].strides[-1]:
+                return memory.load_first(at[read], lanes, left)
+            return memory.load(at[read], 0, lanes, lanes)
+
         with b.if_then(b.icmp_signed(">", left, ir.Constant(I64, 0))):
-            loaded = [
-                memory.load_first(place, lanes, left)
-                if read.strides[-1]
-                else memory.load(place, 0, lanes, lanes)
-                for memory, place, read in zip(self.memories, at, self.strip.reads, strict=True)
-            ]
-            self.memory.store(self._computed(lanes, loaded), to, 1, lanes)
+            self.memory.store(self._computed(lanes, load), to, 1, lanes)
 
     def _transpose(self, to: ir.Value, at: Sources) -> None:
         """A square: vectors along the sum become vectors across the panel."""
@@ -402,7 +458,7 @@ class _StripEmitter:
                 near.at(place, lane * read.stride)
                 for near, place, read in zip(self.memories, at, strip.reads, strict=True)
             ]
-            return self._vector(places, steps, side, side)
+            return self._vector(places, steps, side, side, lane)
 
         rows = [row(lane) if lane < strip.count else nothing for lane in range(side)]
         for position, value in enumerate(transpose_square(self.builder, rows)):
