@@ -46,7 +46,9 @@ def computed(program):
 def fuse_all(monkeypatch):
     for name in ("SAVED", "NEARLY"):
         monkeypatch.setattr(prologues, name, float("inf"))
-    for name in ("LARGE_BYTES", "FEW_SUMMED", "FEW_KEPT", "FEW_COSTLY"):
+    for name in ("LARGE_BYTES", "FEW_USES", "FEW_COSTLY_USES"):
+        monkeypatch.setattr(prologues, name, 0)
+    for name in ("FEW_SUMMED", "FEW_KEPT", "FEW_COSTLY"):
         monkeypatch.setattr(prologues, name, 0)
     wg.clear_cache()
 
@@ -145,6 +147,13 @@ def test_normalised_factors():
 def test_small_factors_are_kept():
     program = loops_of(lambda x, w: xp.tanh(x) @ w, array(64, 64), array(64, 64))
     assert computed(program) == [(False, False)]
+
+
+def test_factors_that_are_used_a_few_times_are_kept():
+    x, w = LARGE
+    assert computed(loops_of(lambda x, w: (x * 2.0) @ w, x, w[:, :4])) == [(False, False)]
+    assert computed(loops_of(lambda x, w: (x * 2.0) @ w, x, w[:, :16])) == [(True, False)]
+    assert computed(loops_of(lambda x, w: xp.tanh(x) @ w, x, w[:, :16])) == [(False, False)]
 
 
 def test_values_that_somebody_else_wants_are_kept():

@@ -52,8 +52,11 @@ from .shaping import merge_loops, order_loops, rewrite_indices
 SAVED = 2.0
 # A plan may be estimated to be so much slower than before: the estimates are no better.
 NEARLY = 1.05
-# A smaller value stays in the caches, and then packing it is no better than storing it.
+# A smaller value stays in the caches, and then packing it is no better than storing it. Nor is it
+# where each element is used less often: a product with so little to do waits for memory, while a
+# pass by itself computes the next elements meanwhile.
 LARGE_BYTES = 1 << 18
+FEW_USES, FEW_COSTLY_USES = 8, 32
 # Loops over fewer elements than these do not make good nests of sums: each ends with the lanes of a
 # vector being added, or waits for what the turn before has stored. Where a function takes long,
 # vectors that are not full at the end of each count for more.
@@ -210,7 +213,7 @@ class _Fuser:
             return False
         old = self.packing(before)
         was_packed = (old.x if is_x else old.y) > 0
-        if not was_packed and value.store.buffer.nbytes < LARGE_BYTES:
+        if not was_packed and not _is_worth_packing(after, is_x, value):
             return False
         new = self.packing(after)
         times = new.x if is_x else new.y
@@ -220,6 +223,11 @@ class _Fuser:
 
 def _loaded(values: Iterable[Expr]) -> list[Buffer]:
     return [expr.buffer for expr in walk(values) if isinstance(expr, Load)]
+
+
+def _has_functions(exprs: Iterable[Expr]) -> bool:
+    """Whether one of them takes long."""
+    return any(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in exprs)
 
 
 def _rebuilt(expr: Expr, values: dict[int, Expr]) -> Expr:
@@ -236,7 +244,7 @@ def _is_cheaper(value: _Value) -> bool:
     full = [e for e in exprs if isinstance(e, Load) and all(map(e.at.coefficient, loops))]
     left = {id(e) for e in walk(roots_of(_without(value.nest, value.store).stores))}
     again = exprs if readers > 1 else [e for e in exprs if id(e) in left]
-    if any(isinstance(e, Apply) and e.name in EXPENSIVE for e in again):
+    if _has_functions(again):
         return False
     stays = any(id(load) in left for load in full)
     before = (0 if stays else len(full)) + 1 + readers
@@ -344,14 +352,14 @@ def _lead(expr: Expr) -> Load | None:
 # ---------------------------------------------------------------- how products read
 
 
-def _unread(product: Contraction, is_x: bool) -> int:
+def _uses(product: Contraction, is_x: bool) -> int:
     """How often each element of a factor is used: the loops that it does not have."""
     strides = product.x_strides if is_x else product.y_strides
     return prod(n for label, n in product.extents.items() if not strides.get(label))
 
 
 def _reads_once(product: Contraction, is_x: bool) -> bool:
-    return _unread(product, is_x) == 1 and product.lead(is_x).at.is_one_to_one()
+    return _uses(product, is_x) == 1 and product.lead(is_x).at.is_one_to_one()
 
 
 def _overlaps(product: Contraction, is_x: bool) -> bool:
@@ -359,10 +367,16 @@ def _overlaps(product: Contraction, is_x: bool) -> bool:
     return not product.lead(is_x).at.is_one_to_one()
 
 
+def _is_worth_packing(product: Contraction, is_x: bool, value: _Value) -> bool:
+    """Whether a factor should be packed for no other reason than that it is computed."""
+    few = FEW_COSTLY_USES if _has_functions(walk([value.value])) else FEW_USES
+    return value.store.buffer.nbytes >= LARGE_BYTES and _uses(product, is_x) >= few
+
+
 def _makes_good_sums(product: Contraction) -> bool:
     nest = order_loops(merge_loops(_sums(product)))
     inner = nest.vars[-1]
-    if any(isinstance(e, Apply) and e.name in EXPENSIVE for e in walk(roots_of(nest.stores))):
+    if _has_functions(walk(roots_of(nest.stores))):
         return inner.extent >= FEW_COSTLY
     return inner.extent >= (FEW_KEPT if nest.stores[0].at.coefficient(inner) else FEW_SUMMED)
 
