@@ -236,9 +236,7 @@ class _Driver:
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
         self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
-        self.rows, self.columns = (
-            Factor(kernel, is_x, plan, target.has_fma) for is_x in (True, False)
-        )
+        self.rows, self.columns = (Factor(kernel, name, plan, target.has_fma) for name in "xy")
         for factor, packed in ((self.rows, plan.pack_x), (self.columns, plan.pack_y)):
             if factor.value is not None and not packed:
                 raise WengertError("contraction: only a factor that is packed can be computed")

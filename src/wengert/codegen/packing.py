@@ -44,19 +44,18 @@ class Factor:
     The first of them leads: its strides in the plan are the factor's own.
     """
 
-    def __init__(self, kernel: Contraction, is_x: bool, plan: Plan, has_fma: bool):
-        self.is_x = is_x != plan.swapped  # whether of the kernel
-        self.in_plan = "x" if is_x else "y"
-        self.value: Expr | None = kernel.x_value if self.is_x else kernel.y_value
+    def __init__(self, kernel: Contraction, name: str, plan: Plan, has_fma: bool):
+        self.name = name  # in the plan, "x" or "y"
+        is_x = (name == "x") != plan.swapped
+        self.value: Expr | None = kernel.x_value if is_x else kernel.y_value
         self.has_fma = has_fma
-        self.dtype = plan.dtype
         self.dtypes: tuple[np.dtype, ...] = (plan.dtype,)
         self.numbers: tuple[int, ...] = ()  # of the accesses it reads
         self.reads: dict[tuple[int, Any], int] = {}
         if self.value is None:
             return
         numbers = {(id(b), at): number for number, (b, at) in enumerate(kernel.accesses())}
-        lead = kernel.lead(self.is_x)
+        lead = kernel.lead(is_x)
         loads = [expr for expr in walk([self.value]) if isinstance(expr, Load)]
         loads.sort(key=lambda load: not load.is_like(lead))
         places = {(id(load.buffer), load.at): load for load in loads}
@@ -67,7 +66,7 @@ class Factor:
     def strides(self, axis: Axis) -> tuple[int, ...]:
         """Strides along an axis in each array that is read."""
         if self.value is None:
-            return (getattr(axis, self.in_plan),)
+            return (axis.x if self.name == "x" else axis.y,)
         return tuple(axis.others[n] if axis.others else 0 for n in self.numbers)
 
     def sources(self, plain: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
