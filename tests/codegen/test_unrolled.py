@@ -13,6 +13,7 @@ from wengert.codegen.compile import compile_module
 from wengert.codegen.program import emit_program
 from wengert.codegen.target import Target
 from wengert.codegen.unrolled import _halves, emit_unrolled, unrolled_form
+from wengert.loops import Apply
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
 
@@ -156,6 +157,12 @@ def test_what_is_not_small_or_not_of_this_kind():
     assert form_of("mk,k->m", (3, 0), (0,), (3,)) is None
     kernel = kernel_of("k,k->", *map(np.zeros, (3, 3, ())))
     kernel.accumulates = True
+    assert unrolled_form(kernel, Target.host()) is None
+    kernel = kernel_of("k,k->", *map(np.zeros, (3, 3, ())))
+    assert unrolled_form(kernel, Target.host()) is not None
+    kernel.y_value = Apply(
+        "negative", (kernel.lead(False),), kernel.y.dtype
+    )  # computed when packed
     assert unrolled_form(kernel, Target.host()) is None
 
 

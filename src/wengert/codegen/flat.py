@@ -32,8 +32,6 @@ class Grid:
 
     row: Var
     column: Var
-    lanes: int
-    masked: bool
     pieces: tuple[Piece, ...]
 
 
@@ -57,14 +55,14 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
     dtypes = {expr.dtype for expr in moving} | {store.buffer.dtype for store in nest.stores}
     if len(dtypes) > 1 or next(iter(dtypes)).kind != "f":
         return None
-    lanes, masked = target.lanes(next(iter(dtypes)).itemsize), target.vector_bytes >= 32
+    lanes = target.lanes(next(iter(dtypes)).itemsize)
     if column.extent % lanes == 0 or row.extent * column.extent < lanes:
         return None  # rows of whole vectors, or less than one
-    pieces = pieces_of(row.extent * column.extent, lanes, masked)
+    pieces = pieces_of(row.extent * column.extent, lanes, target.has_masks)
     size = len(pieces) * (len(moving) + len(nest.stores))
     if len(pieces) > MOST_VECTORS or size > MOST_VALUES:
         return None
-    return Grid(row, column, lanes, masked, pieces)
+    return Grid(row, column, pieces)
 
 
 def _moves(expr: Expr, variables: list[Var]) -> bool:

@@ -39,8 +39,8 @@ from .target import Target
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
-# Rows of up to so many vectors are written out, with vectors that overlap in place of masks.
-MOST_OVERLAPPING = 4
+# Rows of up to so many vectors, whose ends overlap, are written out.
+MOST_WRITTEN_OUT = 8
 # A loop that costs so much looks now and then whether to end early, and about so much lies between.
 WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
@@ -149,17 +149,18 @@ class NestEmitter:
         return max(1, min(self.target.vector_bytes // widest, 64))
 
     def _may_overlap(self) -> bool:
-        """Whether the rows are short, and can end with a vector that overlaps the one before.
+        """Whether rows can end with a vector that overlaps the one before, and need no mask.
 
         A masked store makes all loads wait that might touch the lanes behind it, and in memory
         that is dense these are the loads of the next row.
         """
-        extent = self.vars[-1].extent if len(self.vars) > 1 else 0
-        short = 2 <= extent <= MOST_OVERLAPPING * self.lanes and extent % self.lanes
-        if self.lanes == 1 or not short or self._body() > SMALL_BODY * 8:
+        extent = self.vars[-1].extent if len(self.vars) > 1 else 1
+        if self.lanes == 1 or extent % self.lanes == 0 or extent < 2:
             return False
-        stores = self.nest.stores
-        return all(not s.combine and s.at.coefficient(self.vars[-1]) == 1 for s in stores)
+        plain = all(
+            not s.combine and s.at.coefficient(self.vars[-1]) == 1 for s in self.nest.stores
+        )
+        return plain and self._body() <= SMALL_BODY * 8
 
     def _body(self) -> int:
         """About how many instructions one iteration takes."""
@@ -303,18 +304,24 @@ class NestEmitter:
         return results
 
     def _overlapping_row(self, var: Var) -> None:
-        """A short row, written out; all of it is read before any of it is written."""
-        starts = list(range(0, var.extent - self.lanes + 1, self.lanes))
-        if var.extent % self.lanes:
-            starts.append(var.extent - self.lanes)
+        """A row whose last vector overlaps the one before: both are read before one is written."""
+        lanes, whole = self.lanes, var.extent // self.lanes
+        main = 0
+        if whole > MOST_WRITTEN_OUT:
+            unroll = self._choose_unroll(var.extent)
+            main = (whole - 1) // unroll * unroll * lanes
+            self._run(var, 0, main, unroll, [[] for _ in range(unroll)], [], masked=False)
+        starts = [*range(main, whole * lanes, lanes), var.extent - lanes]
         self.mask = None
-        found: list[tuple[Store, ir.Value, ir.Value]] = []
-        for start in starts:
+        waiting: list[tuple[Store, ir.Value, ir.Value]] = []
+        for number, start in enumerate(starts):
             self.at = _i64(start)
             self.inner.clear()
-            found += [(s, self.at, self._vector_value(s.value)) for s in self.nest.stores]
-        for store, self.at, value in found:
-            self._vector_store(store, value)
+            waiting += [(s, self.at, self._vector_value(s.value)) for s in self.nest.stores]
+            if number != len(starts) - 2:
+                for store, self.at, value in waiting:
+                    self._vector_store(store, value)
+                waiting.clear()
 
     def _choose_unroll(self, extent: int) -> int:
         wanted = UNROLL_SMALL if self._body() <= SMALL_BODY * 8 else UNROLL_LARGE

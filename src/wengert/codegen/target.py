@@ -116,6 +116,11 @@ class Target:
         return max(1, self.vector_bytes // itemsize)
 
     @property
+    def has_masks(self) -> bool:
+        """Whether one vector under a mask is better than narrower ones for what is left over."""
+        return self.vector_bytes >= 32
+
+    @property
     def function_attributes(self) -> str:
         """LLVM attributes that keep full-width vectors: `define void @f() <here> {`."""
         if self.vector_bytes < 64:

@@ -329,7 +329,7 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     plan = Plan(
         dtype,
         lanes,
-        target.vector_bytes >= 32,
+        target.has_masks,
         swapped,
         vector,
         row,

@@ -66,24 +66,20 @@ def unrolled_form(kernel: Contraction, target: Target) -> Form | None:
 
 
 def _across(kept: Axis, summed: Axis, kernel: Contraction, target: Target) -> Form:
-    lanes, masked = target.lanes(kernel.out.dtype.itemsize), _masked(target)
+    lanes, masked = target.lanes(kernel.out.dtype.itemsize), target.has_masks
     vectors = len(pieces_of(kept.extent, lanes, masked))
     loads = _load_steps(kept.x, lanes) + _load_steps(kept.y, lanes)
     return Form(kept, summed, lanes, masked, False, summed.extent * vectors * (1 + loads))
 
 
 def _along(kept: Axis, summed: Axis, kernel: Contraction, target: Target) -> Form:
-    most, masked = target.lanes(kernel.out.dtype.itemsize), _masked(target)
+    most, masked = target.lanes(kernel.out.dtype.itemsize), target.has_masks
     lanes = min(most, 1 << (summed.extent - 1).bit_length())
     vectors = len(pieces_of(summed.extent, lanes, masked))
     steps: float = kept.extent * (2 * vectors + 3)
     if not {summed.x, summed.y} <= {0, 1} or lanes == 1:
         steps = inf
     return Form(kept, summed, lanes, masked, True, steps)
-
-
-def _masked(target: Target) -> bool:
-    return target.vector_bytes >= 32
 
 
 def _load_steps(stride: int, lanes: int) -> float:
@@ -217,11 +213,7 @@ class _Emitter:
         return self._halved(left, right, half)
 
     def _halved(self, left: ir.Value, right: ir.Value | None, rows: int) -> ir.Value:
-        """Two vectors, each with parts of the sums of `rows` rows -> one with those of both.
-
-        Lanes are as [row 0, row 1, ..., row 0, row 1, ...] within the short way, where rows begin
-        to take turns, and in runs of the short way beyond it.
-        """
+        """Two vectors with parts of the sums of `rows` rows each -> one with those of all."""
         b, lanes = self.builder, self.form.lanes
         other = ir.Constant(left.type, ir.Undefined) if right is None else right
         low, high = _halves(lanes, min(lanes, _SHORT_WAY // self.dtype.itemsize), rows)
