@@ -1,14 +1,17 @@
-"""The error function, its complement and its inverse."""
+"""The error function, its complement and its inverse; the normal distribution function."""
 
 from __future__ import annotations
 
 from . import coefficients as c
-from .doubled import divide, fast_two_sum, multiply, square_root, two_sum
-from .exponential import exp_of_wide, exp_pair
+from .doubled import Pair, divide, fast_two_sum, multiply, square_root, two_sum
+from .exponential import exp_of_wide, exp_pair, reduce
 from .lanes import F32, F64, Emitter, Lanes
 from .logarithm import log_pair
 
 INFINITY, NAN = float("inf"), float("nan")
+ROOT_HALF = 0.7071067811865476
+# The root of 2 in two parts.
+ROOT_TWO, ROOT_TWO_REST = 1.4142135623730951, -9.667293313452913e-17
 
 
 def erf(k: Emitter, x: Lanes) -> Lanes:
@@ -53,11 +56,53 @@ def _erfc_wide(k: Emitter, size: Lanes) -> Lanes:
     a = k.select(size > 28.0, 28.0, size)
     square, error = k.two_product(a, a)
     high, low, n = exp_pair(k, -square, -error)
+    above = multiply(k, (high, low), _erfcx_above(k, a))
+    quotient, rest = divide(k, above, two_sum(k.constant(1.0), a + a))
+    return k.scale(quotient + rest, n)
+
+
+def _erfcx_above(k: Emitter, a: Lanes) -> Pair:
+    """(1 + 2a) exp(a^2) erfc(a) for a >= 1/2."""
     q = (a - 4.0) / (a + 4.0)
     first, *others = c.ERFCX[64]
+    return fast_two_sum(k.constant(first), q * k.polynomial(q, others))
+
+
+def ndtr(k: Emitter, x: Lanes) -> Lanes:
+    """Normal distribution function: its lower tail at -|x|, or 1 less that."""
+    tail = _tail_narrow(k, k.absolute(x)) if k.format is F32 else _tail_wide(k, k.absolute(x))
+    return k.select(x > 0.0, 1.0 - tail, tail)
+
+
+def _tail_narrow(k: Emitter, size: Lanes) -> Lanes:
+    """exp(-x^2 / 2) P(q) / (1 + x) with q = (x - 3) / (x + 3)."""
+    a = k.select(size > 14.5, 14.5, size)
+    square, error = k.two_product(a, a)
+    r, rest, n = reduce(k, square * -0.5, error * -0.5)
+    near = fast_two_sum(k.constant(1.0), r + k.mad(r * r, k.polynomial(r, c.EXP[32]), rest))
+    centred, (bottom, lost) = a + 3.0, two_sum(k.constant(1.0), a)
+    both = 1.0 / (centred * bottom)  # one division serves two quotients
+    q, reciprocal = (a - 3.0) * (bottom * both), centred * both
+    missing = k.exact_fma(-reciprocal, bottom, k.constant(1.0)) - reciprocal * lost
+    first, *others = c.NDTR[32]
     value = fast_two_sum(k.constant(first), q * k.polynomial(q, others))
-    quotient, rest = divide(k, multiply(k, (high, low), value), two_sum(k.constant(1.0), a + a))
-    return k.scale(quotient + rest, n)
+    high, low = multiply(k, near, value)
+    total, rounded = k.two_product(reciprocal, high)
+    return k.scale(total + k.mad(reciprocal, k.mad(high, missing, low), rounded), n)
+
+
+def _tail_wide(k: Emitter, size: Lanes) -> Lanes:
+    """erfc(x / sqrt(2)) / 2 as `erfc` has it, but with the square of x itself."""
+    a = k.select(size > 39.0, 39.0, size)
+    square, error = k.two_product(a, a)
+    high, low, n = exp_pair(k, square * -0.5, error * -0.5)
+    above = multiply(k, (high, low), _erfcx_above(k, a * ROOT_HALF))
+    double, lost = k.two_product(a, k.constant(ROOT_TWO))
+    bottom, rest = two_sum(k.constant(1.0), double)
+    quotient, more = divide(k, above, (bottom, rest + k.mad(a, ROOT_TWO_REST, lost)))
+    far = k.scale(quotient + more, n - 1)
+    central = 0.5 - (0.5 * ROOT_HALF) * k.mad(a, k.polynomial(0.5 * square, c.ERF[64]), a)
+    return k.select(size < 0.75, central, far)
 
 
 def erfinv(k: Emitter, x: Lanes) -> Lanes:
@@ -76,4 +121,4 @@ def erfinv(k: Emitter, x: Lanes) -> Lanes:
     return k.copysign(result, x)
 
 
-FUNCTIONS = {"erf": erf, "erfc": erfc, "erfinv": erfinv}
+FUNCTIONS = {"erf": erf, "erfc": erfc, "erfinv": erfinv, "ndtr": ndtr}
