@@ -36,6 +36,7 @@ from ..loops import (
 from .building import Region, flops_of
 from .fusion import Scheduler
 from .lowering import loop_variables
+from .memory import root
 from .parallel import parallelise
 from .shaping import shape_nest
 
@@ -45,6 +46,11 @@ FEW_GROUPS, MANY_GROUPS = 4, 8
 ANY_NUMBER = 1 << 32
 # Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
 MOST_PARTS = 1 << 24
+
+
+def groups_of(blocks: int) -> int:
+    """Into how many groups blocks are put."""
+    return min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
 
 
 class BlockScheduler(Scheduler):
@@ -64,11 +70,13 @@ class BlockScheduler(Scheduler):
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
         blocks = -(-region.length // region.width)
-        self.groups = min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+        self.groups = groups_of(blocks)
         if region.any_length:
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
             blocks, self.groups = ANY_NUMBER, min(MANY_GROUPS, max(1, MOST_PARTS // max(size, 1)))
+        # whether blocks are read and written where they lie
+        self.in_place = not (region.lanes or region.partial or region.any_length)
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
@@ -137,6 +145,9 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 self.buffers[variable.serial] = outer
                 continue
+            if self.in_place:
+                self.buffers[variable.serial] = self._block_of(outer, axis)
+                continue
             inner = self.buffers[variable.serial] = self._temporary(variable)
             self._schedule_transfer(outer, inner, axis, True)
         return []
@@ -182,16 +193,21 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 assert combine is not None
                 self.buffers[node.serial] = self._partial(outer, combine)
+            elif self.in_place and isinstance(node, Operator) and self._owns_memory(node):
+                self.buffers.setdefault(node.serial, self._block_of(outer, axis))
         return []
 
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
         for node, axis, outer in zip(
             self.graph.outputs, self.region.out_axes, self.outer_outputs, strict=True
         ):
-            if axis is not None:
-                assert node is not None
-                inner = self._contiguous(node)
-                self._schedule_transfer(outer, inner, axis, False)
+            if axis is None:
+                continue
+            assert node is not None
+            if not self.in_place:
+                self._schedule_transfer(outer, self._contiguous(node), axis, False)
+            elif root(self._buffer_of(node)) is not root(outer):
+                self._copy(node, self._buffer_of(node), self._block_of(outer, axis))
 
     def _partial(self, outer: Buffer, combine: str) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""

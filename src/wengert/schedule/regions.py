@@ -50,19 +50,23 @@ def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
     if _work(graph.operators) < LEAST_WORK:
         return graph
+    from .matrices import MatrixCutter  # itself a Cutter, for blocks of another layout
+
     classes = AxisClasses(graph.operators)
-    cutters = [Cutter(graph, classes, kind) for kind in _candidates(graph, classes)]
-    found = [cutter for cutter in cutters if cutter.worth_it]
-    if not found:
-        return graph
-    return min(found, key=lambda cutter: (len(cutter.members), -cutter.length)).cut()
+    best: list[Cutter] = []
+    for kind_of_blocks in (Cutter, MatrixCutter):
+        kinds = _candidates(graph, classes, kind_of_blocks.shortest)
+        cutters = [kind_of_blocks(graph, classes, kind) for kind in kinds]
+        found = [cutter for cutter in cutters if cutter.worth_it]
+        best += sorted(found, key=lambda cutter: (len(cutter.members), -cutter.length))[:1]
+    return min(best, key=lambda cutter: cutter.time).cut() if best else graph
 
 
 def _work(nodes: Iterable[Node]) -> int:
     return sum(flops_of(node) for node in nodes)
 
 
-def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
+def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
     """Classes of axes that products run along, those with most work first."""
     work: Counter[tuple[int, int]] = Counter()
     for node in graph.operators:
@@ -73,7 +77,7 @@ def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
             classes.find((source.serial, axis))
             for source in (node, *node.inputs)
             for axis, length in enumerate(source.type.shape)
-            if length >= SHORTEST
+            if length >= shortest
         }
         work.update(dict.fromkeys(axes, flops))
     return [kind for kind, amount in work.most_common(4) if 2 * amount > _work(graph.operators)]
@@ -83,6 +87,7 @@ class Cutter:
     """Cuts a graph along one class of axes."""
 
     width = WIDTH
+    shortest = SHORTEST
 
     def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
         self.graph, self.relations = graph, classes.relations
@@ -93,11 +98,15 @@ class Cutter:
                 self.axes[node.serial] = axis
         lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
         self.length = lengths.pop() if len(lengths) == 1 else 0
+        self.width = self._choose_width()
         self._classify_all()
         self._drop_small()
 
     def _with_axis(self) -> list[Node]:
         return [node for node in self.graph.nodes if node.serial in self.axes]
+
+    def _choose_width(self) -> int:
+        return self.width
 
     # ------------------------------------------------------------ what belongs together
 
@@ -190,22 +199,26 @@ class Cutter:
 
     def _suits(self, nodes: Sequence[Operator]) -> bool:
         weights = {
-            source.serial: _nbytes(source)
+            source.serial: nbytes(source)
             for node in nodes
             if flops_of(node)
             for source in node.inputs
             if source.serial not in self.axes
         }
         largest = max(
-            (_nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
+            (nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
             default=0,
         )
         return (
             largest > 0  # a product that keeps the axis, not only sums over it
             and sum(weights.values()) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * self.width <= MOST_VALUE
-            and _time_together(nodes) + self._moved(nodes) / _MOVES < time_apart(nodes)
+            and self._time(nodes) < time_apart(nodes)
         )
+
+    def _time(self, nodes: Sequence[Operator]) -> float:
+        """Microseconds of a region."""
+        return _time_together(nodes) + self._moved(nodes) / _MOVES
 
     def _moved(self, nodes: Sequence[Operator]) -> int:
         """Elements that go in and out of the blocks."""
@@ -225,10 +238,16 @@ class Cutter:
     @property
     def worth_it(self) -> bool:
         """Whether most of the work is in regions."""
-        if self.length < SHORTEST:
+        if self.length < self.shortest:
             return False  # also where the axes of one class differ in length
         work = sum(_work(nodes) for nodes in self.members.values())
         return bool(self.members) and 2 * work > _work(self.graph.operators)
+
+    @property
+    def time(self) -> float:
+        """Microseconds of the whole graph: its regions, and the operators that are in none."""
+        rest = [node for node in self.graph.operators if not self._member(node)]
+        return time_apart(rest) + sum(map(self._time, self.members.values()))
 
     # ------------------------------------------------------------ the new graph
 
@@ -312,8 +331,17 @@ def time_apart(nodes: Sequence[Operator]) -> float:
 
 def _time_together(nodes: Sequence[Operator]) -> float:
     """Microseconds of a region made of them."""
-    products = _work(nodes) / (_OPERATIONS * 2 * _BLOCKED)
-    return _WAKING + products + _elements(nodes) / (_ELEMENTS * _NEAR)
+    return time_in_blocks(nodes, _work(nodes) / _BLOCKED)
+
+
+def time_in_blocks(nodes: Sequence[Operator], work: float, groups: int = 2) -> float:
+    """Microseconds of operators block by block, on two threads, whose products have so much work.
+
+    An odd number of groups leaves one thread without work for the time of one.
+    """
+    idle = (groups + groups % 2) / groups
+    near = _elements(nodes) / (_ELEMENTS * _NEAR)
+    return _WAKING + idle * (work / (_OPERATIONS * 2) + near)
 
 
 def _elements(nodes: Sequence[Operator]) -> int:
@@ -321,7 +349,8 @@ def _elements(nodes: Sequence[Operator]) -> int:
     return sum(node.type.size for node in nodes if not flops_of(node) and not is_free(node))
 
 
-def _nbytes(node: Node) -> int:
+def nbytes(node: Node) -> int:
+    """Bytes of a value."""
     return int(node.type.size * node.type.dtype.itemsize)
 
 
