@@ -1,8 +1,8 @@
 """Training steps of a transformer block: forward, backward and SGD, the same in each library.
 
 The block normalises first: attention with several heads, then two dense layers with GELU between
-them, each after a layer norm and added to what came in. PyTorch's attention is its own module, which
-calls its fused kernel; that is as fast there as calling the kernel by hand.
+them, each after a layer norm and added to what came in. PyTorch's attention is its own module,
+which calls its fused kernel; that is as fast there as calling the kernel by hand.
 """
 
 from __future__ import annotations
