@@ -50,7 +50,7 @@ from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
 from .lowering import is_native, loop_variables, lowering_of, multiplication
 from .memory import buffers_of
-from .parallel import parallelise
+from .parallel import keeps_awake, parallelise
 from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
 from .repeat import repeat_kernels
@@ -798,10 +798,10 @@ def _schedule_step(
 def _shaped(scheduler: Scheduler) -> LoopProgram:
     program = scheduler.run()
     kernels: list[Kernel] = []
+    awake = False
     for kernel in program.kernels:
-        if isinstance(kernel, Nest):
-            kernels += [parallelise(part) for part in shape_nest(kernel)]
-        else:
-            kernels.append(kernel)
+        for part in shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]:
+            kernels.append(parallelise(part, awake) if isinstance(part, Nest) else part)
+            awake = keeps_awake(kernels[-1], awake)
     program.kernels = kernels
     return program

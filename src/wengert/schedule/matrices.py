@@ -17,11 +17,12 @@ from math import prod
 
 from ..graph import Node, Operator
 from . import regions
-from .blocks import groups_of
-from .building import BlockBuilder, Region, flops_of, is_free
+from .building import BlockBuilder, Region, flops_of, groups_of, is_free
 
 # Rows of a block from which on products run at full speed, and the blocks to share out at least.
 ENOUGH_ROWS, FEWEST_BLOCKS = 64, 4
+# Rows that a sample must have of its own: else samples are rows, and all of them make one matrix.
+OWN_ROWS = 8
 # Rows whose time a product takes to begin: weights are packed, sums read and written again.
 _BEGINNING = 4.0
 # Bytes a microsecond of weights and gradients, from and to the second-level cache and beyond.
@@ -70,10 +71,17 @@ class MatrixCutter(regions.Cutter):
         return (
             largest > 0
             and not any(map(_reads_again, products))
+            and self._have_rows(products)
             and self._bytes_of_weights(nodes) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * self.width <= regions.MOST_VALUE
             and self._time(nodes) < regions.time_apart(nodes)
         )
+
+    def _have_rows(self, products: Sequence[Operator]) -> bool:
+        """Whether most of the work is in products of matrices."""
+        rows = {node.serial: self._rows(node, 1) for node in products}
+        few = [n for n in products if (rows[n.serial] or OWN_ROWS) < OWN_ROWS]
+        return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
 
     def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
         sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}

@@ -15,15 +15,28 @@ a region: what comes after it belongs to the next one.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Pointwise
+from ..ops.elementwise import add
+from ..ops.indexing import index
 from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
+from ..types import ArrayType
 from .axes import AxisClasses
-from .building import BlockBuilder, RegionOp, blocked, flops_of, has_loops, is_free, sum_of
+from .building import (
+    BlockBuilder,
+    RegionOp,
+    blocked,
+    flops_of,
+    has_loops,
+    in_parts,
+    is_free,
+    sum_of,
+)
 from .cost import EXPENSIVE
 
 # Samples in a block: one vector of float32, or two of float64, in the widest registers there are.
@@ -290,12 +303,16 @@ class Cutter:
         builder = self._builder(self._with_cheap_sources(members), results)
         region = builder.build()
         inputs = tuple(new[node.serial] for node in builder.sources)
-        types = tuple(node.type for node in results)
+        types = tuple(
+            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
+            for number, node in enumerate(results)
+        )
         operator = Operator(RegionOp(region), inputs, {}, None, types)
         for number, node in enumerate(results):
-            item = Operator(ITEM, (operator,), {"index": number}, None, node.type)
+            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
             item.source = node.source
-            new[node.serial] = item
+            parted = in_parts(region, number)
+            new[node.serial] = _sum_of_parts(item, region.groups, node) if parted else item
 
     def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
         """The members and what they read that is computed again as fast as it is read.
@@ -318,6 +335,19 @@ class Cutter:
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         return BlockBuilder(members, results, self.axes, self.length, self.width)
+
+
+def _parts_type(array_type: ArrayType, groups: int) -> ArrayType:
+    return ArrayType(array_type.dtype, (groups, *array_type.shape))
+
+
+def _sum_of_parts(parts: Node, groups: int, like: Operator) -> Node:
+    """Written out, so that it is part of what is done with the sum: a parameter is updated, say."""
+    whole = tuple((0, length, 1) for length in like.type.shape)
+    terms: list[Node] = [
+        apply(index, parts, params={"key": (group, *whole)}, like=like) for group in range(groups)
+    ]
+    return functools.reduce(lambda a, b: apply(add, a, b, params={}, like=like), terms)
 
 
 def time_apart(nodes: Sequence[Operator]) -> float:
