@@ -34,7 +34,10 @@ MOST_WEIGHTS = 1 << 22
 class MatrixCutter(regions.Cutter):
     """Cuts a graph along a class of axes, in blocks that lie as outside."""
 
-    shortest = FEWEST_BLOCKS
+    @staticmethod
+    def shortest() -> int:
+        """With one sample in a block there are enough blocks."""
+        return FEWEST_BLOCKS
 
     def _choose_width(self) -> int:
         """The fewest samples that have enough rows, of those that leave no block partly empty."""

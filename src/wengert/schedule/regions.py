@@ -68,7 +68,7 @@ def cut_regions(graph: Graph) -> Graph:
     classes = AxisClasses(graph.operators)
     best: list[Cutter] = []
     for kind_of_blocks in (Cutter, MatrixCutter):
-        kinds = _candidates(graph, classes, kind_of_blocks.shortest)
+        kinds = _candidates(graph, classes, kind_of_blocks.shortest())
         cutters = [kind_of_blocks(graph, classes, kind) for kind in kinds]
         found = [cutter for cutter in cutters if cutter.worth_it]
         best += sorted(found, key=lambda cutter: (len(cutter.members), -cutter.length))[:1]
@@ -100,7 +100,6 @@ class Cutter:
     """Cuts a graph along one class of axes."""
 
     width = WIDTH
-    shortest = SHORTEST
 
     def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
         self.graph, self.relations = graph, classes.relations
@@ -117,6 +116,11 @@ class Cutter:
 
     def _with_axis(self) -> list[Node]:
         return [node for node in self.graph.nodes if node.serial in self.axes]
+
+    @staticmethod
+    def shortest() -> int:
+        """An axis shorter than this is not worth a loop of its own."""
+        return SHORTEST
 
     def _choose_width(self) -> int:
         return self.width
@@ -251,7 +255,7 @@ class Cutter:
     @property
     def worth_it(self) -> bool:
         """Whether most of the work is in regions."""
-        if self.length < self.shortest:
+        if self.length < self.shortest():
             return False  # also where the axes of one class differ in length
         work = sum(_work(nodes) for nodes in self.members.values())
         return bool(self.members) and 2 * work > _work(self.graph.operators)
