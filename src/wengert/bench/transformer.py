@@ -67,7 +67,7 @@ def module_of(nn: Any, sizes: Sizes) -> Any:
     """The block in a library that names its layers as PyTorch does."""
     width, wide = sizes.width, EXPANSION * sizes.width
 
-    class Block(nn.Module):  # type: ignore[misc, name-defined]
+    class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norm1 = nn.LayerNorm(width)

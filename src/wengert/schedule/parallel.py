@@ -43,7 +43,11 @@ def keeps_awake(kernel: Kernel, awake: bool) -> bool:
 def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
     """The nest in tasks, if it is worth it; less is needed where threads are `awake`."""
     cost = iterations(nest) * iteration_cost(nest)
-    if cost < (AWAKE_COST if awake else PARALLEL_COST) or not nest.vars or any(store.picks for store in nest.stores):
+    if (
+        cost < (AWAKE_COST if awake else PARALLEL_COST)
+        or not nest.vars
+        or any(store.picks for store in nest.stores)
+    ):
         return nest
     var = _choose_loop(nest)
     if var is None:
