@@ -22,6 +22,7 @@ LOG_LOW, LOG_HIGH = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
 LOG_S2 = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.0005")
 QUARTER_PI2 = (mp.pi / 4) ** 2 * mp.mpf("1.0005")
 ERFC_CENTRE = 4
+MILLS_CENTRE = 3
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.4616321449683623)
 
 
@@ -95,6 +96,12 @@ def mapped_erfcx(q: mp.mpf) -> mp.mpf:
     """(1 + 2x) exp(x^2) erfc(x) at x = K (1 + q) / (1 - q)."""
     x = ERFC_CENTRE * (1 + q) / (1 - q)
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def mapped_tail(q: mp.mpf) -> mp.mpf:
+    """(1 + x) exp(x^2 / 2) ndtr(-x) at x = 3 (1 + q) / (1 - q)."""
+    x = MILLS_CENTRE * (1 + q) / (1 - q)
+    return (1 + x) * mp.exp(x * x / 2) * mp.erfc(x / mp.sqrt(2)) / 2
 
 
 def stirling_rest(z: mp.mpf) -> mp.mpf:
@@ -218,6 +225,10 @@ FITS = {
     "ERFCX_WIDE": (
         "the same for 0 <= x <= 10.5, evaluated in float64 for float32 results",
         mapped_erfcx, one, -1, erfc_q(10.5), {64: 13},
+    ),
+    "MILLS": (
+        "(1 + x) exp(x^2 / 2) ndtr(-x) in q = (x-3)/(x+3), x >= 0",
+        mapped_tail, lambda q: 1 / mapped_tail(q), -1, 1, {32: 11},
     ),
     "RCBRT": (
         "m^(-1/3), 1 <= m <= 2",

@@ -285,7 +285,7 @@ class Apply(Expr):
 FLOAT_FUNCTIONS = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh "
     "arcsinh arccosh arctanh expit erf erfc power cbrt sqrt floor ceil trunc rint hypot "
-    "logaddexp copysign fmax fmin gammaln digamma".split()
+    "logaddexp copysign fmax fmin gammaln digamma gauss mills".split()
 )
 NUMBER_FUNCTIONS = frozenset(
     "add subtract multiply divide negative positive absolute fabs square reciprocal scale sign "

@@ -242,3 +242,18 @@ def test_one_sample_at_a_time_learns_the_same_in_all_forms(model):
     assert losses.shape == (circles.STEPS,)
     assert float(step()) == pytest.approx(float(losses[0]), rel=1e-5)
     np.testing.assert_allclose(circles.loop_fit(model)()(), losses, rtol=1e-3, atol=1e-5)
+
+
+def test_a_transformer_block_has_the_operations_it_says():
+    import wengert as wg
+    from wengert import nn
+    from wengert.bench import transformer
+    from wengert.schedule.building import flops_of
+
+    sizes = transformer.Sizes(width=16, heads=2, tokens=6, batch=3)
+    model, (x, y) = transformer.module_of(nn, sizes), transformer.sequences(sizes)
+    shapes = [value.shape for value in transformer.weights(sizes)]
+    assert [parameter.shape for parameter in model.parameters()] == shapes
+    step = wg.grad(lambda model: nn.mse_loss(model(x), y))
+    graph = wg.trace(step, model)
+    assert sum(map(flops_of, graph.operators)) == sizes.flops

@@ -99,6 +99,13 @@ def mp_logaddexp(x: mp.mpf, y: mp.mpf) -> mp.mpf:
     return max(x, y) + mp.log1p(mp.exp(-abs(x - y)))
 
 
+def mp_mills(x: mp.mpf) -> mp.mpf:
+    if abs(x) > 1000:  # to 1e-20
+        series = mp.fsum([1, -1 / x**2, 3 / x**4, -15 / x**6, 105 / x**8])
+        return series / (abs(x) * mp.sqrt(2 * mp.pi))
+    return mp.exp(x * x / 2) * mp.erfc(abs(x) / mp.sqrt(2)) / 2
+
+
 def mp_sigmoid(x: mp.mpf) -> mp.mpf:
     return 1 / (1 + mp.exp(-x)) if x > 0 else mp.exp(x) / (1 + mp.exp(x))
 
@@ -137,6 +144,8 @@ MPMATH = {
     "logaddexp": mp_logaddexp,
     "erf": mp.erf,
     "erfc": lambda x: mp.erfc(x) if x < 40 else mp.mpf(0),
+    "gauss": lambda x: mp.exp(-x * x / 2) if abs(x) < 50 else mp.mpf(0),
+    "mills": mp_mills,
     "gammaln": mp.loggamma,
     "digamma": mp.digamma,
     "erfinv": mp.erfinv,
@@ -151,6 +160,8 @@ NUMPY = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": scipy.special.erf,
     "erfc": scipy.special.erfc,
+    "gauss": lambda x: np.exp(-0.5 * x * x),
+    "mills": lambda x: scipy.special.erfcx(abs(x) / np.sqrt(2.0)) / 2,
     "gammaln": lambda x: np.vectorize(c_lgamma, otypes=[x.dtype])(x),
     "digamma": scipy.special.digamma,
     "erfinv": scipy.special.erfinv,
@@ -205,6 +216,8 @@ TYPICAL = {
     "arctanh": (-1, 1),
     "erfinv": (-1, 1),
     "erfc": (-6, 28),
+    "gauss": (-15, 15),
+    "mills": (-15, 15),
     "erf": (-6.2, 6.2),
     "sin": (-300, 300),
     "cos": (-300, 300),
@@ -242,6 +255,8 @@ EDGES = {
     "tanh": (0.8, 19.06, 9.01),
     "erf": (1, 5.92, 3.92),
     "erfc": (26.55, 27.23, 10.05, 9.19, -5.8),
+    "gauss": (37.5, 38.6, 13, 14.4, -14.4),
+    "mills": (0, 0.75, 14.5, -14.5, 39),
     "gammaln": (0.5, 1, 1.5, 2, 2.5, 3.5, 4, 2.0**60, 4e36),
     "digamma": (1, 1.4616321449683622, 2, 3, 4),
     "arctan": (1,),

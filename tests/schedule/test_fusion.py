@@ -11,6 +11,7 @@ from wengert.ops.windows import fold
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
 from wengert.schedule.memory import buffers_of, root
+from wengert.schedule.parallel import keeps_awake, parallelise
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (23, 12))
@@ -226,3 +227,35 @@ def test_gathers_under_choices():
 
     x, at = RNG.uniform(-1, 1, (4, 3)), np.array([3, 0, 0, 2])
     np.testing.assert_array_equal(jit(f)(x, at), f(x, at))
+
+
+def test_a_slope_is_stored_where_its_functions_are_computed():
+    def step(x, w, v):
+        return wg.grad(lambda w: xp.sum(xp.square(xp.gelu(x @ w) @ v)))(w)
+
+    x, w, v = RNG.normal(size=(40, 20)), RNG.normal(size=(20, 30)), RNG.normal(size=(30, 10))
+    kernels = loops_of(step, x, w, v).kernels
+    counts = [str(kernel).count("gauss(") > 0 for kernel in kernels]
+    assert counts.count(True) == 1  # and not again in the backward pass
+    np.testing.assert_allclose(jit(step)(x, w, v), step(x, w, v), rtol=1e-9)
+
+
+def test_a_slope_alone_is_computed_where_it_is_needed():
+    """Nothing else needs the cosine: to store it would gain nothing."""
+
+    def step(x, w, v):
+        return wg.grad(lambda w: xp.sum(xp.square(xp.sin(x @ w) @ v)))(w)
+
+    x, w, v = RNG.normal(size=(40, 20)), RNG.normal(size=(20, 30)), RNG.normal(size=(30, 10))
+    kernels = loops_of(step, x, w, v).kernels
+    assert not any("cos(" in str(kernel) and "sin(" in str(kernel) for kernel in kernels)
+
+
+def test_threads_that_are_awake_share_smaller_nests():
+    nest = loops_of(lambda x: xp.exp(x), np.ones((300, 300))).kernels[0]
+    assert not isinstance(nest, ParallelNest)
+    assert isinstance(parallelise(nest, awake=True), ParallelNest)
+    assert not keeps_awake(nest, False) and keeps_awake(nest, True)
+    assert keeps_awake(parallelise(nest, awake=True), False)
+    (host,) = [k for k in loops_of(xp.linalg.inv, np.eye(3)).kernels if isinstance(k, Host)]
+    assert not keeps_awake(host, True)

@@ -111,4 +111,6 @@ def test_the_loop_is_explained():
     text = str(batch_loops(program)[0])
     assert text.startswith("3 blocks of 16 in 3 parallel groups:")
     assert "block of in0 along axis 0" in text
+    program = loops_of(lambda x, w: wnp.max(x @ w, axis=0), *arguments(40)[:2])
+    text = str(batch_loops(program)[0])
     assert "then for" in text and "# join" in text

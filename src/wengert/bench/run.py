@@ -17,7 +17,7 @@ from .measure import Effort, alternate
 from .workload import PEERS, WENGERT, Workload, available, package_of
 
 # One module for each topic; each has `workloads(quick)`.
-TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn", "circles", "compile", "memory")
+TOPICS = tuple("evaluated ratio call matmul mlp cnn circles transformer compile memory".split())
 
 
 @dataclass

@@ -437,7 +437,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     """
     x = as_value(x)
     if not approximate:
-        return x * sp.ndtr(x)
+        return sp.gelu(x)
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
     return 0.5 * x * (1 + ew.tanh(inner))
 

@@ -189,6 +189,11 @@ def ndtr(x: Array) -> Array:
     return pieces(x, (-1.0, 1.0), left, centre, right)
 
 
+def mills(x: Array) -> Array:
+    """exp(x^2 / 2) ndtr(-|x|)."""
+    return 0.5 * erfcx(np.abs(x) * SQRT_HALF)
+
+
 def log_ndtr(x: Array) -> Array:
     """The logarithm of the normal distribution function."""
 

@@ -144,7 +144,37 @@ erfcinv = special(
     lambda ans, x: exp(ans * ans) / -TWO_OVER_ROOT_PI,
     domains=((0.1, 1.9),),
 )
-ndtr = special("ndtr", approx.ndtr, lambda ans, x: exp(-0.5 * x * x) * (0.5 * ROOT_TWO_OVER_PI))
+gauss: Op = special("gauss", lambda x: approx.exp_minus_square(x, 0.5), lambda ans, x: -x * ans)
+# exp(x^2 / 2) ndtr(-|x|)
+mills: Op = special(
+    "mills",
+    approx.mills,
+    lambda ans, x: x * ans - sign(x) * (0.5 * ROOT_TWO_OVER_PI),
+)
+
+
+def _composed_ndtr(x: Any) -> Any:
+    """Of two functions, so that `gauss`, which is in the derivative too, is computed once."""
+    tail = gauss(x) * mills(x)
+    return select(greater(x, 0), 1 - tail, tail)
+
+
+ndtr = special(
+    "ndtr",
+    approx.ndtr,
+    lambda ans, x: gauss(x) * (0.5 * ROOT_TWO_OVER_PI),
+    compose=_composed_ndtr,
+)
+
+
+def _gelu_slope(ans: Any, x: Any) -> Any:
+    """One factor, so that the backward pass needs one value for each element and not two."""
+    return ndtr(x) + x * gauss(x) * (0.5 * ROOT_TWO_OVER_PI)
+
+
+gelu = special(
+    "gelu", lambda x: x * approx.ndtr(x), _gelu_slope, compose=lambda x: x * _composed_ndtr(x)
+)
 log_ndtr = special(
     "log_ndtr", approx.log_ndtr, lambda ans, x: ROOT_TWO_OVER_PI / erfcx(x * -ROOT_HALF)
 )

@@ -8,6 +8,7 @@ from ..graph import Graph
 from .convolution import correlate, trim
 from .expand import expand
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
+from .products import turn_products
 from .simplify import fold_constants, share_common, simplify
 
 
@@ -34,6 +35,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     trim,
     simplify,
+    turn_products,
     share_common,
 ]
 

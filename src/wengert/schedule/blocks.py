@@ -33,14 +33,13 @@ from ..loops import (
     c_strides,
     identity_of,
 )
-from .building import Region, flops_of
+from .building import MANY_GROUPS, Region, flops_of, in_parts
 from .fusion import Scheduler
 from .lowering import loop_variables
+from .memory import root
 from .parallel import parallelise
 from .shaping import shape_nest
 
-# Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
-FEW_GROUPS, MANY_GROUPS = 4, 8
 # The number of blocks along an axis of any length, for what only asks whether it is more than one.
 ANY_NUMBER = 1 << 32
 # Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
@@ -64,11 +63,13 @@ class BlockScheduler(Scheduler):
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
         blocks = -(-region.length // region.width)
-        self.groups = min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+        self.groups = region.groups
         if region.any_length:
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
             blocks, self.groups = ANY_NUMBER, min(MANY_GROUPS, max(1, MOST_PARTS // max(size, 1)))
+        # whether blocks are read and written where they lie
+        self.in_place = not (region.lanes or region.partial or region.any_length)
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
@@ -137,6 +138,9 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 self.buffers[variable.serial] = outer
                 continue
+            if self.in_place:
+                self.buffers[variable.serial] = self._block_of(outer, axis)
+                continue
             inner = self.buffers[variable.serial] = self._temporary(variable)
             self._schedule_transfer(outer, inner, axis, True)
         return []
@@ -175,39 +179,58 @@ class BlockScheduler(Scheduler):
 
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         region = self.region
-        for node, axis, outer, combine in zip(
-            self.graph.outputs, region.out_axes, self.outer_outputs, region.combines, strict=True
+        for number, (node, axis, outer, combine) in enumerate(
+            zip(
+                self.graph.outputs,
+                region.out_axes,
+                self.outer_outputs,
+                region.combines,
+                strict=True,
+            )
         ):
             assert node is not None
-            if axis is None:
+            if in_parts(region, number):
+                self.buffers[node.serial] = self._part(outer, "add")
+            elif axis is None:
                 assert combine is not None
                 self.buffers[node.serial] = self._partial(outer, combine)
+            elif self.in_place and isinstance(node, Operator) and self._owns_memory(node):
+                self.buffers.setdefault(node.serial, self._block_of(outer, axis))
         return []
 
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
         for node, axis, outer in zip(
             self.graph.outputs, self.region.out_axes, self.outer_outputs, strict=True
         ):
-            if axis is not None:
-                assert node is not None
-                inner = self._contiguous(node)
-                self._schedule_transfer(outer, inner, axis, False)
+            if axis is None:
+                continue
+            assert node is not None
+            if not self.in_place:
+                self._schedule_transfer(outer, self._contiguous(node), axis, False)
+            elif root(self._buffer_of(node)) is not root(outer):
+                self._copy(node, self._buffer_of(node), self._block_of(outer, axis))
 
     def _partial(self, outer: Buffer, combine: str) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
         shape = (self.groups, *outer.shape)
         parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, c_strides(shape), "arena")
-        size = prod(outer.shape)
-        own = Buffer(parts.name, parts.dtype, outer.shape, c_strides(outer.shape), parts.kind)
-        own.base, own.start = parts, Affine.of(self.group) * size
         variables = loop_variables(outer.shape)
         index: Index = tuple(Affine.of(var) for var in variables)
-        nothing = Literal(identity_of(combine, outer.dtype), outer.dtype)
-        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
         number = Var("g", self.groups)
         value = Load(parts, parts.flat((Affine.of(number), *index)))
         join = Store(outer, outer.flat(index), value, combine)
         self.joins.append(Nest([*variables, number], [join], "join"))
+        return self._part(parts, combine)
+
+    def _part(self, parts: Buffer, combine: str) -> Buffer:
+        """The part of a sum that belongs to the group, begun with nothing."""
+        shape = parts.shape[1:]
+        own = Buffer(parts.name, parts.dtype, shape, c_strides(shape), parts.kind)
+        own.base, own.start = parts, Affine.of(self.group) * prod(shape)
+        variables = loop_variables(shape)
+        index: Index = tuple(Affine.of(var) for var in variables)
+        nothing = Literal(identity_of(combine, parts.dtype), parts.dtype)
+        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
         return own
 
     def _continues(self, node: Operator) -> bool:

@@ -41,6 +41,22 @@ class Region:
     # The input that says where in the whole each sample of the block is, by its number, if any.
     position: int | None = None
     any_length: bool = False  # whether `length` is an example only
+    # The groups of blocks, where the parts of a sum that they leave are the result: (groups, ...).
+    groups: int = 0
+
+
+# Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
+FEW_GROUPS, MANY_GROUPS = 4, 8
+
+
+def groups_of(blocks: int) -> int:
+    """Into how many groups blocks are put."""
+    return min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+
+
+def in_parts(region: Region, number: int) -> bool:
+    """Whether a result consists of the parts of a sum."""
+    return region.groups > 1 and region.combines[number] == "add"
 
 
 class RegionOp:
@@ -145,6 +161,7 @@ class BlockBuilder:
             [self.axes.get(node.serial) for node in self.results],
             [combine_of(node) if node.serial not in self.axes else None for node in self.results],
             self.exists is not None,
+            groups=groups_of(-(-self.length // self.width)),
         )
 
     def _all_inputs(self) -> list[Variable]:

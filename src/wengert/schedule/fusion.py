@@ -50,7 +50,7 @@ from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
 from .lowering import is_native, loop_variables, lowering_of, multiplication
 from .memory import buffers_of
-from .parallel import parallelise
+from .parallel import keeps_awake, parallelise
 from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
 from .repeat import repeat_kernels
@@ -164,6 +164,7 @@ class Scheduler:
             for source in node.inputs:
                 users.setdefault(source.serial, []).append(node)
         wanted = {node.serial for node in self.graph.outputs if node is not None}
+        wanted |= self._kept_for_later(users)
         self.stored: set[int] = set()
         inlined: dict[int, int] = {}  # operations that reading an element would repeat
         for node in self.graph.operators:
@@ -178,6 +179,43 @@ class Scheduler:
                 self.stored.add(node.serial)
             else:
                 inlined[node.serial] = min(work, MOST_REPEATED + 1)
+
+    def _kept_for_later(self, users: dict[int, list[Operator]]) -> set[int]:
+        """Values whose expensive functions an earlier pass computes anyway: it stores them.
+
+        Such as the slope of an activation: the backward pass multiplies with it, after many other
+        passes, but its functions are those of the activation itself.
+        """
+        passes: dict[int, int] = {}  # that have to be over before a value can be computed
+        functions: dict[int, set[int]] = {}  # the expensive ones that an element needs
+        for node in self.graph.operators:
+            pointwise = self.is_pointwise(node)
+            sources = [source for source in node.inputs if isinstance(source, Operator)]
+            passes[node.serial] = max(
+                (passes[s.serial] + (not self.is_pointwise(s)) for s in sources), default=0
+            )
+            if pointwise:
+                found = functions[node.serial] = set()
+                if node.op.name in EXPENSIVE:
+                    found.add(node.serial)
+                found.update(*[functions.get(source.serial, ()) for source in sources])
+        computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
+        for node in self.graph.operators:
+            readers = users.get(node.serial, [])
+            if functions.get(node.serial) and not all(map(self.is_pointwise, readers)):
+                computed |= {(serial, passes[node.serial]) for serial in functions[node.serial]}
+        return {
+            node.serial
+            for node in self.graph.operators
+            if any(
+                (serial, passes[node.serial]) in computed
+                for serial in functions.get(node.serial, ())
+            )
+            and any(
+                passes[user.serial] > passes[node.serial] for user in users.get(node.serial, [])
+            )
+            and node.type.size <= MOST_KEPT
+        }
 
     def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether the node is read in a pass over it and again after that pass."""
@@ -760,10 +798,10 @@ def _schedule_step(
 def _shaped(scheduler: Scheduler) -> LoopProgram:
     program = scheduler.run()
     kernels: list[Kernel] = []
+    awake = False
     for kernel in program.kernels:
-        if isinstance(kernel, Nest):
-            kernels += [parallelise(part) for part in shape_nest(kernel)]
-        else:
-            kernels.append(kernel)
+        for part in shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]:
+            kernels.append(parallelise(part, awake) if isinstance(part, Nest) else part)
+            awake = keeps_awake(kernels[-1], awake)
     program.kernels = kernels
     return program

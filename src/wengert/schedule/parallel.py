@@ -7,22 +7,47 @@ results are kept for each task and joined in order.
 
 from __future__ import annotations
 
-from ..loops import Affine, Buffer, Load, Nest, ParallelNest, Store, Var, c_strides
+from ..loops import (
+    Affine,
+    BlockLoop,
+    Buffer,
+    Host,
+    Kernel,
+    Load,
+    Nest,
+    ParallelNest,
+    Store,
+    Var,
+    c_strides,
+)
 from .cost import iteration_cost, iterations
 from .shaping import rewrite_indices
 
 # A nest cheaper than this stays on one thread; a task is never cheaper than TASK_COST.
 PARALLEL_COST = 1 << 20
+# The same for a nest soon after work that threads shared: they are still awake.
+AWAKE_COST = 1 << 17
 TASK_COST = 1 << 16
 MAX_TASKS = 64
 # Chunks of the vectorised loop are whole numbers of this many elements.
 GRAIN = 256
 
 
-def parallelise(nest: Nest) -> Nest | ParallelNest:
-    """The nest in tasks, if it is worth it."""
+def keeps_awake(kernel: Kernel, awake: bool) -> bool:
+    """Whether threads are awake after a kernel, if they were `awake` before it."""
+    if isinstance(kernel, Host):
+        return False
+    return awake or isinstance(kernel, (ParallelNest, BlockLoop))
+
+
+def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
+    """The nest in tasks, if it is worth it; less is needed where threads are `awake`."""
     cost = iterations(nest) * iteration_cost(nest)
-    if cost < PARALLEL_COST or not nest.vars or any(store.picks for store in nest.stores):
+    if (
+        cost < (AWAKE_COST if awake else PARALLEL_COST)
+        or not nest.vars
+        or any(store.picks for store in nest.stores)
+    ):
         return nest
     var = _choose_loop(nest)
     if var is None:

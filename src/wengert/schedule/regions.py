@@ -15,15 +15,28 @@ a region: what comes after it belongs to the next one.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Pointwise
+from ..ops.elementwise import add
+from ..ops.indexing import index
 from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
+from ..types import ArrayType
 from .axes import AxisClasses
-from .building import BlockBuilder, RegionOp, blocked, flops_of, has_loops, is_free, sum_of
+from .building import (
+    BlockBuilder,
+    RegionOp,
+    blocked,
+    flops_of,
+    has_loops,
+    in_parts,
+    is_free,
+    sum_of,
+)
 from .cost import EXPENSIVE
 
 # Samples in a block: one vector of float32, or two of float64, in the widest registers there are.
@@ -50,19 +63,23 @@ def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
     if _work(graph.operators) < LEAST_WORK:
         return graph
+    from .matrices import MatrixCutter  # itself a Cutter, for blocks of another layout
+
     classes = AxisClasses(graph.operators)
-    cutters = [Cutter(graph, classes, kind) for kind in _candidates(graph, classes)]
-    found = [cutter for cutter in cutters if cutter.worth_it]
-    if not found:
-        return graph
-    return min(found, key=lambda cutter: (len(cutter.members), -cutter.length)).cut()
+    best: list[Cutter] = []
+    for kind_of_blocks in (Cutter, MatrixCutter):
+        kinds = _candidates(graph, classes, kind_of_blocks.shortest())
+        cutters = [kind_of_blocks(graph, classes, kind) for kind in kinds]
+        found = [cutter for cutter in cutters if cutter.worth_it]
+        best += sorted(found, key=lambda cutter: (len(cutter.members), -cutter.length))[:1]
+    return min(best, key=lambda cutter: cutter.time).cut() if best else graph
 
 
 def _work(nodes: Iterable[Node]) -> int:
     return sum(flops_of(node) for node in nodes)
 
 
-def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
+def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
     """Classes of axes that products run along, those with most work first."""
     work: Counter[tuple[int, int]] = Counter()
     for node in graph.operators:
@@ -73,7 +90,7 @@ def _candidates(graph: Graph, classes: AxisClasses) -> list[tuple[int, int]]:
             classes.find((source.serial, axis))
             for source in (node, *node.inputs)
             for axis, length in enumerate(source.type.shape)
-            if length >= SHORTEST
+            if length >= shortest
         }
         work.update(dict.fromkeys(axes, flops))
     return [kind for kind, amount in work.most_common(4) if 2 * amount > _work(graph.operators)]
@@ -93,11 +110,20 @@ class Cutter:
                 self.axes[node.serial] = axis
         lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
         self.length = lengths.pop() if len(lengths) == 1 else 0
+        self.width = self._choose_width()
         self._classify_all()
         self._drop_small()
 
     def _with_axis(self) -> list[Node]:
         return [node for node in self.graph.nodes if node.serial in self.axes]
+
+    @staticmethod
+    def shortest() -> int:
+        """An axis shorter than this is not worth a loop of its own."""
+        return SHORTEST
+
+    def _choose_width(self) -> int:
+        return self.width
 
     # ------------------------------------------------------------ what belongs together
 
@@ -190,22 +216,26 @@ class Cutter:
 
     def _suits(self, nodes: Sequence[Operator]) -> bool:
         weights = {
-            source.serial: _nbytes(source)
+            source.serial: nbytes(source)
             for node in nodes
             if flops_of(node)
             for source in node.inputs
             if source.serial not in self.axes
         }
         largest = max(
-            (_nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
+            (nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
             default=0,
         )
         return (
             largest > 0  # a product that keeps the axis, not only sums over it
             and sum(weights.values()) <= MOST_WEIGHTS
             and largest // max(self.length, 1) * self.width <= MOST_VALUE
-            and _time_together(nodes) + self._moved(nodes) / _MOVES < time_apart(nodes)
+            and self._time(nodes) < time_apart(nodes)
         )
+
+    def _time(self, nodes: Sequence[Operator]) -> float:
+        """Microseconds of a region."""
+        return _time_together(nodes) + self._moved(nodes) / _MOVES
 
     def _moved(self, nodes: Sequence[Operator]) -> int:
         """Elements that go in and out of the blocks."""
@@ -225,10 +255,16 @@ class Cutter:
     @property
     def worth_it(self) -> bool:
         """Whether most of the work is in regions."""
-        if self.length < SHORTEST:
+        if self.length < self.shortest():
             return False  # also where the axes of one class differ in length
         work = sum(_work(nodes) for nodes in self.members.values())
         return bool(self.members) and 2 * work > _work(self.graph.operators)
+
+    @property
+    def time(self) -> float:
+        """Microseconds of the whole graph: its regions, and the operators that are in none."""
+        rest = [node for node in self.graph.operators if not self._member(node)]
+        return time_apart(rest) + sum(map(self._time, self.members.values()))
 
     # ------------------------------------------------------------ the new graph
 
@@ -271,12 +307,16 @@ class Cutter:
         builder = self._builder(self._with_cheap_sources(members), results)
         region = builder.build()
         inputs = tuple(new[node.serial] for node in builder.sources)
-        types = tuple(node.type for node in results)
+        types = tuple(
+            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
+            for number, node in enumerate(results)
+        )
         operator = Operator(RegionOp(region), inputs, {}, None, types)
         for number, node in enumerate(results):
-            item = Operator(ITEM, (operator,), {"index": number}, None, node.type)
+            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
             item.source = node.source
-            new[node.serial] = item
+            parted = in_parts(region, number)
+            new[node.serial] = _sum_of_parts(item, region.groups, node) if parted else item
 
     def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
         """The members and what they read that is computed again as fast as it is read.
@@ -301,6 +341,19 @@ class Cutter:
         return BlockBuilder(members, results, self.axes, self.length, self.width)
 
 
+def _parts_type(array_type: ArrayType, groups: int) -> ArrayType:
+    return ArrayType(array_type.dtype, (groups, *array_type.shape))
+
+
+def _sum_of_parts(parts: Node, groups: int, like: Operator) -> Node:
+    """Written out, so that it is part of what is done with the sum: a parameter is updated, say."""
+    whole = tuple((0, length, 1) for length in like.type.shape)
+    terms: list[Node] = [
+        apply(index, parts, params={"key": (group, *whole)}, like=like) for group in range(groups)
+    ]
+    return functools.reduce(lambda a, b: apply(add, a, b, params={}, like=like), terms)
+
+
 def time_apart(nodes: Sequence[Operator]) -> float:
     """Microseconds of the operators one by one, each over all samples."""
     total = _elements(nodes) / _ELEMENTS
@@ -312,8 +365,17 @@ def time_apart(nodes: Sequence[Operator]) -> float:
 
 def _time_together(nodes: Sequence[Operator]) -> float:
     """Microseconds of a region made of them."""
-    products = _work(nodes) / (_OPERATIONS * 2 * _BLOCKED)
-    return _WAKING + products + _elements(nodes) / (_ELEMENTS * _NEAR)
+    return time_in_blocks(nodes, _work(nodes) / _BLOCKED)
+
+
+def time_in_blocks(nodes: Sequence[Operator], work: float, groups: int = 2) -> float:
+    """Microseconds of operators block by block, on two threads, whose products have so much work.
+
+    An odd number of groups leaves one thread without work for the time of one.
+    """
+    idle = (groups + groups % 2) / groups
+    near = _elements(nodes) / (_ELEMENTS * _NEAR)
+    return _WAKING + idle * (work / (_OPERATIONS * 2) + near)
 
 
 def _elements(nodes: Sequence[Operator]) -> int:
@@ -321,7 +383,8 @@ def _elements(nodes: Sequence[Operator]) -> int:
     return sum(node.type.size for node in nodes if not flops_of(node) and not is_free(node))
 
 
-def _nbytes(node: Node) -> int:
+def nbytes(node: Node) -> int:
+    """Bytes of a value."""
     return int(node.type.size * node.type.dtype.itemsize)
 
 

@@ -154,7 +154,7 @@ class _Builder(BlockBuilder):
     def build(self) -> Region:
         """The region."""
         region = super().build()
-        region.lanes, region.any_length = self.lanes, True
+        region.lanes, region.any_length, region.groups = self.lanes, True, 0
         if self.own_positions is not None:
             region.position = len(self.inputs)
         return region

@@ -1,14 +1,19 @@
-"""The error function, its complement and its inverse."""
+"""The error function, its complement and its inverse; the tail of the normal distribution."""
 
 from __future__ import annotations
 
 from . import coefficients as c
-from .doubled import divide, fast_two_sum, multiply, square_root, two_sum
-from .exponential import exp_of_wide, exp_pair
+from .doubled import Pair, divide, fast_two_sum, multiply, square_root, two_sum
+from .exponential import exp_of_wide, exp_pair, reduce
 from .lanes import F32, F64, Emitter, Lanes
 from .logarithm import log_pair
 
 INFINITY, NAN = float("inf"), float("nan")
+ROOT_HALF = 0.7071067811865476
+# The root of 2 in two parts.
+ROOT_TWO, ROOT_TWO_REST = 1.4142135623730951, -9.667293313452913e-17
+# Of x times `mills`, in 1 / x^2.
+MILLS_SERIES = tuple(0.3989422804014327 * n for n in (1, -1, 3, -15, 105, -945, 10395))
 
 
 def erf(k: Emitter, x: Lanes) -> Lanes:
@@ -53,11 +58,67 @@ def _erfc_wide(k: Emitter, size: Lanes) -> Lanes:
     a = k.select(size > 28.0, 28.0, size)
     square, error = k.two_product(a, a)
     high, low, n = exp_pair(k, -square, -error)
+    above = multiply(k, (high, low), _erfcx_above(k, a))
+    quotient, rest = divide(k, above, two_sum(k.constant(1.0), a + a))
+    return k.scale(quotient + rest, n)
+
+
+def _erfcx_above(k: Emitter, a: Lanes) -> Pair:
+    """(1 + 2a) exp(a^2) erfc(a) for a >= 1/2."""
     q = (a - 4.0) / (a + 4.0)
     first, *others = c.ERFCX[64]
-    value = fast_two_sum(k.constant(first), q * k.polynomial(q, others))
-    quotient, rest = divide(k, multiply(k, (high, low), value), two_sum(k.constant(1.0), a + a))
-    return k.scale(quotient + rest, n)
+    return fast_two_sum(k.constant(first), q * k.polynomial(q, others))
+
+
+def gauss(k: Emitter, x: Lanes) -> Lanes:
+    """exp(-x^2 / 2), with the error of the square."""
+    wide = k.format is F64
+    size = k.absolute(x)
+    limit = 39.0 if wide else 14.5
+    a = k.select(size > limit, limit, size)
+    square, error = k.two_product(a, a)
+    if wide:
+        high, low, n = exp_pair(k, square * -0.5, error * -0.5)
+        return k.scale(high + low, n)
+    r, rest, n = reduce(k, square * -0.5, error * -0.5)
+    return k.scale(1.0 + (r + k.mad(r * r, k.polynomial(r, c.EXP[32]), rest)), n)
+
+
+def mills(k: Emitter, x: Lanes) -> Lanes:
+    """exp(x^2 / 2) times the normal distribution function at -|x|: it falls like 0.4 / |x|."""
+    size = k.absolute(x)
+    return _mills_wide(k, size) if k.format is F64 else _mills_narrow(k, size)
+
+
+def _mills_narrow(k: Emitter, size: Lanes) -> Lanes:
+    """P(q) / (1 + x) with q = (x - 3) / (x + 3)."""
+    huge = size > 1e18  # the product of the denominators would overflow
+    centred, (bottom, lost) = k.select(huge, 1.0, size + 3.0), two_sum(k.constant(1.0), size)
+    both = 1.0 / (centred * bottom)  # one division serves two quotients
+    q, reciprocal = (size - 3.0) * (bottom * both), centred * both
+    missing = k.exact_fma(-reciprocal, bottom, k.constant(1.0)) - reciprocal * lost
+    first, *others = c.MILLS[32]
+    value, low = fast_two_sum(k.constant(first), q * k.polynomial(q, others))
+    quotient, rest = k.two_product(reciprocal, value)
+    result = quotient + k.mad(reciprocal, k.mad(value, missing, low), rest)
+    return k.select(huge, reciprocal * MILLS_SERIES[0], result)
+
+
+def _mills_wide(k: Emitter, size: Lanes) -> Lanes:
+    """exp(x^2 / 2) erfc(x / sqrt(2)) / 2 as `erfc` has it; beyond, the asymptotic series."""
+    a = k.select(size > 39.0, 39.0, size)
+    double, lost = k.two_product(a, k.constant(ROOT_TWO))
+    bottom, rest = two_sum(k.constant(1.0), double)
+    above = _erfcx_above(k, a * ROOT_HALF)
+    quotient, more = divide(k, above, (bottom, rest + k.mad(a, ROOT_TWO_REST, lost)))
+    half = 0.5 * a * a
+    tail = 0.5 - (0.5 * ROOT_HALF) * k.mad(a, k.polynomial(half, c.ERF[64]), a)
+    high, low, n = exp_pair(k, half)
+    central = k.scale(high + low, n) * tail
+    near = k.select(size < 0.75, central, 0.5 * (quotient + more))
+    inverse = 1.0 / size
+    far = inverse * k.polynomial(inverse * inverse, MILLS_SERIES)
+    return k.select(size > 39.0, far, near)
 
 
 def erfinv(k: Emitter, x: Lanes) -> Lanes:
@@ -76,4 +137,4 @@ def erfinv(k: Emitter, x: Lanes) -> Lanes:
     return k.copysign(result, x)
 
 
-FUNCTIONS = {"erf": erf, "erfc": erfc, "erfinv": erfinv}
+FUNCTIONS = {"erf": erf, "erfc": erfc, "erfinv": erfinv, "gauss": gauss, "mills": mills}

@@ -1,0 +1,129 @@
+"""Regions of samples that are matrices themselves: sequences of tokens, sets of points.
+
+Where a sample has rows of its own, a block of few samples is enough for products at full speed, and
+one SIMD lane a sample would be the wrong layout: attention, layer norms and dense layers all run
+along features. So blocks keep the layout of outside, and are read and written there in place. A
+block passes through the whole region, forward and backward, while its values are in the near cache,
+and threads meet once a region and not once an operator.
+
+What a block has to read anew are the weights, and what it has to write the parts of their
+gradients. `_time` weighs this against the operators one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..graph import Node, Operator
+from . import regions
+from .building import BlockBuilder, Region, flops_of, groups_of, is_free
+
+# Rows of a block from which on products run at full speed, and the blocks to share out at least.
+ENOUGH_ROWS, FEWEST_BLOCKS = 64, 4
+# Rows that a sample must have of its own: else samples are rows, and all of them make one matrix.
+OWN_ROWS = 8
+# Rows whose time a product takes to begin: weights are packed, sums read and written again.
+_BEGINNING = 4.0
+# Bytes a microsecond of weights and gradients, from and to the second-level cache and beyond.
+_BYTES = 40e3
+# Bytes of all weights of a region.
+MOST_WEIGHTS = 1 << 22
+
+
+class MatrixCutter(regions.Cutter):
+    """Cuts a graph along a class of axes, in blocks that lie as outside."""
+
+    @staticmethod
+    def shortest() -> int:
+        """With one sample in a block there are enough blocks."""
+        return FEWEST_BLOCKS
+
+    def _choose_width(self) -> int:
+        """The fewest samples that have enough rows, of those that leave no block partly empty."""
+        rows, work = 0.0, 0
+        for node in self.graph.operators:
+            own = self._rows(node, 1)
+            if own is not None:
+                rows, work = rows + own * flops_of(node), work + flops_of(node)
+        widths = [n for n in range(1, self.length // FEWEST_BLOCKS + 1) if self.length % n == 0]
+        enough = [n for n in widths if n * rows >= ENOUGH_ROWS * work]
+        return min(enough, default=max(widths, default=1))
+
+    def _rows(self, node: Operator, width: int) -> float | None:
+        """How often a block uses each element of the weights of a product; None: it has none.
+
+        >>> import numpy as np
+        >>> from wengert.schedule.axes import AxisClasses
+        >>> from wengert.trace import trace
+        >>> graph = trace(np.matmul, np.ones((8, 30, 4)), np.ones((4, 5)))
+        >>> classes, (product,) = AxisClasses(graph.operators), graph.operators
+        >>> MatrixCutter(graph, classes, classes.find((product.serial, 0)))._rows(product, 2)
+        60.0
+        """
+        if not flops_of(node):
+            return None
+        shared = [v for v in (node, *node.inputs) if v.serial not in self.axes]
+        if len(shared) != 1:
+            return None
+        return flops_of(node) / 2 / self.length * width / max(shared[0].type.size, 1)
+
+    def _suits(self, nodes: Sequence[Operator]) -> bool:
+        products = [node for node in nodes if flops_of(node)]
+        largest = max((regions.nbytes(n) for n in products if n.serial in self.inside), default=0)
+        return (
+            largest > 0
+            and not any(map(_reads_again, products))
+            and self._have_rows(products)
+            and self._bytes_of_weights(nodes) <= MOST_WEIGHTS
+            and largest // max(self.length, 1) * self.width <= regions.MOST_VALUE
+            and self._time(nodes) < regions.time_apart(nodes)
+        )
+
+    def _have_rows(self, products: Sequence[Operator]) -> bool:
+        """Whether most of the work is in products of matrices."""
+        rows = {node.serial: self._rows(node, 1) for node in products}
+        few = [n for n in products if (rows[n.serial] or OWN_ROWS) < OWN_ROWS]
+        return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
+
+    def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
+        sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
+        return sum(regions.nbytes(s) for s in sources.values() if s.serial not in self.axes)
+
+    def _time(self, nodes: Sequence[Operator]) -> float:
+        blocks = self.length // self.width
+        groups = groups_of(blocks)
+        sums = sum(regions.nbytes(node) for node in nodes if node.serial in self.sums)
+        moved = blocks * (self._bytes_of_weights(nodes) + 2 * sums) + 2 * groups * sums
+        work = 0.0
+        for node in nodes:
+            rows = self._rows(node, self.width)
+            work += flops_of(node) * (1.0 if rows is None else 1.0 + _BEGINNING / max(rows, 0.1))
+        return regions.time_in_blocks(nodes, work, groups) + moved / _BYTES
+
+    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
+        return _Builder(members, results, self.axes, self.length, self.width)
+
+
+class _Builder(BlockBuilder):
+    """Builds the program of a block that lies as outside."""
+
+    def build(self) -> Region:
+        """The region."""
+        region = super().build()
+        region.lanes = False
+        return region
+
+
+def _reads_again(node: Operator) -> bool:
+    """Whether a product reads elements at several places, as windows do.
+
+    Their vectors would lie along the lines of an image, which are short.
+    """
+    for source in node.inputs:
+        seen: Node = source
+        while isinstance(seen, Operator) and is_free(seen):
+            seen = seen.inputs[0]
+        if prod(source.type.shape) > prod(seen.type.shape):
+            return True
+    return False

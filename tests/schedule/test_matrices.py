@@ -1,0 +1,120 @@
+"""Regions of samples that are matrices: when they are chosen, and how wide their blocks are."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+from wengert.graph.nodes import Operator
+from wengert.loops import BlockLoop, Contraction, Nest, Transfer
+from wengert.passes import optimise
+from wengert.schedule import matrices, plan, regions, schedule
+from wengert.schedule.axes import AxisClasses
+
+
+def loop_of(function, *args):
+    """The batch loop of a program, or None."""
+    program = plan(schedule(optimise(wg.trace(function, *args))))
+    found = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
+    return found[0] if found else None
+
+
+def normal(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def tokens(x, w, v):
+    """Every token by itself, then all tokens of a sample together."""
+    h = wnp.tanh(x @ w)
+    h = wnp.softmax(h @ wnp.swapaxes(h, 1, 2), axis=-1) @ h
+    return wnp.sum(wnp.square(h @ v))
+
+
+STEP = wg.grad(tokens, argnums=(1, 2))
+
+
+@pytest.mark.parametrize(
+    "batch, length, width", [(12, 64, 1), (12, 30, 3), (16, 16, 4), (64, 16, 4), (7, 96, 1)]
+)
+def test_blocks_have_enough_rows_and_leave_no_rest(batch, length, width):
+    loop = loop_of(STEP, normal(batch, length, 64), normal(64, 64), normal(64, 64))
+    assert (loop.width, loop.blocks * loop.width) == (width, batch)
+    assert sum(isinstance(part, Contraction) for part in loop.body) == 11
+
+
+def test_blocks_are_read_and_written_where_they_lie():
+    def function(x, w):
+        h = wnp.tanh(x @ w)
+        return h, wnp.sum(wnp.softmax(h @ wnp.swapaxes(h, 1, 2), axis=-1) @ h)
+
+    x, w = normal(8, 64, 64), normal(64, 64)
+    program = schedule(optimise(wg.trace(function, x, w)))
+    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
+    assert not any(isinstance(part, Transfer) for part in loop.body)
+    for got, want in zip(wg.jit(function)(x, w), function(x, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_samples_may_lie_along_any_axis(axis):
+    def function(x, w):
+        h = wnp.tanh(wnp.moveaxis(x, axis, 0) @ w)
+        return wnp.moveaxis(wnp.softmax(h @ wnp.swapaxes(h, 1, 2), axis=-1) @ h, 0, axis)
+
+    x, w = np.moveaxis(normal(8, 64, 48), 0, axis), normal(48, 48)
+    assert loop_of(function, np.ascontiguousarray(x), w) is not None
+    for given in (x, np.ascontiguousarray(x)):
+        np.testing.assert_allclose(wg.jit(function)(given, w), function(given, w), atol=1e-5)
+
+
+def test_samples_that_are_rows_make_one_matrix():
+    def network(x, w, v):
+        return wnp.sum(wnp.tanh(x @ w) @ v)
+
+    x, w, v = normal(512, 700), normal(700, 700), normal(700, 700)
+    assert loop_of(wg.grad(network, argnums=(1, 2)), x, w, v) is None
+
+
+def test_lanes_keep_what_they_are_better_at():
+    def network(x, w):
+        return wnp.sum(wnp.relu(wnp.conv(x, w)))
+
+    loop = loop_of(wg.grad(network, argnums=1), normal(64, 3, 28, 28), normal(8, 3, 3, 3))
+    assert loop is None or loop.width == regions.WIDTH
+
+
+def test_windows_are_not_for_matrices():
+    x, w = normal(64, 3, 28, 28), normal(8, 3, 3, 3)
+    graph = optimise(wg.trace(lambda x, w: wnp.conv(x, w), x, w))
+    (product,) = [n for n in graph.operators if isinstance(n, Operator) and n.op.name == "contract"]
+    assert matrices._reads_again(product)
+
+
+def test_large_weights_are_read_once_and_not_for_every_block():
+    x, w, v = normal(4, 64, 1200), normal(1200, 1200), normal(1200, 1200)
+    assert loop_of(STEP, x, w, v) is None
+
+
+def test_rows_are_counted_where_weights_are_shared():
+    graph = optimise(wg.trace(STEP, normal(12, 64, 32), normal(32, 32), normal(32, 32)))
+    classes = AxisClasses(graph.operators)
+    first = next(node for node in graph.operators if node.op.name == "contract")
+    cutter = matrices.MatrixCutter(graph, classes, classes.find((first.serial, 0)))
+    products = [node for node in graph.operators if node.op.name == "contract"]
+    rows = [cutter._rows(node, 1) for node in products]
+    assert set(rows) == {64.0, None}  # None: of two values of a sample
+    assert rows.count(64.0) == 5
+
+
+def test_sums_are_joined_where_they_are_used():
+    def step(x, w, rate):
+        return w - rate * wg.grad(lambda w: tokens(x, w, w))(w)
+
+    x, w = normal(12, 64, 64), normal(64, 64)
+    program = schedule(optimise(wg.trace(step, x, w, np.float32(0.1))))
+    loop, last = program.kernels
+    assert isinstance(loop, BlockLoop) and not loop.joins
+    assert isinstance(last, Nest) and len(last.stores) == 1
+    np.testing.assert_allclose(
+        wg.jit(step)(x, w, np.float32(0.1)), step(x, w, np.float32(0.1)), rtol=1e-3, atol=1e-2
+    )
