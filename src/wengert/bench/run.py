@@ -17,7 +17,9 @@ from .measure import Effort, alternate
 from .workload import PEERS, WENGERT, Workload, available, package_of
 
 # One module for each topic; each has `workloads(quick)`.
-TOPICS = ("evaluated", "ratio", "call", "matmul", "mlp", "cnn", "compile", "memory")
+TOPICS = (
+    "evaluated", "ratio", "call", "matmul", "mlp", "cnn", "recurrent", "compile", "memory",
+)  # fmt: skip
 
 
 @dataclass

@@ -9,6 +9,7 @@ from .convolution import correlate, trim
 from .expand import expand
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
+from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 
 
 def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
@@ -27,6 +28,11 @@ PASSES: list[Callable[[Graph], Graph]] = [
     prune_loops,
     hoist_products,
     sink_products,
+    last_rows,
+    first_rows,
+    fold_sigmoids,
+    absorb_rows,
+    lay_out_constants,
     prune_loops,
     simplify,
     correlate,

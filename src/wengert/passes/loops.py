@@ -61,7 +61,7 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
-def _loop(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
+def loop_items(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
     """The results of a loop with another body and other inputs."""
     params = {**like.params, "body": body}
     node = apply(like.op, *inputs, params=params)
@@ -72,7 +72,7 @@ def _loop(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
     ]
 
 
-def _body(
+def make_body(
     constants: Sequence[Node], carry: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node]
 ) -> Body:
     inputs: list[Any] = [*constants, *carry, *rows]
@@ -91,7 +91,7 @@ def optimise_bodies(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Gra
         def edit(node: Operator, used: set[int]) -> list[Node]:
             body = node.params["body"]
             better = Body(optimise(body.graph), body.constants, body.carry)
-            return list(_loop(node, better, node.inputs))
+            return list(loop_items(node, better, node.inputs))
 
         return edit_loops(graph, edit)
 
@@ -131,14 +131,14 @@ def _prune(node: Operator, used: set[int]) -> list[Node | None]:
         results[k] = starts[k]
     if not moving and not distinct:
         return results
-    new = _body(
+    new = make_body(
         [inner for inner, _ in kept],
         [carry[k] for k in moving],
         [inner for inner, _ in kept_rows],
         [*[outputs[k] for k in moving], *distinct.values()],
     )
     inputs = [o for _, o in kept] + [starts[k] for k in moving] + [o for _, o in kept_rows]
-    items = _loop(node, new, inputs)
+    items = loop_items(node, new, inputs)
     for k, item in zip(moving, items, strict=False):
         results[k] = item
     by_row = dict(zip(distinct, items[len(moving) :], strict=True))
@@ -161,7 +161,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
         return None
     constants, carry, rows = body.split(body.graph.inputs)
     early = _up_to_products(body.graph, {one.serial for one in carry})
-    users = _users(body.graph)
+    users = users_of(body.graph)
     outputs = {one.serial for one in body.graph.outputs}  # type: ignore[union-attr]
     frontier = [
         one
@@ -184,7 +184,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
         for one, (value, flag) in zip(frontier, found, strict=True)
     ]
     values += pairs
-    new = _body(
+    new = make_body(
         [inner for inner, _, flag in values if not flag],
         carry,
         [inner for inner, _, flag in values if flag],
@@ -192,7 +192,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     )
     once = [outer for _, outer, flag in values if not flag]
     each = [outer for _, outer, flag in values if flag]
-    return list(_loop(node, new, [*once, *starts, *each]))
+    return list(loop_items(node, new, [*once, *starts, *each]))
 
 
 def _is_worth_it(node: Operator) -> bool:
@@ -221,7 +221,7 @@ def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
     return {node.serial for node in reachable(products) if isinstance(node, Operator)}
 
 
-def _users(graph: Graph) -> dict[int, list[int]]:
+def users_of(graph: Graph) -> dict[int, list[int]]:
     users: dict[int, list[int]] = {}
     for node in graph.operators:
         for source in node.inputs:
@@ -270,7 +270,7 @@ class _Sinking:
         self.body: Body = node.params["body"]
         self.outputs: list[Any] = self.body.graph.outputs
         self.constants, self.carry, self.rows = self.body.split(self.body.graph.inputs)
-        self.users = _users(self.body.graph)
+        self.users = users_of(self.body.graph)
         self.steady = self._steady()
         # carry -> the products that are added to it, and what else is
         self.sums = self._sums()
@@ -370,11 +370,11 @@ class _Sinking:
         given.update({one.serial: one for one in needed if one.serial not in outside})
         kept = [k for k in range(self.body.carry) if k not in self.sums or self.sums[k][1]]
         steps = [self._left(k) for k in kept]
-        body = _body(
+        body = make_body(
             self.constants, [self.carry[k] for k in kept], self.rows, [*steps, *given.values()]
         )
         fixed, starts, stacks = self.body.split(self.node.inputs)
-        items = _loop(self.node, body, [*fixed, *[starts[k] for k in kept], *stacks])
+        items = loop_items(self.node, body, [*fixed, *[starts[k] for k in kept], *stacks])
         for one, item in zip(given.values(), items[len(kept) :], strict=True):
             outside[one.serial] = (one, item, True)
         results: list[Node | None] = [None] * len(self.outputs)
