@@ -45,7 +45,8 @@ class _Repeater:
         self.first_row = self.first_carry + carries
         self.first_end = self.first_row + len(kernel.rows)
         self.first_result = self.first_end + carries
-        self.first_constant = self.first_result + len(kernel.results)
+        self.first_total = self.first_result + len(kernel.results)
+        self.first_constant = self.first_total + len(kernel.totals)
 
     def emit(self, constants: Sequence[ir.Value]) -> None:
         """Set up the table, then loop."""
@@ -56,6 +57,8 @@ class _Repeater:
             self._begin(place)  # worked out once, before the loop
         for number, place in enumerate(kernel.fixed):
             self._put(number, self._begin(place))
+        for number, place in enumerate(kernel.totals):
+            self._put(self.first_total + number, self._begin(place))
         for number, pointer in enumerate(constants):
             self._put(self.first_constant + number, pointer)
         for number, carry in enumerate(kernel.carries):
@@ -122,7 +125,7 @@ class _Repeater:
 
     def _places(self) -> list[Rows]:
         kernel = self.kernel
-        found = [*kernel.fixed, *kernel.rows, *kernel.results]
+        found = [*kernel.fixed, *kernel.rows, *kernel.results, *kernel.totals]
         for carry in kernel.carries:
             found += [carry.start, carry.end, *carry.spare]
             found += [] if carry.rows is None else [carry.rows]

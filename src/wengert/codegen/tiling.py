@@ -46,6 +46,10 @@ _SECOND_SIZE = 0.02
 _UNROLLED_STEPS = 4
 # Tiles that must read a packed operand to make packing it worth while.
 _WORTH_PACKING = 4
+# A copy of an operand takes as long as this share of a product with so many rows; with fewer, an
+# operand that lies well is better read where it is, in blocks of so many sums at least.
+_FEW_ROWS = 512
+_LEAST_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -438,9 +442,29 @@ def _with_packing(plan: Plan, target: Target) -> Plan:
     own = [plan.column, plan.vector, *plan.sums]
     span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
     overlap = steps * columns > 2 * span
+    every_row = rows * prod(axis.extent for axis in plan.extra_rows)
+    if large and not overlap and plan.vector.y == 1 and every_row <= _FEW_ROWS:
+        return _with_blocks_in_place(plan, target)
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     return _with_blocks(plan, target) if plan.pack_y else plan
+
+
+def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
+    """Cut sums and columns so that what a block reads stays in a quarter of L2, uncopied."""
+    item, tile = plan.dtype.itemsize, plan.tile
+    inner = prod(axis.extent for axis in plan.sums[1:])
+    rows = plan.row.extent * prod(axis.extent for axis in plan.extra_rows)
+    most = target.l2_bytes // 4 // item  # elements
+    columns = plan.column.extent * plan.vector.extent
+    wanted = max(_LEAST_BLOCK, most // (rows + columns))
+    block = _even_block(plan.sums[0].extent, max(1, wanted // inner))
+    if not block:
+        return plan
+    across = tile.vectors * plan.lanes * plan.column.extent
+    tiles = sum(segment.tiles for segment in plan.vector_segments)
+    fitting = max(1, (most // wanted - rows) // across) if wanted == _LEAST_BLOCK else tiles
+    return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / fitting)))
 
 
 def _with_blocks(plan: Plan, target: Target) -> Plan:
@@ -449,15 +473,18 @@ def _with_blocks(plan: Plan, target: Target) -> Plan:
     item, tile = plan.dtype.itemsize, plan.tile
     inner = prod(axis.extent for axis in plan.sums[1:])
     outer = plan.sums[0].extent
-    wanted = max(1, target.l1d_bytes // 3 // (item * tile.rows * inner))
-    block = ceil(outer / ceil(outer / wanted))
-    # whole turns of an unrolled loop in each block, and at least one in the last
-    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
-    while block < outer and 0 < outer % block < _UNROLLED_STEPS:
-        block += _UNROLLED_STEPS
-    if block >= outer:
-        block = 0
+    block = _even_block(outer, max(1, target.l1d_bytes // 3 // (item * tile.rows * inner)))
     panel = (block or outer) * inner * tile.vectors * plan.lanes * plan.column.extent * item
     most = max(_WORTH_PACKING, target.l2_bytes // 2 // panel)
     tiles = sum(segment.tiles for segment in plan.vector_segments)
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / most)))
+
+
+def _even_block(extent: int, wanted: int) -> int:
+    """The length of blocks as equal as can be, of about the length wanted; 0: all in one."""
+    block = ceil(extent / ceil(extent / wanted))
+    # whole turns of an unrolled loop in each block, and at least one in the last
+    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
+    while block < extent and 0 < extent % block < _UNROLLED_STEPS:
+        block += _UNROLLED_STEPS
+    return 0 if block >= extent else block

@@ -9,6 +9,7 @@ from .convolution import correlate, trim
 from .expand import expand
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
+from .totals import take_in_totals
 from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 
 
@@ -28,6 +29,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     prune_loops,
     hoist_products,
     sink_products,
+    take_in_totals,
     last_rows,
     first_rows,
     fold_sigmoids,

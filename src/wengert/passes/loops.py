@@ -2,7 +2,8 @@
 
 One product over all steps is faster than a product at every step. So products that do not depend
 on the carry are computed before the loop (`hoist_products`), and products that the carry does not
-depend on, after it (`sink_products`): above all the sum over time that is the gradient of a weight.
+depend on, after it (`sink_products`): above all the sum over time that is the gradient of a weight,
+where its factors are not too large to be read once more.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from .rewriting import apply, is_uniform
 MOST_KEPT = 1 << 27
 # A product is heavy from this many operations for each element that it reads.
 HEAVY = 16
+# One with so many terms in each of its sums takes no longer for being done step by step. Then it
+# is done where its factors are at hand, unless all of them stay within so many bytes.
+ENOUGH_TERMS = 64
+MOST_NEAR = 1 << 21
 
 # An edit takes a loop and the results of it that are used, and gives a node for each result (None
 # for those that are not used), or nothing where all stays as it is.
@@ -157,7 +162,7 @@ def hoist_products(graph: Graph) -> Graph:
 
 def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     body: Body = node.params["body"]
-    if not _is_worth_it(node):
+    if not is_worth_it(node):
         return None
     constants, carry, rows = body.split(body.graph.inputs)
     early = _up_to_products(body.graph, {one.serial for one in carry})
@@ -195,7 +200,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     return list(loop_items(node, new, [*once, *starts, *each]))
 
 
-def _is_worth_it(node: Operator) -> bool:
+def is_worth_it(node: Operator) -> bool:
     """A loop that computes again to save memory must not keep more of it outside."""
     return node.params["length"] > 1 and not node.params["recompute"]
 
@@ -256,7 +261,7 @@ def sink_products(graph: Graph) -> Graph:
 
 
 def _sink(node: Operator, used: set[int]) -> list[Node | None] | None:
-    if not _is_worth_it(node):
+    if not is_worth_it(node):
         return None
     sinking = _Sinking(node)
     return sinking.results() if sinking.sums or sinking.late else None
@@ -335,7 +340,15 @@ class _Sinking:
         }
         kept = sum(source.type.size for source in term.inputs)
         work = 2 * prod(labels.values())
-        return work >= HEAVY * kept and _fits(term.inputs, self.node)
+        if work < HEAVY * kept or not _fits(term.inputs, self.node):
+            return False
+        summed = prod(n for label, n in labels.items() if label not in term.params["spec"][2])
+        return summed < ENOUGH_TERMS or self._stays_near(term)
+
+    def _stays_near(self, term: Operator) -> bool:
+        """Whether what a product reads of all steps is in a near cache when the loop is over."""
+        row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
+        return row * int(self.node.params["length"]) <= MOST_NEAR
 
     def _late_rows(self) -> list[int]:
         """The rows that are products, or made of products, that no carry depends on."""

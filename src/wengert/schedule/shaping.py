@@ -30,13 +30,28 @@ MAX_PIECES = 27
 
 def shape_nest(nest: Nest) -> list[Nest]:
     """The nests to generate code for, in order."""
-    if any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores):
-        return [nest]  # scattered stores keep the order of their elements
+    return list(map(finished, pieces_of(nest)))
+
+
+def pieces_of(nest: Nest) -> list[Nest]:
+    """The nest in pieces, in order, in each of which all choices are made."""
+    if _keeps_its_order(nest):
+        return [nest]
     pieces = split_choices(nest)
     if len(pieces) > 1:
         pieces = _filled_first(nest, pieces)
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
-    return [order_loops(merge_loops(piece)) for piece in pieces if piece.stores]
+    return [piece for piece in pieces if piece.stores]
+
+
+def finished(nest: Nest) -> Nest:
+    """A piece with its loops merged and put in a good order."""
+    return nest if _keeps_its_order(nest) else order_loops(merge_loops(nest))
+
+
+def _keeps_its_order(nest: Nest) -> bool:
+    """Whether there is nothing to do, or scattered stores keep the order of their elements."""
+    return any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores)
 
 
 def _first_fills(nest: Nest) -> list[Nest]:
