@@ -586,7 +586,7 @@ class Repeat:
     carries: list[Carried]
     rows: list[Rows]
     results: list[Rows]  # but for those that carries live in
-    totals: list[Rows]  # what every step adds to
+    totals: list[Rows]  # what every step adds to; each part begins with zeros
     parts: int = 1
     label: str = ""
     nodes: list[Any] = field(default_factory=list)

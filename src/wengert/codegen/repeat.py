@@ -15,8 +15,11 @@ from ..loops import Buffer, Carried, Repeat, Rows, has_checks
 from ..schedule.cost import kernel_cost
 from .interrupts import stopped
 from .nests import WATCH_PERIOD
+from .strided import Memory, counted_loop
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+
+_LINE = 64  # bytes
 
 Pointers = Callable[[Buffer], ir.Value]
 
@@ -59,6 +62,7 @@ class _Repeater:
             self._put(number, self._begin(place))
         for number, place in enumerate(kernel.totals):
             self._put(self.first_total + number, self._begin(place))
+            self._clear(place)
         for number, pointer in enumerate(constants):
             self._put(self.first_constant + number, pointer)
         for number, carry in enumerate(kernel.carries):
@@ -86,6 +90,22 @@ class _Repeater:
         builder.cbranch(more, head, end)
         builder.position_at_end(end)
         builder.ret(ir.Constant(I32, 0))
+
+    def _clear(self, place: Rows) -> None:
+        """Zeros in the memory of one total."""
+        memory = Memory(self.builder, place.buffer.dtype)
+        lanes = _LINE // place.buffer.dtype.itemsize
+        whole = place.part - place.part % lanes
+        begin = self._begin(place)
+        vector = ir.Constant(ir.VectorType(memory.element, lanes), None)
+        single = ir.Constant(memory.element, None)
+        for value, start, stop in ((vector, 0, whole), (single, whole, place.part)):
+            count = lanes if value is vector else 1
+
+            def clear(at: ir.Value, value=value, count=count) -> None:
+                memory.store(value, memory.at(begin, at), 1, count)
+
+            counted_loop(self.builder, start, stop, count, clear)
 
     def _leave_if_stopped(self, number: ir.Value) -> None:
         """Return when the call is to end; asked only every so many steps where they are short."""

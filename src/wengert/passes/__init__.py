@@ -9,7 +9,7 @@ from .convolution import correlate, trim
 from .expand import expand
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
-from .totals import take_in_totals
+from .totals import take_in_totals, turn_totals
 from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 
 
@@ -30,6 +30,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     hoist_products,
     sink_products,
     take_in_totals,
+    turn_totals,
     last_rows,
     first_rows,
     fold_sigmoids,

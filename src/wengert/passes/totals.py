@@ -9,62 +9,99 @@ else reads are never kept at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator, Variable
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
-from ..ops.layout import reduce_sum
+from ..ops.layout import permute, reduce_sum
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..types import ArrayType
 from .loops import ENOUGH_TERMS, MOST_NEAR, is_worth_it, loop_items, make_body
-from .rewriting import apply, full
+from .rewriting import apply, full, is_uniform
 
 
 def take_in_totals(graph: Graph) -> Graph:
     """gs = scan(f); sum(gs) -> scan(f, total + g_t)."""
     found = _find_sums(graph)
-    if not found:
-        return graph
+    changes = {}
+    for loop, sums in found.items():
+        make = functools.partial(_with_totals, sums=sums)
+        changes[loop] = _Change(make, len(sums), {one.serial: k for k, one in enumerate(sums)})
+    return _changed(graph, changes) if changes else graph
+
+
+def turn_totals(graph: Graph) -> Graph:
+    """permute(scan(total + x_t.T @ y_t)) -> scan(total + y_t.T @ x_t)."""
+    users = _users(graph)
+    wanted = {node.serial for node in graph.outputs if node is not None}
+    changes = {}
+    for loop in graph.operators:
+        if loop.op.name != "scan":
+            continue
+        turned = _find_turned(loop, users, wanted)
+        if turned:
+            make = functools.partial(_with_turned, turned=turned)
+            items = [one for one in users[loop.serial] if one.params["index"] in turned]
+            gone = {u.serial: i.params["index"] for i in items for u in users[i.serial]}
+            changes[loop.serial] = _Change(make, 0, gone)
+    return _changed(graph, changes) if changes else graph
+
+
+@dataclass
+class _Change:
+    """What becomes of a loop."""
+
+    make: Callable[[Operator, dict[int, Any]], list[Node]]  # the results of the new one
+    first: int  # the place among them of the first that there was before
+    gone: dict[int, int]  # operators that results stand for now
+
+
+def _changed(graph: Graph, changes: dict[int, _Change]) -> Graph:
     new: dict[int, Any] = {}
     items: dict[int, list[Node]] = {}  # results of new loops, by the serial of the old
-    places = {one.serial: (loop, k) for loop, sums in found.items() for k, one in enumerate(sums)}
+    gone = {serial: (loop, k) for loop, c in changes.items() for serial, k in c.gone.items()}
     for node in graph.nodes:
         if not isinstance(node, Operator):
             new[node.serial] = node
             continue
         source = node.inputs[0].serial if node.op is ITEM else None
-        if node.serial in places:
-            loop, number = places[node.serial]
+        if node.serial in gone:
+            loop, number = gone[node.serial]
             new[node.serial] = items[loop][number]
-            continue
-        if source in items:
-            sums = found[source]
-            new[node.serial] = items[source][len(sums) + node.params["index"]]
-            continue
-        inputs = tuple(new[one.serial] for one in node.inputs)
-        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        now = node if same else apply(node.op, *inputs, params=node.params, like=node)
-        new[node.serial] = now
-        if node.serial in found:
-            items[node.serial] = _with_totals(now, found[node.serial], new)
+        elif source in items:
+            new[node.serial] = items[source][changes[source].first + node.params["index"]]
+        else:
+            inputs = tuple(new[one.serial] for one in node.inputs)
+            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+            now = node if same else apply(node.op, *inputs, params=node.params, like=node)
+            new[node.serial] = now
+            if node.serial in changes:
+                items[node.serial] = changes[node.serial].make(now, new)
     outputs = [None if node is None else new[node.serial] for node in graph.outputs]
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
-# ---------------------------------------------------------------- which
+def _users(graph: Graph) -> dict[int, list[Operator]]:
+    users: dict[int, list[Operator]] = {}
+    for node in graph.operators:
+        for source in node.inputs:
+            users.setdefault(source.serial, []).append(node)
+    return users
+
+
+# ---------------------------------------------------------------- which sums
 
 
 def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
     """For loops, by serial, the sums of their rows that they can add up themselves."""
     order = {node.serial: number for number, node in enumerate(graph.nodes)}
-    users: dict[int, list[Operator]] = {}
-    for node in graph.operators:
-        for source in node.inputs:
-            users.setdefault(source.serial, []).append(node)
+    users = _users(graph)
     wanted = {node.serial for node in graph.outputs if node is not None}
     found: dict[int, list[Operator]] = {}
     for loop in graph.operators:
@@ -118,7 +155,7 @@ def _is_row_of(node: Node, stack: Node) -> bool:
 # ---------------------------------------------------------------- taking them in
 
 
-def _with_totals(node: Operator, sums: Sequence[Operator], new: dict[int, Any]) -> list[Node]:
+def _with_totals(node: Operator, new: dict[int, Any], sums: Sequence[Operator]) -> list[Node]:
     """The results of a loop with totals: first these, then those it has had before."""
     body: Body = node.params["body"]
     constants, carry, rows = body.split(body.graph.inputs)
@@ -157,3 +194,55 @@ def _for_one_step(node: Operator) -> dict[str, Any]:
         return {**node.params, "axes": axes}
     x, y, out = node.params["spec"]
     return {**node.params, "spec": normal_spec(x[1:], y[1:], out)}
+
+
+# ---------------------------------------------------------------- turning them
+
+
+def _find_turned(
+    loop: Operator, users: dict[int, list[Operator]], wanted: set[int]
+) -> dict[int, tuple[int, ...]]:
+    """The carries that are totals of products and that are only read in another order of axes."""
+    body: Body = loop.params["body"]
+    inner = _users(body.graph)
+    shown = [node.serial for node in body.graph.outputs if node is not None]
+    found = {}
+    for number, start in enumerate(body.split(body.graph.inputs)[1]):
+        items = [one for one in users.get(loop.serial, []) if one.params["index"] == number]
+        readers = [user for one in items for user in users.get(one.serial, [])]
+        orders = {user.params["axes"] if user.op is permute else None for user in readers}
+        if len(orders) != 1 or None in orders or any(one.serial in wanted for one in items):
+            continue
+        total: Any = body.graph.outputs[number]
+        reads = inner.get(start.serial, [])
+        if reads != [total] or total.op is not add or shown.count(total.serial) != 1:
+            continue
+        term = total.inputs[1] if total.inputs[0] is start else total.inputs[0]
+        once = inner.get(total.serial) is None and inner.get(term.serial) == [total]
+        if once and isinstance(term, Operator) and term.op is contract and term.serial not in shown:
+            found[number] = orders.pop()
+    return found
+
+
+def _with_turned(
+    node: Operator, new: dict[int, Any], turned: dict[int, tuple[int, ...]]
+) -> list[Node]:
+    """The results of a loop whose totals have their axes in another order."""
+    body: Body = node.params["body"]
+    constants, carry, rows = body.split(body.graph.inputs)
+    fixed, starts, stacks = body.split(node.inputs)
+    outputs: list[Any] = list(body.graph.outputs)
+    for number, axes in turned.items():
+        total = outputs[number]
+        term = total.inputs[1] if total.inputs[0] is carry[number] else total.inputs[0]
+        x, y, out = term.params["spec"]
+        spec = normal_spec(x, y, tuple(out[axis] for axis in axes))
+        product = apply(contract, *term.inputs, params={**term.params, "spec": spec})
+        kind = ArrayType(*product.type[:2])
+        zero = is_uniform(starts[number], 0)
+        order = {"axes": axes}
+        starts[number] = full(0, kind) if zero else apply(permute, starts[number], params=order)
+        carry[number] = Variable("", None, kind, active=False)
+        outputs[number] = apply(add, carry[number], product, params={})
+    made = make_body(constants, carry, rows, outputs)
+    return loop_items(node, made, [*fixed, *starts, *stacks])

@@ -733,7 +733,8 @@ def _schedule_step(
     for is_nest, group in itertools.groupby(program.kernels, lambda k: isinstance(k, Nest)):
         if is_nest:
             pieces = [piece for nest in group for piece in pieces_of(nest)]  # type: ignore[arg-type]
-            kernels += [parallelise(finished(nest)) for nest in join_nests(pieces)]
+            joined = [part for nest in join_nests(pieces) for part in finished(nest)]
+            kernels += map(parallelise, joined)
         else:
             kernels += group
     program.kernels = kernels

@@ -30,7 +30,7 @@ from ..loops import (
 )
 from .memory import plan
 from .splitting import Split, split_body
-from .totals import find_totals, total_kernels
+from .totals import find_totals, total_places
 
 NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 
@@ -63,9 +63,8 @@ def repeat_kernels(
         return None
     where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
-    starts = [inputs[body.constants + k] for k in totals]
-    sums = total_kernels(node, starts, [outputs[k] for k in totals], parts, new_buffer)
-    before, after = sums.before, sums.after
+    sums, after = total_places(node, totals, inputs, outputs, parts, new_buffer)
+    before: list[Kernel] = []
     carries = []
     for number in moving:
         start, end = where.start(number), where.end(number)
@@ -90,7 +89,7 @@ def repeat_kernels(
         carries,
         where.rows(),
         [where.result(k - body.carry) for k in kept[len(moving) :]],
-        sums.places,
+        sums,
         parts,
         node.op.name,
         [node],

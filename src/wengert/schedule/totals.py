@@ -8,19 +8,19 @@ samples of a loop have memory of their own for them, which is joined at the end 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..graph import Graph, Node, Operator
-from ..loops import Affine, Apply, Buffer, Expr, Kernel, Literal, Load, Nest, Rows, Store
+from ..loops import Affine, Apply, Buffer, Expr, Kernel, Load, Nest, Rows, Store
 from ..ops.contract import contract
 from ..ops.elementwise import add
 from ..ops.layout import reduce_sum
-from ..passes.rewriting import same_type
+from ..passes.rewriting import is_uniform, same_type
 from .lowering import loop_variables
 
 
@@ -60,35 +60,27 @@ def _is_sum(node: Node) -> bool:
     return all(source.type.dtype == node.type.dtype for source in node.inputs)
 
 
-@dataclass
-class TotalKernels:
-    """What goes before and after a loop for its totals, and where its steps add to them."""
-
-    before: list[Kernel]
-    places: list[Rows]
-    after: list[Kernel]
-
-
-def total_kernels(
+def total_places(
     node: Operator,
-    starts: Sequence[Buffer],
-    ends: Sequence[Buffer],
+    numbers: Iterable[int],
+    inputs: Sequence[Buffer],
+    outputs: Sequence[Buffer],
     parts: int,
     new_buffer: Callable[[np.dtype, tuple[int, ...]], Buffer],
-) -> TotalKernels:
-    """Begin with zeros in each part; in the end add what the totals began with, then the parts."""
-    found = TotalKernels([], [], [])
-    for start, end in zip(starts, ends, strict=True):
-        memory = new_buffer(end.dtype, (parts, *end.shape))
+) -> tuple[list[Rows], list[Kernel]]:
+    """Where each part of a loop adds to its totals, from zero on, and what joins the parts: the
+    value that a total began with, then one part after the other."""
+    places: list[Rows] = []
+    joins: list[Kernel] = []
+    for number in numbers:
+        place, end = node.params["body"].constants + number, outputs[number]
         size = prod(end.shape)
-        (var,) = loop_variables((parts * size,))
-        zero = Literal(end.dtype.type(0), end.dtype)
-        found.before.append(Nest([var], [Store(memory, Affine.of(var), zero)], "fill", [node]))
-        found.places.append(Rows(memory, 0, size))
+        memory = new_buffer(end.dtype, (parts, *end.shape))
+        places.append(Rows(memory, 0, size))
         (var,) = loop_variables((size,))
-        total: Expr = Load(start, Affine.of(var))
-        for part in range(parts):
-            term = Load(memory, Affine.of(var) + part * size)
-            total = Apply("add", (total, term), end.dtype)
-        found.after.append(Nest([var], [Store(end, Affine.of(var), total)], "join", [node]))
-    return found
+        terms: list[Expr] = [Load(memory, Affine.of(var) + part * size) for part in range(parts)]
+        if not is_uniform(node.inputs[place], 0):
+            terms.insert(0, Load(inputs[place], Affine.of(var)))
+        total = functools.reduce(lambda a, b: Apply("add", (a, b), end.dtype), terms)
+        joins.append(Nest([var], [Store(end, Affine.of(var), total)], "join", [node]))
+    return places, joins
