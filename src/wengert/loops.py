@@ -575,8 +575,8 @@ class Repeat:
     """A program that runs step after step on other rows of the buffers around it.
 
     The inputs of `body` are the `fixed` ones, the carries and the `rows`; its outputs are the
-    carries, the `results` and the `totals`. Where there are several `parts`, the body is for one part of the
-    samples, and threads share the parts, each with all its steps.
+    carries, the `results` and the `totals`. Where there are several `parts`, the body is for one
+    part of the samples, and threads share the parts, each with all its steps.
     """
 
     steps: int

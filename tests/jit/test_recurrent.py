@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import nn, optim
-from wengert.loops import Repeat
 from wengert.passes import loops as loop_passes
 from wengert.passes import totals as total_passes
 from wengert.schedule import splitting

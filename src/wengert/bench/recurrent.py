@@ -1,9 +1,9 @@
 """Training steps of recurrent networks: forward, backward through time and SGD.
 
 An image is read row by row, or in a few larger pieces; the last state goes through one dense layer.
-The layers are those of each library, JAX's are written with `lax.scan`; all begin with equal weights.
-One network is the papers' own, written out step by step, and one is an LSTM written by hand around
-`wg.scan`, which must be as fast as the layer.
+The layers are those of each library, those of JAX are written with `lax.scan`; all begin with equal
+weights. One network is the papers' own, written out step by step, and one is an LSTM written by
+hand around `wg.scan`, which must be as fast as the layer.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ _SECOND_SIZE = 0.02
 _UNROLLED_STEPS = 4
 # Tiles that must read a packed operand to make packing it worth while.
 _WORTH_PACKING = 4
-# A copy of an operand takes as long as this share of a product with so many rows; with fewer, an
-# operand that lies well is better read where it is, in blocks of so many sums at least.
-_FEW_ROWS = 512
+# With at most so many rows a copy of the other operand takes longer than it saves, if that lies
+# well: in vectors, and its rows so close together that several are on one page of memory. It is
+# read where it is, in blocks of so many sums at least.
+_FEW_ROWS, _CLOSE_BYTES = 192, 2048
 _LEAST_BLOCK = 128
 
 
@@ -442,28 +443,41 @@ def _with_packing(plan: Plan, target: Target) -> Plan:
     own = [plan.column, plan.vector, *plan.sums]
     span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
     overlap = steps * columns > 2 * span
-    every_row = rows * prod(axis.extent for axis in plan.extra_rows)
-    if large and not overlap and plan.vector.y == 1 and every_row <= _FEW_ROWS:
+    if large and not overlap and _lies_well(plan):
         return _with_blocks_in_place(plan, target)
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 
+def _lies_well(plan: Plan) -> bool:
+    """Whether y is better read where it is than copied."""
+    close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= _CLOSE_BYTES
+    return close and _every_row(plan) <= _FEW_ROWS
+
+
+def _every_row(plan: Plan) -> int:
+    return plan.row.extent * prod(axis.extent for axis in plan.extra_rows)
+
+
 def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
-    """Cut sums and columns so that what a block reads stays in a quarter of L2, uncopied."""
-    item, tile = plan.dtype.itemsize, plan.tile
+    """Cut sums and columns so that what a block reads stays in a quarter of L2, uncopied; not
+    where what all tiles of some columns read stays there as it is."""
+    tile, rows = plan.tile, _every_row(plan)
     inner = prod(axis.extent for axis in plan.sums[1:])
-    rows = plan.row.extent * prod(axis.extent for axis in plan.extra_rows)
-    most = target.l2_bytes // 4 // item  # elements
+    most = target.l2_bytes // 4 // plan.dtype.itemsize  # elements
+    across = tile.vectors * plan.lanes
+    if inner * plan.sums[0].extent * (rows + tile.columns * across) <= most:
+        return plan
     columns = plan.column.extent * plan.vector.extent
     wanted = max(_LEAST_BLOCK, most // (rows + columns))
     block = _even_block(plan.sums[0].extent, max(1, wanted // inner))
     if not block:
         return plan
-    across = tile.vectors * plan.lanes * plan.column.extent
     tiles = sum(segment.tiles for segment in plan.vector_segments)
-    fitting = max(1, (most // wanted - rows) // across) if wanted == _LEAST_BLOCK else tiles
+    fitting = tiles
+    if wanted == _LEAST_BLOCK:
+        fitting = max(1, (most // wanted - rows) // (across * plan.column.extent))
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / fitting)))
 
 

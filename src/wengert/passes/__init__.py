@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..graph import Graph
 from .convolution import correlate, trim
 from .expand import expand
+from .gathering import gather_products
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .simplify import fold_constants, share_common, simplify
 from .totals import take_in_totals, turn_totals
@@ -42,6 +43,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     share_common,
     simplify,
     trim,
+    gather_products,
     simplify,
     share_common,
 ]

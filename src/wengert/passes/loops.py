@@ -80,6 +80,7 @@ def loop_items(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]
 def make_body(
     constants: Sequence[Node], carry: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node]
 ) -> Body:
+    """A body of these inputs and outputs."""
     inputs: list[Any] = [*constants, *carry, *rows]
     return Body(Graph(inputs, outputs), len(constants), len(carry))
 
@@ -227,6 +228,7 @@ def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
 
 
 def users_of(graph: Graph) -> dict[int, list[int]]:
+    """The operators that read each value, once for each time they do, all by their serials."""
     users: dict[int, list[int]] = {}
     for node in graph.operators:
         for source in node.inputs:

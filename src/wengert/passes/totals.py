@@ -2,9 +2,9 @@
 
     gs = scan(f); dw = contract(xs, gs) over steps     ->     dw = scan(f, dw + contract(x_t, g_t))
 
-One product over all steps is faster than many (see `loops`), but not where the rows are so many that
-they have left the near caches by then: there every step adds its own part, and rows that nothing
-else reads are never kept at all.
+One product over all steps is faster than many (see `loops`), but not where the rows are so many
+that they have left the near caches by then: there every step adds its own part, and rows that
+nothing else reads are never kept at all.
 """
 
 from __future__ import annotations
@@ -113,9 +113,10 @@ def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
             own = [one for one in items if one.params["index"] == number]
             readers = [user for one in own for user in users.get(one.serial, [])]
             shown = any(one.serial in wanted for one in own)
-            if not shown and _is_large(own[0]) and readers:
-                if all(_can_take(user, own[0], order, order[loop.serial]) for user in readers):
-                    sums += readers
+            if shown or not readers or not _is_large(own[0]):
+                continue
+            if all(_can_take(user, own[0], order, order[loop.serial]) for user in readers):
+                sums += readers
         if sums:
             found[loop.serial] = list({one.serial: one for one in sums}.values())
     return found
@@ -129,7 +130,7 @@ def _is_large(stack: Node) -> bool:
     return stack.type.size * stack.type.dtype.itemsize > MOST_NEAR
 
 
-def _can_take(user: Operator, stack: Node, order: dict[int, int], place: int) -> bool:
+def _can_take(user: Operator, stack: Operator, order: dict[int, int], place: int) -> bool:
     """Whether an operator is a sum over all steps that can be had from the rows one by one."""
     if user.op is reduce_sum:
         return 0 in user.params["axes"] and len(user.params["axes"]) > 1
@@ -145,7 +146,7 @@ def _can_take(user: Operator, stack: Node, order: dict[int, int], place: int) ->
     return terms >= ENOUGH_TERMS and order[other.serial] < place
 
 
-def _is_row_of(node: Node, stack: Node) -> bool:
+def _is_row_of(node: Node, stack: Operator) -> bool:
     """Whether a node is the same result of the same loop."""
     if not isinstance(node, Operator) or node.op is not ITEM:
         return False
@@ -210,7 +211,7 @@ def _find_turned(
     for number, start in enumerate(body.split(body.graph.inputs)[1]):
         items = [one for one in users.get(loop.serial, []) if one.params["index"] == number]
         readers = [user for one in items for user in users.get(one.serial, [])]
-        orders = {user.params["axes"] if user.op is permute else None for user in readers}
+        orders: set[Any] = {u.params["axes"] if u.op is permute else None for u in readers}
         if len(orders) != 1 or None in orders or any(one.serial in wanted for one in items):
             continue
         total: Any = body.graph.outputs[number]

@@ -100,15 +100,13 @@ def _begin_with_rows(node: Operator, used: set[int]) -> list[Node] | None:
 
 def _only_row(stack: Node, first: int) -> Node | None:
     """The row of a stack for the step `first`, if all others are zero."""
-    if isinstance(stack, Operator) and stack.op is embed:
-        if _step_of(stack.params["key"], stack.type.shape) == first:
-            return stack.inputs[0]
-    return None
+    if not isinstance(stack, Operator) or stack.op is not embed:
+        return None
+    place = _step_of(stack.params["key"], stack.type.shape)
+    return stack.inputs[0] if place == first else None
 
 
-def _carry_added(
-    total: Operator, row: Node, carry: Sequence[Node], users: _Uses
-) -> int | None:
+def _carry_added(total: Operator, row: Node, carry: Sequence[Node], users: _Uses) -> int | None:
     """The number of the carry that a sum adds to the row, and that nothing else reads."""
     if total.op is not add:
         return None
@@ -232,16 +230,21 @@ def _absorb(node: Operator, used: set[int]) -> list[Node] | None:
     body: Body = node.params["body"]
     constants, carry, rows = body.split(body.graph.inputs)
     fixed, starts, stacks = body.split(node.inputs)
-    made = [number for number, stack in enumerate(stacks) if _is_quick(stack)]
-    given = {stack.serial: row for row, stack in zip(rows, stacks, strict=True)}
-    for number in made:
-        given.pop(stacks[number].serial, None)
-    before = sum(rows[number].type.size for number in made)
-    outer = {stack.serial: stack for stack in stacks if stack.serial in given}
-    replaced = {rows[k].serial: _inside(stacks[k], given, outer) for k in made}
-    own = {stack.serial for stack in stacks}
-    after = sum(given[serial].type.size for serial in outer if serial not in own)
-    if not made or after > before:
+    quick = [(row, stack) for row, stack in zip(rows, stacks, strict=True) if _is_quick(stack)]
+    if not quick:
+        return None
+    given: dict[int, Any] = {}  # the row of each stack that is read
+    outer: dict[int, Node] = {}
+    replaced: dict[int, Node] = {}
+    for row, stack in zip(rows, stacks, strict=True):
+        if not _is_quick(stack):
+            replaced[row.serial] = given.setdefault(stack.serial, row)
+            outer[stack.serial] = stack
+    before = len(outer)
+    for row, stack in quick:
+        replaced[row.serial] = _inside(stack, given, outer)
+    more = sum(given[serial].type.size for serial in list(outer)[before:])
+    if more > sum(row.type.size for row, _ in quick):
         return None
     outputs = extract(body.graph.outputs, replaced)  # type: ignore[arg-type]
     new = make_body(constants, carry, [given[serial] for serial in outer], outputs)
@@ -305,7 +308,6 @@ def _lay_out(node: Operator, used: set[int]) -> list[Node] | None:
     fixed, starts, stacks = body.split(node.inputs)
     places = {one.serial: k for k, one in enumerate(constants)}
     turned: dict[tuple[int, tuple[int, ...]], Variable] = {}
-    replaced: dict[int, Node] = {}
 
     def constant(one: Node, axes: tuple[int, ...]) -> Node:
         if (one.serial, axes) not in turned:
@@ -326,7 +328,8 @@ def _lay_out(node: Operator, used: set[int]) -> list[Node] | None:
     changed = rebuild(body.graph, rule)
     if not turned:
         return None
-    new = make_body([*constants, *turned.values()], carry, rows, changed.outputs)
+    outputs: list[Any] = changed.outputs
+    new = make_body([*constants, *turned.values()], carry, rows, outputs)
     return loop_items(node, new, [*fixed, *starts, *stacks])
 
 

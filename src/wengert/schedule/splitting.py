@@ -1,8 +1,9 @@
 """Loops whose samples never meet, cut into parts that threads share.
 
 Where every value that a step computes has an axis of samples, and no operation mixes samples but to
-add them up over all steps, the whole loop can run for some samples on one thread and for others on another: they meet once, at the
-end. The cut depends on the sizes alone, so the result is the same for any number of threads.
+add them up over all steps, the whole loop can run for some samples on one thread and for others on
+another: they meet once, at the end. The cut depends on the sizes alone, so the result is the same
+for any number of threads.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ..passes.rewriting import is_uniform, same_type
 from .lowering import loop_variables
 
 
-def find_totals(body: Any) -> dict[int, Operator]:
+def find_totals(body: Any) -> dict[int, Node]:
     """The carries of a body that are totals, each with the sum that a step adds to it."""
     outputs, carry = body.graph.outputs, body.split(body.graph.inputs)[1]
     uses = _count_uses(body.graph)
@@ -46,8 +46,9 @@ def _count_uses(graph: Graph) -> dict[int, int]:
     for node in graph.operators:
         for source in node.inputs:
             uses[source.serial] += 1
-    for node in graph.outputs:
-        uses[node.serial] += 1
+    for shown in graph.outputs:
+        if shown is not None:
+            uses[shown.serial] += 1
     return uses
 
 
