@@ -4,7 +4,7 @@
 
 One product over all steps is faster than many (see `loops`), but not where the rows are so many
 that they have left the near caches by then: there every step adds its own part, and rows that
-nothing else reads are never kept at all.
+nothing else reads are not kept at all.
 """
 
 from __future__ import annotations
@@ -102,7 +102,6 @@ def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
     """For loops, by serial, the sums of their rows that they can add up themselves."""
     order = {node.serial: number for number, node in enumerate(graph.nodes)}
     users = _users(graph)
-    wanted = {node.serial for node in graph.outputs if node is not None}
     found: dict[int, list[Operator]] = {}
     for loop in graph.operators:
         if loop.op.name != "scan" or not is_worth_it(loop):
@@ -112,11 +111,9 @@ def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
         for number in {one.params["index"] for one in items}:
             own = [one for one in items if one.params["index"] == number]
             readers = [user for one in own for user in users.get(one.serial, [])]
-            shown = any(one.serial in wanted for one in own)
-            if shown or not readers or not _is_large(own[0]):
-                continue
-            if all(_can_take(user, own[0], order, order[loop.serial]) for user in readers):
-                sums += readers
+            if _is_large(own[0]):
+                place = order[loop.serial]
+                sums += [user for user in readers if _can_take(user, own[0], order, place)]
         if sums:
             found[loop.serial] = list({one.serial: one for one in sums}.values())
     return found
