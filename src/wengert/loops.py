@@ -619,8 +619,8 @@ class Repeat:
     """A program that runs step after step on other rows of the buffers around it.
 
     The inputs of `body` are the `fixed` ones, the carries and the `rows`; its outputs are the
-    carries and the `results`. Where there are several `parts`, the body is for one part of the
-    samples, and threads share the parts, each with all its steps.
+    carries, the `results` and the `totals`. Where there are several `parts`, the body is for one
+    part of the samples, and threads share the parts, each with all its steps.
     """
 
     steps: int
@@ -630,6 +630,7 @@ class Repeat:
     carries: list[Carried]
     rows: list[Rows]
     results: list[Rows]  # but for those that carries live in
+    totals: list[Rows]  # what every step adds to; each part begins with zeros
     parts: int = 1
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
@@ -637,7 +638,7 @@ class Repeat:
     @property
     def inputs(self) -> list[Buffer]:
         """The buffers outside that it reads."""
-        places = [*self.fixed, *[c.start for c in self.carries], *self.rows]
+        places = [*self.fixed, *[c.start for c in self.carries], *self.rows, *self.totals]
         return [place.buffer for place in places]
 
     @property
@@ -645,7 +646,7 @@ class Repeat:
         """The buffers outside that it writes results to."""
         rows = [c.rows for c in self.carries if c.rows is not None] + self.results
         ends = [c.end for c in self.carries if c.rows is None or c.ahead]
-        return [place.buffer for place in [*ends, *rows]]
+        return [place.buffer for place in [*ends, *rows, *self.totals]]
 
     @property
     def spare(self) -> list[Buffer]:

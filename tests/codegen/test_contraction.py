@@ -336,6 +336,31 @@ def test_a_large_product_is_packed_and_right():
     check("mk,kn->mn", x, y, out)
 
 
+@pytest.mark.parametrize("changes", [one for one in PACKED if "block" in one], ids=str)
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "km,kn->mn"])
+def test_blocks_without_copies_do_not_change_a_bit(spec, changes):
+    x, y, out = dense(spec, {"m": 40, "k": 51, "n": 90}, "float32")
+    kernel = kernel_of(spec, x, y, out)
+    run(kernel, x, y, out)
+    plan = replace(make_plan(kernel, Target.host()), **changes)
+    assert not plan.pack_y
+    again = np.full_like(out, np.nan)
+    ranges = [(k, k + 1) for k in range(units(kernel, Target.host()))]
+    run(kernel, x, y, again, plan=plan, ranges=ranges)
+    np.testing.assert_array_equal(again, out)
+
+
+@pytest.mark.parametrize("rows", [28, 128])
+@pytest.mark.parametrize("columns", [96, 384, 512])
+def test_long_sums_over_few_rows_are_read_in_place(rows, columns):
+    sizes = {"m": rows, "k": 2803, "n": columns}
+    x, y, out = dense("km,kn->mn", sizes, "float32")
+    plan = make_plan(kernel_of("km,kn->mn", x, y, out), Target.host())
+    if plan.vector.y == 1 and Target.host().l2_bytes <= 1 << 22:
+        assert not plan.pack_y
+    check("km,kn->mn", x, y, out)
+
+
 # ---------------------------------------------------------------- sharing out
 
 
@@ -563,6 +588,17 @@ def test_epilogues_come_after_the_last_block_of_the_sums(keeps_sums, changes):
     packed = Finished(spec, *dense(spec, sizes, "float32"), keeps_sums)
     plan = packed_plan(packed.kernel, **changes)
     assert_same_bits(packed.run(plan=plan), found)
+
+
+@pytest.mark.parametrize("changes", [one for one in PACKED if "block" in one], ids=str)
+@pytest.mark.parametrize("keeps_sums", [True, False])
+def test_epilogues_come_after_the_last_block_read_in_place(keeps_sums, changes):
+    spec, sizes = "km,kn->mn", {"m": 47, "k": 43, "n": 150}
+    found = Finished(spec, *dense(spec, sizes, "float32")).run()
+    blocked = Finished(spec, *dense(spec, sizes, "float32"), keeps_sums)
+    plan = replace(make_plan(blocked.kernel, Target.host()), **changes)
+    assert not plan.pack_y
+    assert_same_bits(blocked.run(plan=plan), found)
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])

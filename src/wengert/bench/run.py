@@ -17,7 +17,9 @@ from .measure import Effort, alternate
 from .workload import PEERS, WENGERT, Workload, available, package_of
 
 # One module for each topic; each has `workloads(quick)`.
-TOPICS = tuple("evaluated ratio call matmul mlp cnn circles transformer compile memory".split())
+TOPICS = tuple(
+    "evaluated ratio call matmul mlp cnn recurrent circles transformer compile memory".split()
+)
 
 
 @dataclass

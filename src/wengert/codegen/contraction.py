@@ -11,7 +11,8 @@ and for large ones, with `Y` a block of packed columns and `X` one of packed row
         for further rows: for row tiles: pack X
             for column tiles: tile
 
-so that the rows of X stay in the first-level cache and the block of Y in the second.
+so that the rows of X stay in the first-level cache and the block of Y in the second. Where Y lies
+well as it is and is not read often enough to be worth a copy, the blocks are the same without it.
 
 A factor that is an expression is computed where it is packed, and always packed.
 
@@ -318,14 +319,15 @@ class _Driver:
     def _columns(self, at: _Pointers) -> None:
         plan = self.plan
         first_row_axis = len(plan.batch) + len(plan.extra_columns)
-        if not plan.pack_y:
+        if not (plan.pack_y or plan.block):
             self._nest(plan.extra_rows, first_row_axis, at, self._rows)
             return
 
         def block(number: ir.Value) -> None:
             self._look()
             here = self._block(number, at)
-            self._each_column_tile(here, self._pack_columns)
+            if plan.pack_y:
+                self._each_column_tile(here, self._pack_columns)
             self._nest(plan.extra_rows, first_row_axis, here, self._rows)
 
         self._in_column_blocks(lambda: counted_loop(self.builder, 0, plan.blocks, 1, block))

@@ -15,8 +15,11 @@ from ..loops import Buffer, Carried, Repeat, Rows, has_checks
 from ..schedule.cost import kernel_cost
 from .interrupts import stopped
 from .nests import WATCH_PERIOD
+from .strided import Memory, counted_loop
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+
+_LINE = 64  # bytes
 
 Pointers = Callable[[Buffer], ir.Value]
 
@@ -45,7 +48,8 @@ class _Repeater:
         self.first_row = self.first_carry + carries
         self.first_end = self.first_row + len(kernel.rows)
         self.first_result = self.first_end + carries
-        self.first_constant = self.first_result + len(kernel.results)
+        self.first_total = self.first_result + len(kernel.results)
+        self.first_constant = self.first_total + len(kernel.totals)
 
     def emit(self, constants: Sequence[ir.Value]) -> None:
         """Set up the table, then loop."""
@@ -56,6 +60,9 @@ class _Repeater:
             self._begin(place)  # worked out once, before the loop
         for number, place in enumerate(kernel.fixed):
             self._put(number, self._begin(place))
+        for number, place in enumerate(kernel.totals):
+            self._put(self.first_total + number, self._begin(place))
+            self._clear(place)
         for number, pointer in enumerate(constants):
             self._put(self.first_constant + number, pointer)
         for number, carry in enumerate(kernel.carries):
@@ -83,6 +90,22 @@ class _Repeater:
         builder.cbranch(more, head, end)
         builder.position_at_end(end)
         builder.ret(ir.Constant(I32, 0))
+
+    def _clear(self, place: Rows) -> None:
+        """Zeros in the memory of one total."""
+        memory = Memory(self.builder, place.buffer.dtype)
+        lanes = _LINE // place.buffer.dtype.itemsize
+        whole = place.part - place.part % lanes
+        begin = self._begin(place)
+        vector = ir.Constant(ir.VectorType(memory.element, lanes), None)
+        single = ir.Constant(memory.element, None)
+        for value, start, stop in ((vector, 0, whole), (single, whole, place.part)):
+            count = lanes if value is vector else 1
+
+            def clear(at: ir.Value, value=value, count=count) -> None:
+                memory.store(value, memory.at(begin, at), 1, count)
+
+            counted_loop(self.builder, start, stop, count, clear)
 
     def _leave_if_stopped(self, number: ir.Value) -> None:
         """Return when the call is to end; asked only every so many steps where they are short."""
@@ -122,7 +145,7 @@ class _Repeater:
 
     def _places(self) -> list[Rows]:
         kernel = self.kernel
-        found = [*kernel.fixed, *kernel.rows, *kernel.results]
+        found = [*kernel.fixed, *kernel.rows, *kernel.results, *kernel.totals]
         for carry in kernel.carries:
             found += [carry.start, carry.end, *carry.spare]
             found += [] if carry.rows is None else [carry.rows]

@@ -46,6 +46,11 @@ _SECOND_SIZE = 0.02
 _UNROLLED_STEPS = 4
 # Tiles that must read a packed operand to make packing it worth while.
 _WORTH_PACKING = 4
+# With at most so many rows a copy of the other operand takes longer than it saves, if that lies
+# well: in vectors, and its rows so close together that several are on one page of memory. It is
+# read where it is, in blocks of so many sums at least.
+_FEW_ROWS, _CLOSE_BYTES = 192, 2048
+_LEAST_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -449,6 +454,8 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     own = [plan.column, plan.vector, *plan.sums]
     span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
     overlap = steps * columns > 2 * span
+    if large and not overlap and _lies_well(plan):
+        return _with_blocks_in_place(plan, target)
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     x, y = reversed(computed) if plan.swapped else computed
@@ -460,21 +467,55 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 
+def _lies_well(plan: Plan) -> bool:
+    """Whether y is better read where it is than copied."""
+    close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= _CLOSE_BYTES
+    return close and _every_row(plan) <= _FEW_ROWS
+
+
+def _every_row(plan: Plan) -> int:
+    return plan.row.extent * prod(axis.extent for axis in plan.extra_rows)
+
+
+def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
+    """Cut sums and columns so that what a block reads stays in a quarter of L2, uncopied; not
+    where what all tiles of some columns read stays there as it is."""
+    tile, rows = plan.tile, _every_row(plan)
+    inner = prod(axis.extent for axis in plan.sums[1:])
+    most = target.l2_bytes // 4 // plan.dtype.itemsize  # elements
+    across = tile.vectors * plan.lanes
+    if inner * plan.sums[0].extent * (rows + tile.columns * across) <= most:
+        return plan
+    columns = plan.column.extent * plan.vector.extent
+    wanted = max(_LEAST_BLOCK, most // (rows + columns))
+    block = _even_block(plan.sums[0].extent, max(1, wanted // inner))
+    if not block:
+        return plan
+    tiles = sum(segment.tiles for segment in plan.vector_segments)
+    fitting = tiles
+    if wanted == _LEAST_BLOCK:
+        fitting = max(1, (most // wanted - rows) // (across * plan.column.extent))
+    return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / fitting)))
+
+
 def _with_blocks(plan: Plan, target: Target) -> Plan:
     """Cut sums so that packed rows stay in a third of L1, and columns so that the packed ones
     stay in half of L2."""
     item, tile = plan.dtype.itemsize, plan.tile
     inner = prod(axis.extent for axis in plan.sums[1:])
     outer = plan.sums[0].extent
-    wanted = max(1, target.l1d_bytes // 3 // (item * tile.rows * inner))
-    block = ceil(outer / ceil(outer / wanted))
-    # whole turns of an unrolled loop in each block, and at least one in the last
-    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
-    while block < outer and 0 < outer % block < _UNROLLED_STEPS:
-        block += _UNROLLED_STEPS
-    if block >= outer:
-        block = 0
+    block = _even_block(outer, max(1, target.l1d_bytes // 3 // (item * tile.rows * inner)))
     panel = (block or outer) * inner * tile.vectors * plan.lanes * plan.column.extent * item
     most = max(_WORTH_PACKING, target.l2_bytes // 2 // panel)
     tiles = sum(segment.tiles for segment in plan.vector_segments)
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / most)))
+
+
+def _even_block(extent: int, wanted: int) -> int:
+    """The length of blocks as equal as can be, of about the length wanted; 0: all in one."""
+    block = ceil(extent / ceil(extent / wanted))
+    # whole turns of an unrolled loop in each block, and at least one in the last
+    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
+    while block < extent and 0 < extent % block < _UNROLLED_STEPS:
+        block += _UNROLLED_STEPS
+    return 0 if block >= extent else block

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from ..graph import Graph
 from .convolution import correlate, trim
 from .expand import expand
+from .gathering import gather_products
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .products import turn_products
 from .simplify import fold_constants, share_common, simplify
+from .totals import take_in_totals, turn_totals
+from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 
 
 def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
@@ -28,12 +31,20 @@ PASSES: list[Callable[[Graph], Graph]] = [
     prune_loops,
     hoist_products,
     sink_products,
+    take_in_totals,
+    turn_totals,
+    last_rows,
+    first_rows,
+    fold_sigmoids,
+    absorb_rows,
+    lay_out_constants,
     prune_loops,
     simplify,
     correlate,
     share_common,
     simplify,
     trim,
+    gather_products,
     simplify,
     turn_products,
     share_common,

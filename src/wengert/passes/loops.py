@@ -2,7 +2,8 @@
 
 One product over all steps is faster than a product at every step. So products that do not depend
 on the carry are computed before the loop (`hoist_products`), and products that the carry does not
-depend on, after it (`sink_products`): above all the sum over time that is the gradient of a weight.
+depend on, after it (`sink_products`): above all the sum over time that is the gradient of a weight,
+where its factors are not too large to be read once more.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from .rewriting import apply, is_uniform
 MOST_KEPT = 1 << 27
 # A product is heavy from this many operations for each element that it reads.
 HEAVY = 16
+# One with so many terms in each of its sums takes no longer for being done step by step. Then it
+# is done where its factors are at hand, unless all of them stay within so many bytes.
+ENOUGH_TERMS = 64
+MOST_NEAR = 1 << 21
 
 # An edit takes a loop and the results of it that are used, and gives a node for each result (None
 # for those that are not used), or nothing where all stays as it is.
@@ -61,7 +66,7 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
-def _loop(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
+def loop_items(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
     """The results of a loop with another body and other inputs."""
     params = {**like.params, "body": body}
     node = apply(like.op, *inputs, params=params)
@@ -72,9 +77,10 @@ def _loop(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:
     ]
 
 
-def _body(
+def make_body(
     constants: Sequence[Node], carry: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node]
 ) -> Body:
+    """A body of these inputs and outputs."""
     inputs: list[Any] = [*constants, *carry, *rows]
     return Body(Graph(inputs, outputs), len(constants), len(carry))
 
@@ -91,7 +97,7 @@ def optimise_bodies(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Gra
         def edit(node: Operator, used: set[int]) -> list[Node]:
             body = node.params["body"]
             better = Body(optimise(body.graph), body.constants, body.carry)
-            return list(_loop(node, better, node.inputs))
+            return list(loop_items(node, better, node.inputs))
 
         return edit_loops(graph, edit)
 
@@ -131,14 +137,14 @@ def _prune(node: Operator, used: set[int]) -> list[Node | None]:
         results[k] = starts[k]
     if not moving and not distinct:
         return results
-    new = _body(
+    new = make_body(
         [inner for inner, _ in kept],
         [carry[k] for k in moving],
         [inner for inner, _ in kept_rows],
         [*[outputs[k] for k in moving], *distinct.values()],
     )
     inputs = [o for _, o in kept] + [starts[k] for k in moving] + [o for _, o in kept_rows]
-    items = _loop(node, new, inputs)
+    items = loop_items(node, new, inputs)
     for k, item in zip(moving, items, strict=False):
         results[k] = item
     by_row = dict(zip(distinct, items[len(moving) :], strict=True))
@@ -157,11 +163,11 @@ def hoist_products(graph: Graph) -> Graph:
 
 def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     body: Body = node.params["body"]
-    if not _is_worth_it(node):
+    if not is_worth_it(node):
         return None
     constants, carry, rows = body.split(body.graph.inputs)
     early = _up_to_products(body.graph, {one.serial for one in carry})
-    users = _users(body.graph)
+    users = users_of(body.graph)
     outputs = {one.serial for one in body.graph.outputs}  # type: ignore[union-attr]
     frontier = [
         one
@@ -184,7 +190,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
         for one, (value, flag) in zip(frontier, found, strict=True)
     ]
     values += pairs
-    new = _body(
+    new = make_body(
         [inner for inner, _, flag in values if not flag],
         carry,
         [inner for inner, _, flag in values if flag],
@@ -192,10 +198,10 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     )
     once = [outer for _, outer, flag in values if not flag]
     each = [outer for _, outer, flag in values if flag]
-    return list(_loop(node, new, [*once, *starts, *each]))
+    return list(loop_items(node, new, [*once, *starts, *each]))
 
 
-def _is_worth_it(node: Operator) -> bool:
+def is_worth_it(node: Operator) -> bool:
     """A loop that computes again to save memory must not keep more of it outside."""
     return node.params["length"] > 1 and not node.params["recompute"]
 
@@ -221,7 +227,8 @@ def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
     return {node.serial for node in reachable(products) if isinstance(node, Operator)}
 
 
-def _users(graph: Graph) -> dict[int, list[int]]:
+def users_of(graph: Graph) -> dict[int, list[int]]:
+    """The operators that read each value, once for each time they do, all by their serials."""
     users: dict[int, list[int]] = {}
     for node in graph.operators:
         for source in node.inputs:
@@ -256,7 +263,7 @@ def sink_products(graph: Graph) -> Graph:
 
 
 def _sink(node: Operator, used: set[int]) -> list[Node | None] | None:
-    if not _is_worth_it(node):
+    if not is_worth_it(node):
         return None
     sinking = _Sinking(node)
     return sinking.results() if sinking.sums or sinking.late else None
@@ -270,7 +277,7 @@ class _Sinking:
         self.body: Body = node.params["body"]
         self.outputs: list[Any] = self.body.graph.outputs
         self.constants, self.carry, self.rows = self.body.split(self.body.graph.inputs)
-        self.users = _users(self.body.graph)
+        self.users = users_of(self.body.graph)
         self.steady = self._steady()
         # carry -> the products that are added to it, and what else is
         self.sums = self._sums()
@@ -335,7 +342,15 @@ class _Sinking:
         }
         kept = sum(source.type.size for source in term.inputs)
         work = 2 * prod(labels.values())
-        return work >= HEAVY * kept and _fits(term.inputs, self.node)
+        if work < HEAVY * kept or not _fits(term.inputs, self.node):
+            return False
+        summed = prod(n for label, n in labels.items() if label not in term.params["spec"][2])
+        return summed < ENOUGH_TERMS or self._stays_near(term)
+
+    def _stays_near(self, term: Operator) -> bool:
+        """Whether what a product reads of all steps is in a near cache when the loop is over."""
+        row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
+        return row * int(self.node.params["length"]) <= MOST_NEAR
 
     def _late_rows(self) -> list[int]:
         """The rows that are products, or made of products, that no carry depends on."""
@@ -370,11 +385,11 @@ class _Sinking:
         given.update({one.serial: one for one in needed if one.serial not in outside})
         kept = [k for k in range(self.body.carry) if k not in self.sums or self.sums[k][1]]
         steps = [self._left(k) for k in kept]
-        body = _body(
+        body = make_body(
             self.constants, [self.carry[k] for k in kept], self.rows, [*steps, *given.values()]
         )
         fixed, starts, stacks = self.body.split(self.node.inputs)
-        items = _loop(self.node, body, [*fixed, *[starts[k] for k in kept], *stacks])
+        items = loop_items(self.node, body, [*fixed, *[starts[k] for k in kept], *stacks])
         for one, item in zip(given.values(), items[len(kept) :], strict=True):
             outside[one.serial] = (one, item, True)
         results: list[Node | None] = [None] * len(self.outputs)

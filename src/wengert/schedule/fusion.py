@@ -10,7 +10,8 @@ merged, so that a function and its gradient, or several sums over the same data,
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from ..passes.lengths import AnyLength
 from ..types import ArrayType
 from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
+from .joining import join_nests
 from .lowering import is_native, loop_variables, lowering_of, multiplication
 from .memory import buffers_of
 from .parallel import keeps_awake, parallelise
@@ -55,7 +57,7 @@ from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
 from .repeat import repeat_kernels
 from .running import running_nests
-from .shaping import shape_nest
+from .shaping import finished, pieces_of, shape_nest
 from .stretching import cut_along
 
 # A value that takes more operations than this is not computed again in another nest.
@@ -78,6 +80,7 @@ class Scheduler:
         input_strides: Sequence[tuple[int, ...]] | None = None,
         any_length: AnyLength | None = None,
         packing: Packer | None = None,
+        continued: Iterable[Node] = (),
     ):
         self.graph = graph
         self.packing = packing
@@ -90,6 +93,7 @@ class Scheduler:
         self.item_outputs: dict[tuple[int, int], Buffer] = {}
         self.checks: list[Check] = []
         self.input_strides = input_strides
+        self.continued = {node.serial for node in continued}
         self.numbers = 0
         self.length: Buffer | None = None  # of a graph for any length
         if any_length is not None:
@@ -397,7 +401,7 @@ class Scheduler:
 
     def _continues(self, node: Operator) -> bool:
         """Whether the memory of a sum already holds a part of it."""
-        return False
+        return node.serial in self.continued
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
         """Put the store of a node into a nest over these loops."""
@@ -789,10 +793,23 @@ def schedule(
 
 
 def _schedule_step(
-    graph: Graph, input_strides: Sequence[tuple[int, ...]], packing: Packer | None
+    graph: Graph,
+    input_strides: Sequence[tuple[int, ...]],
+    totals: Iterable[Node],
+    packing: Packer | None,
 ) -> LoopProgram:
     """The loops of one step of a loop; what threads share there is the loop, not the step."""
-    return _shaped(Scheduler(graph, input_strides, packing=packing))
+    program = Scheduler(graph, input_strides, packing=packing, continued=totals).run()
+    kernels: list[Kernel] = []
+    for is_nest, group in itertools.groupby(program.kernels, lambda k: isinstance(k, Nest)):
+        if is_nest:
+            pieces = [piece for nest in group for piece in pieces_of(nest)]  # type: ignore[arg-type]
+            joined = [part for nest in join_nests(pieces) for part in finished(nest)]
+            kernels += map(parallelise, joined)
+        else:
+            kernels += group
+    program.kernels = kernels
+    return program
 
 
 def _shaped(scheduler: Scheduler) -> LoopProgram:

@@ -2,12 +2,13 @@
 
 The body is scheduled once, as a program of its own whose buffers lie elsewhere at every step. A
 carry that is given out row by row, before or after each step, lives in those rows; any other goes
-back and forth between two buffers. Where samples never meet, threads share them (`splitting`).
+back and forth between two buffers. What steps only add to stays where it is (`totals`). Where
+samples never meet but in such sums, threads share them (`splitting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ..loops import (
 )
 from .memory import plan
 from .splitting import Split, split_body
+from .totals import find_totals, total_places
 
 NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 
@@ -44,18 +46,27 @@ def repeat_kernels(
     body, steps = node.params["body"], node.params["length"]
     if not steps or any(buffer.size == 0 for buffer in [*inputs, *outputs]):
         return None
-    homes, kept = _homes(body)
-    graph = Graph(body.graph.inputs, [body.graph.outputs[k] for k in kept])
-    split = split_body(graph, body.constants, body.carry, steps)
-    strides = [b.strides[k >= body.constants + body.carry :] for k, b in enumerate(inputs)]
-    program = plan(schedule(graph if split is None else split.graph, strides))
+    totals = find_totals(body)
+    moving = [k for k in range(body.carry) if k not in totals]
+    homes, kept = _homes(body, totals)
+    places = [k for k in range(len(inputs)) if k - body.constants not in totals]
+    graph = Graph(
+        [body.graph.inputs[k] for k in places],
+        [*[body.graph.outputs[k] for k in kept], *totals.values()],
+    )
+    split = split_body(graph, body.constants, len(moving), steps, len(totals))
+    part = graph if split is None else split.graph
+    first_row = body.constants + body.carry
+    strides = [inputs[k].strides[k >= first_row :] for k in places]
+    program = plan(schedule(part, strides, part.outputs[len(kept) :]))
     if any(isinstance(kernel, Host) for kernel in program.kernels):
         return None
-    where = _Places(body, inputs, outputs, split)
+    where = _Places(body, inputs, outputs, split, places)
+    parts = 1 if split is None else split.parts
+    sums, after = total_places(node, totals, inputs, outputs, parts, new_buffer)
     before: list[Kernel] = []
-    after: list[Kernel] = []
     carries = []
-    for number in range(body.carry):
+    for number in moving:
         start, end = where.start(number), where.end(number)
         place, ahead = homes.get(number, (None, False))
         if place is None:
@@ -77,8 +88,9 @@ def repeat_kernels(
         where.fixed(),
         carries,
         where.rows(),
-        [where.result(k - body.carry) for k in kept[body.carry :]],
-        1 if split is None else split.parts,
+        [where.result(k - body.carry) for k in kept[len(moving) :]],
+        sums,
+        parts,
         node.op.name,
         [node],
     )
@@ -89,9 +101,16 @@ class _Places:
     """Where the arrays of a body lie."""
 
     def __init__(
-        self, body: Any, inputs: Sequence[Buffer], outputs: Sequence[Buffer], split: Split | None
+        self,
+        body: Any,
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+        split: Split | None,
+        places: Sequence[int],
     ):
         self.body, self.inputs, self.outputs, self.split = body, inputs, outputs, split
+        # by the number of an input, which axis is that of the samples
+        self.axes = {} if split is None else dict(zip(places, split.axes, strict=True))
 
     def fixed(self) -> list[Rows]:
         """Constants of the loop."""
@@ -119,8 +138,7 @@ class _Places:
         return self._place(buffer, 0, front)
 
     def _input(self, number: int, front: int = 0) -> Rows:
-        axis = None if self.split is None else self.split.axes[number]
-        return self._place(self.inputs[number], axis, front)
+        return self._place(self.inputs[number], self.axes.get(number), front)
 
     def _place(self, buffer: Buffer, axis: int | None, front: int) -> Rows:
         stride = buffer.strides[0] if front else 0
@@ -129,9 +147,9 @@ class _Places:
         return Rows(buffer, stride, self.split.width * buffer.strides[axis + front])
 
 
-def _homes(body: Any) -> tuple[dict[int, tuple[int, bool]], list[int]]:
+def _homes(body: Any, totals: Iterable[int]) -> tuple[dict[int, tuple[int, bool]], list[int]]:
     """For a carry that is a row of the results, which one, and whether as it was before the step;
-    and the outputs of the body that are left to be stored."""
+    and the outputs of the body that are left to be stored, without the totals."""
     outputs, carry = body.graph.outputs, body.carry
     homes: dict[int, tuple[int, bool]] = {}
     for ahead, nodes in ((False, outputs[:carry]), (True, body.split(body.graph.inputs)[1])):
@@ -141,7 +159,7 @@ def _homes(body: Any) -> tuple[dict[int, tuple[int, bool]], list[int]]:
                 if row.serial == node.serial and number not in homes and place not in taken:
                     homes[number] = (place, ahead)
     taken = {carry + place for place, _ in homes.values()}
-    return homes, [k for k in range(len(outputs)) if k not in taken]
+    return homes, [k for k in range(len(outputs)) if k not in taken and k not in totals]
 
 
 def _copy(source: Buffer, start: int, target: Buffer, place: int, node: Operator) -> Nest:

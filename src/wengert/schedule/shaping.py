@@ -26,17 +26,34 @@ from ..loops import (
 
 # A nest is split into at most this many pieces; beyond it, choices are branches.
 MAX_PIECES = 27
+# Rows of a turned array that are read side by side: as many as a line of the cache has elements.
+TURNED_TOGETHER = 16
 
 
 def shape_nest(nest: Nest) -> list[Nest]:
     """The nests to generate code for, in order."""
-    if any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores):
-        return [nest]  # scattered stores keep the order of their elements
+    return [part for piece in pieces_of(nest) for part in finished(piece)]
+
+
+def pieces_of(nest: Nest) -> list[Nest]:
+    """The nest in pieces, in order, in each of which all choices are made."""
+    if _keeps_its_order(nest):
+        return [nest]
     pieces = split_choices(nest)
     if len(pieces) > 1:
         pieces = _filled_first(nest, pieces)
         pieces = _first_fills(nest) + [_continued(piece) for piece in pieces]
-    return [order_loops(merge_loops(piece)) for piece in pieces if piece.stores]
+    return [piece for piece in pieces if piece.stores]
+
+
+def finished(nest: Nest) -> list[Nest]:
+    """A piece with its loops merged and put in a good order."""
+    return [nest] if _keeps_its_order(nest) else tile_turned(order_loops(merge_loops(nest)))
+
+
+def _keeps_its_order(nest: Nest) -> bool:
+    """Whether there is nothing to do, or scattered stores keep the order of their elements."""
+    return any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores)
 
 
 def _first_fills(nest: Nest) -> list[Nest]:
@@ -237,3 +254,40 @@ def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
             # a few steps at a time still uses most of a line of the cache
             score += 1.0 if step == 1 else (-0.25 if 0 < step <= 4 else -1.0)
     return score * min(1.0, var.extent / 16) if score > 0 else score
+
+
+# ---------------------------------------------------------------- arrays that are turned
+
+
+def tile_turned(nest: Nest) -> list[Nest]:
+    """for i for j: a[i, j] = b[j, i] -> for blocks of j: for i: for j in the block.
+
+    Some lines of the cache for each array are at work at a time, rather than one for each j.
+    """
+    if len(nest.vars) < 2 or any(store.combine for store in nest.stores):
+        return [nest]
+    *outer, last = nest.vars
+    across = _turned_along(nest, last)
+    if across is None or last.ordered or across.ordered or last.extent < 2 * TURNED_TOGETHER:
+        return [nest]
+    whole = last.extent - last.extent % TURNED_TOGETHER
+    found = []
+    if whole < last.extent:
+        found.append(_segment(nest, last, whole, last.extent))
+        nest = _segment(nest, last, 0, whole)
+        last = nest.vars[-1]
+    block = Var(last.name + "b", whole // TURNED_TOGETHER)
+    inner = Var(last.name, TURNED_TOGETHER)
+    place = Affine.of(block) * TURNED_TOGETHER + Affine.of(inner)
+    variables = [*[var for var in outer if var is not across], block, across, inner]
+    return [rewrite_indices(nest, variables, lambda at: at.substitute(last, place)), *found]
+
+
+def _turned_along(nest: Nest, last: Var) -> Var | None:
+    """The loop along which an array lies one by one that is far apart along the last one."""
+    for expr in walk(roots_of(nest.stores)):
+        if isinstance(expr, Load) and abs(expr.at.coefficient(last)) >= TURNED_TOGETHER:
+            for var in nest.vars[:-1]:
+                if expr.at.coefficient(var) == 1 and var.extent >= TURNED_TOGETHER // 2:
+                    return var
+    return None

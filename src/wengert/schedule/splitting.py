@@ -1,8 +1,9 @@
 """Loops whose samples never meet, cut into parts that threads share.
 
-Where every value that a step computes has an axis of samples, and no operation mixes samples, the
-whole loop can run for some samples on one thread and for others on another: they meet once, at the
-end. The cut depends on the sizes alone, so the result is the same for any number of threads.
+Where every value that a step computes has an axis of samples, and no operation mixes samples but to
+add them up over all steps, the whole loop can run for some samples on one thread and for others on
+another: they meet once, at the end. The cut depends on the sizes alone, so the result is the same
+for any number of threads.
 """
 
 from __future__ import annotations
@@ -34,13 +35,19 @@ class Split:
     axes: list[int | None]  # of samples, in the inputs; in the outputs it is the first
 
 
-def split_body(graph: Graph, constants: int, carry: int, steps: int) -> Split | None:
-    """The body cut along its samples, where that is possible and worth it."""
+def split_body(
+    graph: Graph, constants: int, carry: int, steps: int, totals: int = 0
+) -> Split | None:
+    """The body cut along its samples, where that is possible and worth it.
+
+    The last outputs, so many as there are `totals`, are sums over all samples.
+    """
     if any(node.op.multiple for node in graph.operators):
         return None  # a loop inside is shared out by itself
     if steps * time_apart(graph.operators) < LEAST_TIME:
         return None
     inputs, outputs = graph.inputs, [node for node in graph.outputs if node is not None]
+    outputs, sums = outputs[: len(outputs) - totals], outputs[len(outputs) - totals :]
     if not outputs or not all(node.type.shape for node in outputs):
         return None
     classes = AxisClasses(graph.operators)
@@ -57,8 +64,11 @@ def split_body(graph: Graph, constants: int, carry: int, steps: int) -> Split | 
     if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
         return None
     width = length // parts
-    if not all(_separates(node, classes, known, width) for node in graph.operators):
-        return None
+    summed = {node.serial for node in sums}
+    for node in graph.operators:
+        fits = _adds_up if node.serial in summed else _separates
+        if not fits(node, classes, known, width):
+            return None
     new = _resized_graph(graph, known, width)
     return None if new is None else Split(new, parts, width, [axes[n.serial] for n in inputs])
 
@@ -71,6 +81,14 @@ def _separates(node: Operator, classes: AxisClasses, axes: dict[int, int], width
     if not has_loops(node) or blocked(node, axes, width) is None:
         return False
     return classes.relations[node.serial].separates(axes[node.serial], places)
+
+
+def _adds_up(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:
+    """Whether an operation sums over all samples, and over nothing else that parts share."""
+    places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
+    if not places or node.serial in axes or blocked(node, axes, width) is None:
+        return False
+    return has_loops(node) and classes.relations[node.serial].adds_up(places)
 
 
 def _resized_graph(graph: Graph, axes: dict[int, int], width: int) -> Graph | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import coefficients as c
-from .doubled import divide, fast_two_sum
+from .doubled import fast_two_sum
 from .lanes import F64, Emitter, Lanes
 
 LOG2_E = 1.4426950408889634
@@ -14,6 +14,8 @@ LN2_PARTS = {
 }
 # Beyond these exp is 0 or infinite, also after rounding.
 EXP_RANGE = {64: (-746.0, 710.0), 32: (-104.0, 89.0)}
+# e^-|x| times 2 to this is no subnormal number in that range.
+SIGMOID_SHIFT = {64: 54, 32: 25}
 EXP2_RANGE = {64: (-1076.0, 1025.0), 32: (-151.0, 129.0)}
 
 
@@ -75,18 +77,20 @@ def expm1(k: Emitter, x: Lanes) -> Lanes:
 
 
 def sigmoid(k: Emitter, x: Lanes) -> Lanes:
-    """1 / (1 + e^-x), as 1 / (1 + e) or e / (1 + e) with e = e^-|x|."""
-    lowest = EXP_RANGE[k.format.bits][0]
+    """1 - s for x >= 0 and e - e s for x < 0, with e = e^-|x| and s = e / (1 + e).
+
+    All of that is times a power of two, so that no e is subnormal. Subtracting s makes less of the
+    errors of the division than s itself would.
+    """
+    limit, shift = -EXP_RANGE[k.format.bits][0], SIGMOID_SHIFT[k.format.bits]
     size = k.absolute(x)
-    near, tail, n = _exp_near_one(k, -k.select(size > -lowest, -lowest, size))
-    low = tail - (near - 1.0)
-    exponent = k.untag(n)
-    factor = k.power_of_two(k.select(exponent < -120, k.integer(-120), exponent))
-    bottom, error = fast_two_sum(k.constant(1.0), factor * near)
+    near, _, n = _exp_near_one(k, -k.select(size > limit, limit, size))
+    e = near * k.power_of_two(n + shift)
+    small = e * 2.0**-shift
+    s = e / (small + 1.0)
     negative = x < 0.0
-    above = (k.select(negative, near, 1.0), k.select(negative, low, 0.0))
-    quotient, rest = divide(k, above, (bottom, k.mad(factor, low, error)))
-    return k.scale(quotient + rest, k.select(negative, exponent, k.integer(0)))
+    whole, part = k.select(negative, e, 2.0**shift), k.select(negative, small, 1.0)
+    return k.mad(-part, s, whole) * 2.0**-shift
 
 
 def sinh(k: Emitter, x: Lanes) -> Lanes:
