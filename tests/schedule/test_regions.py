@@ -14,7 +14,6 @@ from wengert.schedule import plan, regions, schedule
 def any_size(monkeypatch):
     """Regions however small they are."""
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(regions, "_time_together", lambda nodes: 0.0)
     monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
 
 

@@ -87,7 +87,7 @@ class BlockScheduler(Scheduler):
         program = self.run()
         body: list[Kernel] = []
         for kernel in program.kernels:
-            body += shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]
+            body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
         return BlockLoop(
             self.region.length,
             self.region.width,
@@ -103,20 +103,22 @@ class BlockScheduler(Scheduler):
             cost=sum(map(_cost, self.graph.operators)) // self.region.width,
         )
 
+    def _shaped(self, nest: Nest) -> list[Nest]:
+        """The nests to generate code for."""
+        return shape_nest(nest)
+
     # ------------------------------------------------------------ layouts
+
+    @staticmethod
+    def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:
+        """How a result is best laid out in memory, where that is not as usual."""
+        return None
 
     def _name(self, letter: str) -> str:
         return self.outer._name(letter)
 
     def _standard_strides(self, node: Node) -> tuple[int, ...]:
-        axis = self.region.axes.get(node.serial)
-        shape = node.type.shape
-        if axis is None or not self.region.lanes:
-            return c_strides(shape)
-        width = self.region.width
-        rest = c_strides(tuple(n for a, n in enumerate(shape) if a != axis))
-        strides = [step * width for step in rest]
-        return (*strides[:axis], 1, *strides[axis:])
+        return strides_with_inner(node.type.shape, self.region.inner.get(node.serial, ()))
 
     def _temporary(self, node: Node) -> Buffer:
         strides = self._standard_strides(node)
@@ -143,7 +145,7 @@ class BlockScheduler(Scheduler):
 
     def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
         region, block = self.region, self._block_of(outer, axis)
-        transfer = Transfer(block, inner, axis, inward, plain=not region.lanes)
+        transfer = Transfer(block, inner, axis, inward, plain=not region.inner)
         if region.any_length:  # axes in front of this one are as far apart as it is long
             transfer.scaled = {a: block.strides[a] // region.length for a in range(axis)}
         self.kernels.append(transfer)
@@ -181,7 +183,8 @@ class BlockScheduler(Scheduler):
             assert node is not None
             if axis is None:
                 assert combine is not None
-                self.buffers[node.serial] = self._partial(outer, combine)
+                strides = self._standard_strides(node)
+                self.buffers[node.serial] = self._partial(outer, combine, strides)
         return []
 
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
@@ -193,12 +196,14 @@ class BlockScheduler(Scheduler):
                 inner = self._contiguous(node)
                 self._schedule_transfer(outer, inner, axis, False)
 
-    def _partial(self, outer: Buffer, combine: str) -> Buffer:
+    def _partial(self, outer: Buffer, combine: str, strides: tuple[int, ...] = ()) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
-        shape = (self.groups, *outer.shape)
-        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, c_strides(shape), "arena")
         size = prod(outer.shape)
-        own = Buffer(parts.name, parts.dtype, outer.shape, c_strides(outer.shape), parts.kind)
+        places = (max(size, 1), *strides)
+        parts = Buffer(
+            f"{outer.name}_parts", outer.dtype, (self.groups, *outer.shape), places, "arena"
+        )
+        own = Buffer(parts.name, parts.dtype, outer.shape, strides, parts.kind)
         own.base, own.start = parts, Affine.of(self.group) * size
         variables = loop_variables(outer.shape)
         index: Index = tuple(Affine.of(var) for var in variables)
@@ -245,3 +250,14 @@ def _cost(node: Operator) -> int:
 def _terms(node: Operator) -> int:
     """How many elements a reduction combines into one."""
     return prod(node.inputs[0].type.shape[axis] for axis in node.params["axes"])
+
+
+def strides_with_inner(shape: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an array without gaps in which some axes lie innermost, the last one closest.
+
+    >>> strides_with_inner((2, 3, 4), (1,))
+    (12, 1, 3)
+    """
+    order = (*[axis for axis in range(len(shape)) if axis not in inner], *inner)
+    steps = c_strides(tuple(shape[axis] for axis in order))
+    return tuple(steps[order.index(axis)] for axis in range(len(shape)))
