@@ -64,7 +64,7 @@ class BlockScheduler(Scheduler):
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
         blocks = -(-region.length // region.width)
-        self.groups = min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+        self.groups = min(blocks, self._most_groups(blocks))
         if region.any_length:
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
@@ -81,6 +81,10 @@ class BlockScheduler(Scheduler):
             for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
             if node is not None and axis is None
         }
+
+    def _most_groups(self, blocks: int) -> int:
+        """How many groups of blocks there may be: few, where each is soon done."""
+        return FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS
 
     def loop(self, node: Operator) -> BlockLoop:
         """The whole loop."""

@@ -31,7 +31,7 @@ from ..loops import (
     roots_of,
     walk,
 )
-from .blocks import BlockScheduler, strides_with_inner
+from .blocks import MANY_GROUPS, BlockScheduler, strides_with_inner
 from .building import Region
 from .shaping import shape_nest
 
@@ -42,6 +42,9 @@ class ChannelScheduler(BlockScheduler):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.packed: dict[Any, Buffer] = {}
+
+    def _most_groups(self, blocks: int) -> int:
+        return MANY_GROUPS  # a block is much work
 
     @staticmethod
     def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:

@@ -116,7 +116,9 @@ class TimedCutter(Cutter):
         """Whether what a block needs stays in the near cache."""
         return True
 
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
         """Microseconds of a region made of these operators."""
         raise NotImplementedError
 
@@ -156,7 +158,9 @@ class LaneCutter(TimedCutter):
         few = sum(weights.values()) <= MOST_WEIGHTS
         return few and self._largest(nodes) * self.width <= MOST_VALUE
 
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
         products = _work(nodes) / (_OPERATIONS * 2 * _BLOCKED)
         elements = sum(node.type.size for node in _computed(nodes)) / (_ELEMENTS * _NEAR)
         lost = -(-self.length // WIDTH) * WIDTH / max(self.length, 1)
@@ -186,16 +190,25 @@ class ChannelCutter(TimedCutter):
     def _repeat(self) -> None:
         self._repeat_cheap()
 
+    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
+        """Whether it is also better than chains of operators that run without memory between."""
+        if not super()._suits(phase, nodes):
+            return False
+        ends = _ends_of_chains(nodes)
+        return self._time(phase, nodes, ends) < time_apart(nodes, ends)
+
     def _is_kept(self, node: Node) -> bool:
         assert isinstance(node, Operator)
         return not isinstance(lowering_of(node), (Pointwise, Alias))
 
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
         inner = self._inner_axes(nodes)
         lost = {node.serial: _lost_lanes(node, inner.get(node.serial)) for node in nodes}
         work = sum(flops_of(node) * lost[node.serial] for node in nodes)
         # products with few terms are as fast as their results are stored
-        stored = [*_computed(nodes), *[node for node in nodes if flops_of(node)]]
+        stored = [*(computed or _computed(nodes)), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
         elements += self._moved(phase, nodes)
         near = elements / (_ELEMENTS * _NEAR)
@@ -254,9 +267,9 @@ def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
     return -(-channels // WIDTH) * WIDTH / channels
 
 
-def time_apart(nodes: Sequence[Operator]) -> float:
+def time_apart(nodes: Sequence[Operator], computed: Sequence[Operator] | None = None) -> float:
     """Microseconds of the operators one by one, each over all samples."""
-    total = sum(node.type.size for node in _computed(nodes)) / _ELEMENTS
+    total = sum(node.type.size for node in computed or _computed(nodes)) / _ELEMENTS
     for flops in map(flops_of, nodes):
         shared = flops >= _SHARED
         total += flops / (_OPERATIONS * (2 if shared else 1)) + _WAKING * shared
@@ -266,6 +279,17 @@ def time_apart(nodes: Sequence[Operator]) -> float:
 def _computed(nodes: Sequence[Operator]) -> list[Operator]:
     """Operators whose elements are computed, and not only moved, products apart."""
     return [node for node in nodes if not flops_of(node) and not is_free(node)]
+
+
+def _ends_of_chains(nodes: Sequence[Operator]) -> list[Operator]:
+    """Of the elements that are computed those that others read from memory."""
+    chained: set[int] = set()
+    apart: set[int] = set()
+    for node in nodes:
+        loops = lowering_of(node)
+        inline = isinstance(loops, Pointwise) and not loops.free
+        (chained if inline else apart).update(source.serial for source in node.inputs)
+    return [n for n in _computed(nodes) if n.serial in apart or n.serial not in chained]
 
 
 def _nbytes(node: Node) -> int:
