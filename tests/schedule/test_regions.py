@@ -14,7 +14,7 @@ from wengert.schedule import plan, regions, schedule
 def any_size(monkeypatch):
     """Regions however small they are."""
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
+    monkeypatch.setattr(regions, "time_apart", lambda *nodes: float("inf"))
 
 
 def loops_of(function, *args):
