@@ -13,16 +13,16 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import nn, optim
-from wengert.schedule import regions
+from wengert.schedule import regions, weighing
 
 
-@pytest.fixture(autouse=True)
-def any_size(monkeypatch):
-    """Regions however small they are."""
+@pytest.fixture(autouse=True, params=[regions.LaneCutter, regions.ChannelCutter])
+def any_size(request, monkeypatch):
+    """Regions however small they are, with one lane a sample and with one lane a channel."""
+    monkeypatch.setattr(regions, "CUTTERS", [request.param])
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(regions, "SHORTEST", 2)
-    monkeypatch.setattr(regions, "_time_together", lambda nodes: 0.0)
-    monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
+    monkeypatch.setattr(weighing, "SHORTEST", 2)
+    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
     wg.clear_cache()
 
 

@@ -16,7 +16,7 @@ from wengert import nn, optim
 from wengert.codegen import cache
 from wengert.loops import BlockLoop
 from wengert.passes import optimise
-from wengert.schedule import matrices, regions, schedule
+from wengert.schedule import matrices, regions, schedule, weighing
 
 LAYOUTS = ("matrices", "lanes", "apart")
 
@@ -33,12 +33,11 @@ def no_cache(monkeypatch):
 def choose(monkeypatch, layout):
     """Have everything in regions of one layout, or nothing, however small it is."""
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(regions, "SHORTEST", 2)
-    monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
+    monkeypatch.setattr(weighing, "SHORTEST", 2)
+    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
     monkeypatch.setattr(matrices, "OWN_ROWS", 0)
-    for name, cutter in (("lanes", regions.Cutter), ("matrices", matrices.MatrixCutter)):
-        if layout != name:
-            monkeypatch.setattr(cutter, "_suits", lambda self, nodes: False)
+    cutters = {"matrices": matrices.MatrixCutter, "lanes": regions.LaneCutter}
+    monkeypatch.setattr(regions, "CUTTERS", [cutters[layout]] if layout in cutters else [])
 
 
 class Block(nn.Module):

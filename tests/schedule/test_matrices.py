@@ -12,6 +12,12 @@ from wengert.schedule import matrices, plan, regions, schedule
 from wengert.schedule.axes import AxisClasses
 
 
+@pytest.fixture(autouse=True)
+def without_channels(monkeypatch):
+    """Lanes or matrices: what is best with one lane a channel is tested elsewhere."""
+    monkeypatch.setattr(regions, "CUTTERS", [regions.LaneCutter, matrices.MatrixCutter])
+
+
 def loop_of(function, *args):
     """The batch loop of a program, or None."""
     program = plan(schedule(optimise(wg.trace(function, *args))))

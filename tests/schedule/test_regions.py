@@ -7,15 +7,14 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert.loops import BlockLoop, Contraction, Transfer
 from wengert.passes import optimise
-from wengert.schedule import plan, regions, schedule
+from wengert.schedule import plan, regions, schedule, weighing
 
 
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
     """Regions however small they are."""
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(regions, "_time_together", lambda nodes: 0.0)
-    monkeypatch.setattr(regions, "time_apart", lambda nodes: float("inf"))
+    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
 
 
 def loops_of(function, *args):

@@ -68,8 +68,6 @@ class BlockScheduler(Scheduler):
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
             blocks, self.groups = ANY_NUMBER, min(MANY_GROUPS, max(1, MOST_PARTS // max(size, 1)))
-        # whether blocks are read and written where they lie
-        self.in_place = not (region.lanes or region.partial or region.any_length)
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
@@ -88,7 +86,7 @@ class BlockScheduler(Scheduler):
         program = self.run()
         body: list[Kernel] = []
         for kernel in program.kernels:
-            body += shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]
+            body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
         return BlockLoop(
             self.region.length,
             self.region.width,
@@ -104,20 +102,22 @@ class BlockScheduler(Scheduler):
             cost=sum(map(_cost, self.graph.operators)) // self.region.width,
         )
 
+    def _shaped(self, nest: Nest) -> list[Nest]:
+        """The nests to generate code for."""
+        return shape_nest(nest)
+
     # ------------------------------------------------------------ layouts
+
+    @staticmethod
+    def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:
+        """How a result is best laid out in memory, where that is not as usual."""
+        return None
 
     def _name(self, letter: str) -> str:
         return self.outer._name(letter)
 
     def _standard_strides(self, node: Node) -> tuple[int, ...]:
-        axis = self.region.axes.get(node.serial)
-        shape = node.type.shape
-        if axis is None or not self.region.lanes:
-            return c_strides(shape)
-        width = self.region.width
-        rest = c_strides(tuple(n for a, n in enumerate(shape) if a != axis))
-        strides = [step * width for step in rest]
-        return (*strides[:axis], 1, *strides[axis:])
+        return strides_with_inner(node.type.shape, self.region.inner.get(node.serial, ()))
 
     def _temporary(self, node: Node) -> Buffer:
         strides = self._standard_strides(node)
@@ -138,7 +138,7 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 self.buffers[variable.serial] = outer
                 continue
-            if self.in_place:
+            if self.region.direct:
                 self.buffers[variable.serial] = self._block_of(outer, axis)
                 continue
             inner = self.buffers[variable.serial] = self._temporary(variable)
@@ -147,7 +147,7 @@ class BlockScheduler(Scheduler):
 
     def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
         region, block = self.region, self._block_of(outer, axis)
-        transfer = Transfer(block, inner, axis, inward, plain=not region.lanes)
+        transfer = Transfer(block, inner, axis, inward, plain=not region.inner)
         if region.any_length:  # axes in front of this one are as far apart as it is long
             transfer.scaled = {a: block.strides[a] // region.length for a in range(axis)}
         self.kernels.append(transfer)
@@ -188,13 +188,15 @@ class BlockScheduler(Scheduler):
                 strict=True,
             )
         ):
-            assert node is not None
+            assert isinstance(node, Operator)
             if in_parts(region, number):
                 self.buffers[node.serial] = self._part(outer, "add")
             elif axis is None:
                 assert combine is not None
-                self.buffers[node.serial] = self._partial(outer, combine)
-            elif self.in_place and isinstance(node, Operator) and self._owns_memory(node):
+                strides = self._standard_strides(node)
+                self.buffers[node.serial] = self._partial(outer, combine, strides)
+            # arrays that the caller sees may still be read as something else
+            elif region.direct and outer.kind == "arena" and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, self._block_of(outer, axis))
         return []
 
@@ -205,15 +207,16 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 continue
             assert node is not None
-            if not self.in_place:
+            if not self.region.direct:
                 self._schedule_transfer(outer, self._contiguous(node), axis, False)
             elif root(self._buffer_of(node)) is not root(outer):
                 self._copy(node, self._buffer_of(node), self._block_of(outer, axis))
 
-    def _partial(self, outer: Buffer, combine: str) -> Buffer:
+    def _partial(self, outer: Buffer, combine: str, strides: tuple[int, ...] = ()) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
         shape = (self.groups, *outer.shape)
-        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, c_strides(shape), "arena")
+        places = (max(prod(outer.shape), 1), *strides)
+        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, places, "arena")
         variables = loop_variables(outer.shape)
         index: Index = tuple(Affine.of(var) for var in variables)
         number = Var("g", self.groups)
@@ -225,7 +228,7 @@ class BlockScheduler(Scheduler):
     def _part(self, parts: Buffer, combine: str) -> Buffer:
         """The part of a sum that belongs to the group, begun with nothing."""
         shape = parts.shape[1:]
-        own = Buffer(parts.name, parts.dtype, shape, c_strides(shape), parts.kind)
+        own = Buffer(parts.name, parts.dtype, shape, parts.strides[1:], parts.kind)
         own.base, own.start = parts, Affine.of(self.group) * prod(shape)
         variables = loop_variables(shape)
         index: Index = tuple(Affine.of(var) for var in variables)
@@ -268,3 +271,14 @@ def _cost(node: Operator) -> int:
 def _terms(node: Operator) -> int:
     """How many elements a reduction combines into one."""
     return prod(node.inputs[0].type.shape[axis] for axis in node.params["axes"])
+
+
+def strides_with_inner(shape: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an array without gaps in which some axes lie innermost, the last one closest.
+
+    >>> strides_with_inner((2, 3, 4), (1,))
+    (12, 1, 3)
+    """
+    order = (*[axis for axis in range(len(shape)) if axis not in inner], *inner)
+    steps = c_strides(tuple(shape[axis] for axis in order))
+    return tuple(steps[order.index(axis)] for axis in range(len(shape)))

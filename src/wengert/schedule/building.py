@@ -36,8 +36,11 @@ class Region:
     out_axes: list[int | None]  # None: a sum over all samples
     combines: list[str | None]  # how such sums are put together
     partial: bool  # whether the last block may be partly empty; the last input says how far
-    # Whether samples lie innermost in a block: one lane each. Else as outside.
-    lanes: bool = True
+    # The axes of values in a block that lie innermost, by serial, the last one closest: samples or
+    # channels, one lane each. All other axes, and other values, lie as outside.
+    inner: dict[int, tuple[int, ...]]
+    # Whether values outside are read and written where they lie, and not brought in and out.
+    direct: bool = False
     # The input that says where in the whole each sample of the block is, by its number, if any.
     position: int | None = None
     any_length: bool = False  # whether `length` is an example only
@@ -161,8 +164,16 @@ class BlockBuilder:
             [self.axes.get(node.serial) for node in self.results],
             [combine_of(node) if node.serial not in self.axes else None for node in self.results],
             self.exists is not None,
-            groups=groups_of(-(-self.length // self.width)),
+            self._inner_axes(),
+            groups=self._groups(-(-self.length // self.width)),
         )
+
+    def _groups(self, blocks: int) -> int:
+        return groups_of(blocks)
+
+    def _inner_axes(self) -> dict[int, tuple[int, ...]]:
+        """The axes that lie innermost: the samples."""
+        return {serial: (axis,) for serial, axis in self.own.items()}
 
     def _all_inputs(self) -> list[Variable]:
         return [*self.inputs, *([] if self.exists is None else [self.exists])]
@@ -272,6 +283,36 @@ class BlockBuilder:
         mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
         nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
         return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
+
+
+class DirectBuilder(BlockBuilder):
+    """Builds the program of one block that lies as outside, or with other axes innermost."""
+
+    def __init__(
+        self,
+        members: Sequence[Operator],
+        results: Sequence[Operator],
+        axes: dict[int, int],
+        length: int,
+        width: int,
+        inner: dict[int, tuple[int, ...]] | None = None,
+    ):
+        self.inner = inner or {}
+        super().__init__(members, results, axes, length, width)
+        assert self.exists is None  # there is no rest
+
+    def build(self) -> Region:
+        """The region."""
+        region = super().build()
+        region.direct = True
+        return region
+
+    def _groups(self, blocks: int) -> int:
+        # with channels innermost a block is much work
+        return min(blocks, MANY_GROUPS) if self.inner else super()._groups(blocks)
+
+    def _inner_axes(self) -> dict[int, tuple[int, ...]]:
+        return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}
 
 
 def is_free(node: Node) -> bool:

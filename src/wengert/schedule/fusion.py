@@ -601,7 +601,9 @@ class Scheduler:
 
     def _schedule_region(self, node: Operator) -> None:
         """A loop over blocks of samples, with the program of one block inside."""
-        from .blocks import BlockScheduler  # itself a Scheduler, for what is inside the loop
+        # themselves Schedulers, for what is inside the loop
+        from .blocks import BlockScheduler
+        from .channels import ChannelScheduler
 
         inputs = [self._view(source) for source in node.inputs]
         items = {
@@ -609,20 +611,27 @@ class Scheduler:
             for user in self.graph.operators
             if user.op.name == "item" and user.inputs[0] is node
         }
+        region = node.op.region
+        kind = ChannelScheduler if region.direct and region.inner else BlockScheduler
         outputs = [
-            self._result_buffer(items[number], axis)
-            for number, axis in enumerate(node.op.region.out_axes)
+            self._result_buffer(items[number], axis, kind.strides_outside(region, number))
+            for number, axis in enumerate(region.out_axes)
         ]
-        body = BlockScheduler(self, node.op.region, inputs, outputs)
+        body = kind(self, region, inputs, outputs)
+        loop = body.loop(node)
         self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(body.loop(node))
+        self.kernels.append(loop)
         for flag, member in body.flags:
             self._add_check(flag, member)
 
-    def _result_buffer(self, node: Node, axis: int | None) -> Buffer:
-        """Memory for a result of a region."""
-        if self.length is not None and axis is not None and node.serial not in self.buffers:
-            self.buffers[node.serial] = self._new_buffer(node.type, "room", "t")
+    def _result_buffer(
+        self, node: Node, axis: int | None, strides: tuple[int, ...] | None
+    ) -> Buffer:
+        """Memory for a result of a region, with strides that suit it if nobody else minds."""
+        if (axis is not None or strides) and node.serial not in self.buffers:
+            kind = "arena" if self.length is None else "room"
+            made = self.buffers[node.serial] = self._new_buffer(node.type, kind, "t")
+            made.strides = strides or made.strides
         return self._buffer_of(node)
 
     def _view(self, node: Node) -> Buffer:

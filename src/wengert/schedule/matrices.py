@@ -16,8 +16,15 @@ from collections.abc import Sequence
 from math import prod
 
 from ..graph import Node, Operator
-from . import regions
-from .building import BlockBuilder, Region, flops_of, groups_of, is_free
+from .building import BlockBuilder, DirectBuilder, flops_of, groups_of, is_free
+from .weighing import (
+    MOST_VALUE,
+    TimedCutter,
+    computed_in,
+    elements_of,
+    nbytes,
+    time_in_blocks,
+)
 
 # Rows of a block from which on products run at full speed, and the blocks to share out at least.
 ENOUGH_ROWS, FEWEST_BLOCKS = 64, 4
@@ -31,11 +38,11 @@ _BYTES = 40e3
 MOST_WEIGHTS = 1 << 22
 
 
-class MatrixCutter(regions.Cutter):
+class MatrixCutter(TimedCutter):
     """Cuts a graph along a class of axes, in blocks that lie as outside."""
 
-    @staticmethod
-    def shortest() -> int:
+    @classmethod
+    def shortest(cls) -> int:
         """With one sample in a block there are enough blocks."""
         return FEWEST_BLOCKS
 
@@ -68,16 +75,13 @@ class MatrixCutter(regions.Cutter):
             return None
         return flops_of(node) / 2 / self.length * width / max(shared[0].type.size, 1)
 
-    def _suits(self, nodes: Sequence[Operator]) -> bool:
+    def _fits(self, nodes: Sequence[Operator]) -> bool:
         products = [node for node in nodes if flops_of(node)]
-        largest = max((regions.nbytes(n) for n in products if n.serial in self.inside), default=0)
         return (
-            largest > 0
-            and not any(map(_reads_again, products))
+            not any(map(_reads_again, products))
             and self._have_rows(products)
             and self._bytes_of_weights(nodes) <= MOST_WEIGHTS
-            and largest // max(self.length, 1) * self.width <= regions.MOST_VALUE
-            and self._time(nodes) < regions.time_apart(nodes)
+            and self._largest(nodes) * self.width <= MOST_VALUE
         )
 
     def _have_rows(self, products: Sequence[Operator]) -> bool:
@@ -86,33 +90,24 @@ class MatrixCutter(regions.Cutter):
         few = [n for n in products if (rows[n.serial] or OWN_ROWS) < OWN_ROWS]
         return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
 
-    def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
-        sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
-        return sum(regions.nbytes(s) for s in sources.values() if s.serial not in self.axes)
-
-    def _time(self, nodes: Sequence[Operator]) -> float:
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
         blocks = self.length // self.width
         groups = groups_of(blocks)
-        sums = sum(regions.nbytes(node) for node in nodes if node.serial in self.sums)
+        sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
         moved = blocks * (self._bytes_of_weights(nodes) + 2 * sums) + 2 * groups * sums
         work = 0.0
         for node in nodes:
             rows = self._rows(node, self.width)
             work += flops_of(node) * (1.0 if rows is None else 1.0 + _BEGINNING / max(rows, 0.1))
-        return regions.time_in_blocks(nodes, work, groups) + moved / _BYTES
+        # an odd number of groups leaves one of two threads without work for the time of one
+        idle = (groups + groups % 2) / groups
+        elements = elements_of(computed or computed_in(nodes))
+        return time_in_blocks(work * idle, elements * idle) + moved / _BYTES
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        return _Builder(members, results, self.axes, self.length, self.width)
-
-
-class _Builder(BlockBuilder):
-    """Builds the program of a block that lies as outside."""
-
-    def build(self) -> Region:
-        """The region."""
-        region = super().build()
-        region.lanes = False
-        return region
+        return DirectBuilder(members, results, self.axes, self.length, self.width)
 
 
 def _reads_again(node: Operator) -> bool:

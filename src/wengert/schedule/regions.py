@@ -11,72 +11,70 @@ samples; `fusion` turns it into a loop over blocks (`loops.BlockLoop`).
 
 An operator that mixes samples (a sort along the axis, a batch norm's mean before it is used) ends
 a region: what comes after it belongs to the next one.
+
+A block has one lane a sample, or one lane a channel, or lies as outside (see `blocks`, `channels`
+and `matrices`). The first suits small networks, whatever their shapes are; the second those whose
+values have many channels and are so large that 16 samples of them leave the near cache; the third
+samples that are matrices themselves. An estimate of time decides (see `weighing`).
 """
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
-from ..graph import Constant, Graph, Node, Operator, Variable
-from ..loops import Pointwise
-from ..ops.elementwise import add
-from ..ops.indexing import index
-from ..passes.rewriting import apply
-from ..trace.tracer import ITEM
-from ..types import ArrayType
+from ..graph import Graph, Node, Operator
+from ..loops import Alias, Pointwise
 from .axes import AxisClasses
-from .building import (
-    BlockBuilder,
-    RegionOp,
-    blocked,
-    flops_of,
-    has_loops,
-    in_parts,
-    is_free,
-    sum_of,
+from .building import BlockBuilder, DirectBuilder, flops_of
+from .lowering import lowering_of
+from .matrices import MatrixCutter
+from .weighing import (
+    MOST_VALUE,
+    TimedCutter,
+    computed_in,
+    elements_of,
+    nbytes,
+    time_apart,
+    time_in_blocks,
+    work_of,
 )
-from .cost import EXPENSIVE
 
 # Samples in a block: one vector of float32, or two of float64, in the widest registers there are.
 WIDTH = 16
-# An axis shorter than this is not worth a loop of its own.
-SHORTEST = 16
 # Below this much arithmetic it is not worth looking for regions.
 LEAST_WORK = 1 << 18
 # Bytes of weights that each block reads again: more than this and they no longer stay in the
 # second-level cache, so that products over the whole batch are better.
 MOST_WEIGHTS = 1 << 19
-# Bytes of the largest value of a block, for the same reason.
-MOST_VALUE = 1 << 20
+# With channels innermost a block can be smaller: bytes of its largest value, and at least so many
+# blocks, which share out well to threads.
+MOST_CHANNEL_VALUE, LEAST_BLOCKS = 1 << 18, 16
+# A block that does less arithmetic with each byte of its weights, or of their gradient, waits for
+# them to come from memory; unless they are few enough to stay near.
+LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
 
-# A rough model of time, in microseconds, to compare a region with its operators one by one:
-# products on one and on two threads, an element of what is computed in between, and waking threads.
-# In a block products run a little slower, because nothing is packed, and the rest from the near
-# cache.
-_OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
-_SHARED, _BLOCKED, _NEAR, _MOVES = 1 << 22, 0.75, 4.0, 2e3
+# How fast products are in blocks: with one lane a sample a little slower, because nothing is
+# packed; with one lane a channel faster by what tiles of whole vectors of weights save, but every
+# lane that a number of channels leaves empty is lost. Elements a microsecond, in and out of lanes.
+_BLOCKED, _CHANNELS, _MOVES = 0.75, 1.06, 2e3
 
 
 def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
-    if _work(graph.operators) < LEAST_WORK:
+    if work_of(graph.operators) < LEAST_WORK:
         return graph
-    from .matrices import MatrixCutter  # itself a Cutter, for blocks of another layout
-
     classes = AxisClasses(graph.operators)
-    best: list[Cutter] = []
-    for kind_of_blocks in (Cutter, MatrixCutter):
-        kinds = _candidates(graph, classes, kind_of_blocks.shortest())
-        cutters = [kind_of_blocks(graph, classes, kind) for kind in kinds]
-        found = [cutter for cutter in cutters if cutter.worth_it]
-        best += sorted(found, key=lambda cutter: (len(cutter.members), -cutter.length))[:1]
-    return min(best, key=lambda cutter: cutter.time).cut() if best else graph
+    found = [_best(cutter, graph, classes) for cutter in CUTTERS]
+    best = min((cutter for cutter in found if cutter), key=lambda c: c.time, default=None)
+    return graph if best is None else best.cut()
 
 
-def _work(nodes: Iterable[Node]) -> int:
-    return sum(flops_of(node) for node in nodes)
+def _best(kind: type[TimedCutter], graph: Graph, classes: AxisClasses) -> TimedCutter | None:
+    """The cutter along the axis that suits best."""
+    axes = _candidates(graph, classes, kind.shortest())
+    found = [cutter for cutter in (kind(graph, classes, a) for a in axes) if cutter.worth_it]
+    return min(found, key=lambda cutter: (len(cutter.members), -cutter.length), default=None)
 
 
 def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
@@ -93,305 +91,132 @@ def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple
             if length >= shortest
         }
         work.update(dict.fromkeys(axes, flops))
-    return [kind for kind, amount in work.most_common(4) if 2 * amount > _work(graph.operators)]
+    return [kind for kind, amount in work.most_common(4) if 2 * amount > work_of(graph.operators)]
 
 
-class Cutter:
-    """Cuts a graph along one class of axes."""
-
-    width = WIDTH
-
-    def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
-        self.graph, self.relations = graph, classes.relations
-        self.axes: dict[int, int] = {}
-        for node in graph.nodes:
-            axis = classes.axis_in(node, kind)
-            if axis is not None:
-                self.axes[node.serial] = axis
-        lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
-        self.length = lengths.pop() if len(lengths) == 1 else 0
-        self.width = self._choose_width()
-        self._classify_all()
-        self._drop_small()
-
-    def _with_axis(self) -> list[Node]:
-        return [node for node in self.graph.nodes if node.serial in self.axes]
-
-    @staticmethod
-    def shortest() -> int:
-        """An axis shorter than this is not worth a loop of its own."""
-        return SHORTEST
+class LaneCutter(TimedCutter):
+    """Cuts into blocks with one lane a sample."""
 
     def _choose_width(self) -> int:
-        return self.width
+        return WIDTH
 
-    # ------------------------------------------------------------ what belongs together
+    def _fits(self, nodes: Sequence[Operator]) -> bool:
+        few = self._bytes_of_weights(nodes) <= MOST_WEIGHTS
+        return few and self._largest(nodes) * self.width <= MOST_VALUE
 
-    def _classify_all(self) -> None:
-        self.inside: set[int] = set()  # keep the axis
-        self.sums: set[int] = set()  # sum over it
-        for node in self.graph.operators:
-            self._classify(node)
-        self.separable = frozenset(self.inside)
-        self.phases = self._phases()
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
+        lost = -(-self.length // WIDTH) * WIDTH / max(self.length, 1)
+        elements = elements_of(computed_in(nodes)) * lost
+        inside = time_in_blocks(work_of(nodes) / _BLOCKED * lost, elements)
+        return inside + self._moved(phase, nodes) / _MOVES
+
+
+class ChannelCutter(TimedCutter):
+    """Cuts into blocks with one lane a channel."""
+
+    def _choose_width(self) -> int:
+        """As many samples as are near together, and so that no block is partly empty."""
+        near = MOST_CHANNEL_VALUE // max(self._largest(self.graph.nodes), 1)
+        most = max(1, min(near, self.length // LEAST_BLOCKS))
+        return max((n for n in range(1, most + 1) if self.length % n == 0), default=1)
 
     def _classify(self, node: Operator) -> None:
-        places = {
-            number: self.axes[source.serial]
-            for number, source in enumerate(node.inputs)
-            if source.serial in self.axes
-        }
-        if not places and node.serial not in self.axes:
-            return
-        relation = self.relations[node.serial]
-        if node.serial in self.axes:
-            fits = has_loops(node) and relation.separates(self.axes[node.serial], places)
-            if fits and blocked(node, self.axes, self.width) is not None:
-                self.inside.add(node.serial)
-        elif relation.adds_up(places) and self._can_sum(node, places):
-            self.sums.add(node.serial)
+        if not self._is_heavy(node):
+            super()._classify(node)
 
-    def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
-        return sum_of(node) is not None
+    def _is_heavy(self, node: Operator) -> bool:
+        """Whether a product does too little with its weights, or their gradient, in one block."""
+        flops = flops_of(node) // max(self.length, 1) * self.width
+        shared = [value for value in (node, *node.inputs) if value.serial not in self.axes]
+        sizes = [nbytes(value) for value in shared if flops]
+        return any(size > ALWAYS_NEAR and flops < LEAST_USE * size for size in sizes)
 
-    def _phases(self) -> dict[int, int]:
-        """For each operator the region it is in, or the number of regions that come before it.
+    def _repeat(self) -> None:
+        self._repeat_cheap()
 
-        As late as possible: what only a later region needs is computed there, and need not be
-        kept from one to the other.
-        """
-        earliest = self._earliest()
-        last = max((earliest[n.serial] for n in self.graph.operators if self._member(n)), default=0)
-        users: dict[int, list[Operator]] = {}
-        for node in self.graph.operators:
-            for source in node.inputs:
-                users.setdefault(source.serial, []).append(node)
-        phases: dict[int, int] = {}
-        for node in reversed(self.graph.operators):
-            own = self._member(node)
-            phases[node.serial] = min(
-                (
-                    phases[user.serial]
-                    - (own and not (self._member(user) and node.serial in self.inside))
-                    for user in users.get(node.serial, [])
-                ),
-                default=last if own else last + 1,
-            )
-        return phases
+    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
+        """Whether it is also better than chains of operators that run without memory between."""
+        if not super()._suits(phase, nodes):
+            return False
+        ends = _ends_of_chains(nodes)
+        return self._time(phase, nodes, ends) < time_apart(nodes, ends)
 
-    def _earliest(self) -> dict[int, int]:
-        """The same as early as possible."""
-        phases: dict[int, int] = {}
-        for node in self.graph.operators:
-            own = self._member(node)
-            phases[node.serial] = max(
-                (
-                    phases[source.serial]
-                    + (self._member(source) and not (own and source.serial in self.inside))
-                    for source in node.inputs
-                    if isinstance(source, Operator)
-                ),
-                default=0,
-            )
-        return phases
+    def _is_kept(self, node: Node) -> bool:
+        assert isinstance(node, Operator)
+        return not isinstance(lowering_of(node), (Pointwise, Alias))
 
-    def _member(self, node: Node) -> bool:
-        return node.serial in self.inside or node.serial in self.sums
-
-    def _by_phase(self) -> dict[int, list[Operator]]:
-        members: dict[int, list[Operator]] = {}
-        for node in self.graph.operators:
-            if self._member(node):
-                members.setdefault(self.phases[node.serial], []).append(node)
-        return members
-
-    def _drop_small(self) -> None:
-        """Only regions with products are worth it; the others' operators are ordinary ones."""
-        members = self._by_phase()
-        self.members = {p: nodes for p, nodes in members.items() if self._suits(nodes)}
-        for phase, nodes in members.items():
-            if phase not in self.members:
-                self.inside -= {node.serial for node in nodes}
-                self.sums -= {node.serial for node in nodes}
-
-    def _suits(self, nodes: Sequence[Operator]) -> bool:
-        weights = {
-            source.serial: nbytes(source)
-            for node in nodes
-            if flops_of(node)
-            for source in node.inputs
-            if source.serial not in self.axes
-        }
-        largest = max(
-            (nbytes(node) for node in nodes if flops_of(node) and node.serial in self.inside),
-            default=0,
-        )
-        return (
-            largest > 0  # a product that keeps the axis, not only sums over it
-            and sum(weights.values()) <= MOST_WEIGHTS
-            and largest // max(self.length, 1) * self.width <= MOST_VALUE
-            and self._time(nodes) < time_apart(nodes)
-        )
-
-    def _time(self, nodes: Sequence[Operator]) -> float:
-        """Microseconds of a region."""
-        return _time_together(nodes) + self._moved(nodes) / _MOVES
-
-    def _moved(self, nodes: Sequence[Operator]) -> int:
-        """Elements that go in and out of the blocks."""
-        own = {node.serial for node in nodes}
-        outside = [node for node in self.graph.operators if node.serial not in own]
-        wanted = {node.serial for node in self.graph.outputs if node is not None}
-        wanted |= {source.serial for node in outside for source in node.inputs}
-        moved = {
-            source.serial: source.type.size
-            for node in nodes
-            for source in node.inputs
-            if source.serial not in own and not isinstance(source, Constant)
-        }
-        moved |= {node.serial: node.type.size for node in nodes if node.serial in wanted}
-        return sum(size for serial, size in moved.items() if serial in self.axes)
-
-    @property
-    def worth_it(self) -> bool:
-        """Whether most of the work is in regions."""
-        if self.length < self.shortest():
-            return False  # also where the axes of one class differ in length
-        work = sum(_work(nodes) for nodes in self.members.values())
-        return bool(self.members) and 2 * work > _work(self.graph.operators)
-
-    @property
-    def time(self) -> float:
-        """Microseconds of the whole graph: its regions, and the operators that are in none."""
-        rest = [node for node in self.graph.operators if not self._member(node)]
-        return time_apart(rest) + sum(map(self._time, self.members.values()))
-
-    # ------------------------------------------------------------ the new graph
-
-    def cut(self) -> Graph:
-        """The graph with one operator for each region, in an order that can be computed."""
-        new: dict[int, Node] = {
-            node.serial: node for node in self.graph.nodes if not isinstance(node, Operator)
-        }
-        outside: dict[int, list[Operator]] = {}
-        for node in self.graph.operators:
-            if not self._member(node):
-                outside.setdefault(self.phases[node.serial], []).append(node)
-        for phase in range(max(self.phases.values(), default=0) + 1):
-            for node in outside.get(phase, []):
-                inputs = [new[source.serial] for source in node.inputs]
-                new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
-            if phase in self.members:
-                self._add_region(phase, new)
-        outputs = [None if node is None else new[node.serial] for node in self.graph.outputs]
-        graph = self.graph
-        return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
-
-    def _wanted_from(self, phase: int) -> set[int]:
-        """The values that something outside of a region needs."""
-        found = {node.serial for node in self.graph.outputs if node is not None}
-        others = [nodes for other, nodes in self.members.items() if other != phase]
-        groups = [self._with_cheap_sources(nodes) for nodes in others]
-        groups.append([node for node in self.graph.operators if not self._member(node)])
-        for nodes in groups:
-            own = {node.serial for node in nodes}
-            found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
-        return found
-
-    def _add_region(self, phase: int, new: dict[int, Node]) -> None:
-        wanted = self._wanted_from(phase)
-        members = self.members[phase]
-        results = [node for node in members if node.serial in wanted]
-        if not results:
-            return
-        builder = self._builder(self._with_cheap_sources(members), results)
-        region = builder.build()
-        inputs = tuple(new[node.serial] for node in builder.sources)
-        types = tuple(
-            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
-            for number, node in enumerate(results)
-        )
-        operator = Operator(RegionOp(region), inputs, {}, None, types)
-        for number, node in enumerate(results):
-            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
-            item.source = node.source
-            parted = in_parts(region, number)
-            new[node.serial] = _sum_of_parts(item, region.groups, node) if parted else item
-
-    def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
-        """The members and what they read that is computed again as fast as it is read.
-
-        So nothing of the length of the axis has to be kept for them:
-
-            ok = y >= 0; n = sum(ok)  |  sum(where(ok, loss(x), 0)) / n   ->   ok twice
-        """
-        candidates = self.separable - {node.serial for node in members}
-        read = {source.serial for node in members for source in node.inputs}
-        again = []
-        for node in reversed(self.graph.operators):
-            if node.serial not in candidates or node.serial not in read or not _is_cheap(node):
-                continue
-            new = [s for s in node.inputs if s.serial in self.axes and s.serial not in read]
-            if not new or (len(new) == 1 and _takes_the_place(new[0], node)):
-                again.append(node)
-                read |= {source.serial for source in new}
-        return [*reversed(again), *members]
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
+        inner = self._inner_axes(nodes)
+        lost = {node.serial: _lost_lanes(node, inner.get(node.serial)) for node in nodes}
+        work = sum(flops_of(node) * lost[node.serial] for node in nodes)
+        # products with few terms are as fast as their results are stored
+        stored = [*(computed or computed_in(nodes)), *[node for node in nodes if flops_of(node)]]
+        elements = sum(node.type.size * lost[node.serial] for node in stored)
+        return time_in_blocks(work / _CHANNELS, elements + self._moved(phase, nodes))
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        return BlockBuilder(members, results, self.axes, self.length, self.width)
+        inner = self._inner_axes(members)
+        return DirectBuilder(members, results, self.axes, self.length, self.width, inner)
+
+    # ------------------------------------------------------------ channels
+
+    def _inner_axes(self, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
+        """The axes of values that lie innermost, by serial."""
+        channels = self._channels()
+        values = {value.serial: value for node in nodes for value in (node, *node.inputs)}
+        found: dict[int, tuple[int, ...]] = {}
+        for serial, value in values.items():
+            axes = [
+                axis
+                for axis, length in enumerate(value.type.shape)
+                if length > 1 and self.classes.find((serial, axis)) in channels
+            ]
+            if serial in self.axes:
+                found[serial] = tuple(axes) if len(axes) == 1 else ()
+            elif isinstance(value, Operator):  # a sum: of its channels those that fill lanes last
+                shape = value.type.shape
+                axes.sort(key=lambda axis: (shape[axis] % WIDTH == 0, shape[axis]))
+                found[serial] = tuple(axes)
+        return {serial: axes for serial, axes in found.items() if axes}
+
+    def _channels(self) -> set[tuple[int, int]]:
+        """The classes of axes that products with weights make, the samples apart."""
+        return {
+            self.classes.find((node.serial, axis))
+            for node in self.graph.operators
+            if flops_of(node) and node.serial in self.axes
+            for axis in self._made_by_weights(node)
+        }
+
+    def _made_by_weights(self, node: Operator) -> Iterator[int]:
+        x, y, out = node.params["spec"]
+        for own, other, source in zip((x, y), (y, x), node.inputs, strict=True):
+            if source.serial not in self.axes:
+                yield from (out.index(n) for n in own if n in out and n not in other)
 
 
-def _parts_type(array_type: ArrayType, groups: int) -> ArrayType:
-    return ArrayType(array_type.dtype, (groups, *array_type.shape))
+# What is tried, the first of equals first.
+CUTTERS: list[type[TimedCutter]] = [LaneCutter, ChannelCutter, MatrixCutter]
 
 
-def _sum_of_parts(parts: Node, groups: int, like: Operator) -> Node:
-    """Written out, so that it is part of what is done with the sum: a parameter is updated, say."""
-    whole = tuple((0, length, 1) for length in like.type.shape)
-    terms: list[Node] = [
-        apply(index, parts, params={"key": (group, *whole)}, like=like) for group in range(groups)
-    ]
-    return functools.reduce(lambda a, b: apply(add, a, b, params={}, like=like), terms)
+def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
+    """By how much longer it takes because vectors along the innermost axis are partly empty."""
+    if inner is None:
+        return 1.0 if not node.type.shape or node.type.shape[-1] >= WIDTH else float(WIDTH)
+    channels = node.type.shape[inner[-1]]
+    return -(-channels // WIDTH) * WIDTH / channels
 
 
-def time_apart(nodes: Sequence[Operator]) -> float:
-    """Microseconds of the operators one by one, each over all samples."""
-    total = _elements(nodes) / _ELEMENTS
-    for flops in map(flops_of, nodes):
-        shared = flops >= _SHARED
-        total += flops / (_OPERATIONS * (2 if shared else 1)) + _WAKING * shared
-    return total
-
-
-def _time_together(nodes: Sequence[Operator]) -> float:
-    """Microseconds of a region made of them."""
-    return time_in_blocks(nodes, _work(nodes) / _BLOCKED)
-
-
-def time_in_blocks(nodes: Sequence[Operator], work: float, groups: int = 2) -> float:
-    """Microseconds of operators block by block, on two threads, whose products have so much work.
-
-    An odd number of groups leaves one thread without work for the time of one.
-    """
-    idle = (groups + groups % 2) / groups
-    near = _elements(nodes) / (_ELEMENTS * _NEAR)
-    return _WAKING + idle * (work / (_OPERATIONS * 2) + near)
-
-
-def _elements(nodes: Sequence[Operator]) -> int:
-    """Elements that are computed, and not only moved."""
-    return sum(node.type.size for node in nodes if not flops_of(node) and not is_free(node))
-
-
-def nbytes(node: Node) -> int:
-    """Bytes of a value."""
-    return int(node.type.size * node.type.dtype.itemsize)
-
-
-def _is_cheap(node: Operator) -> bool:
-    return isinstance(node.op.loops, Pointwise) and node.op.name not in EXPENSIVE
-
-
-def _takes_the_place(source: Node, node: Operator) -> bool:
-    """Whether an argument, which lies in memory anyway, may be read instead of the node."""
-    return isinstance(source, Variable) and source.type.size <= node.type.size
+def _ends_of_chains(nodes: Sequence[Operator]) -> list[Operator]:
+    """Of the elements that are computed those that others read from memory."""
+    chained: set[int] = set()
+    apart: set[int] = set()
+    for node in nodes:
+        loops = lowering_of(node)
+        inline = isinstance(loops, Pointwise) and not loops.free
+        (chained if inline else apart).update(source.serial for source in node.inputs)
+    return [n for n in computed_in(nodes) if n.serial in apart or n.serial not in chained]

@@ -17,21 +17,19 @@ from collections.abc import Sequence
 
 from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
-from ..loops import Alias, Pointwise, Scatter
+from ..loops import Scatter
 from ..passes.lengths import INDEX, AnyLength
 from ..passes.rewriting import is_uniform
 from ..types import ArrayType
 from .axes import relate
 from .building import BlockBuilder, Region, flops_of
-from .cost import EXPENSIVE
+from .cutting import Cutter
 from .lowering import lowering_of
-from .regions import WIDTH, Cutter
+from .regions import WIDTH
 
 # Samples in a block without products, and elements of its largest value: wide enough that the loop
 # over blocks costs little, small enough for the first-level cache.
 WIDEST, MOST_ELEMENTS = 64, 1 << 12
-# Operations that are rather repeated than their result kept.
-MOST_REPEATED = 8
 
 
 def cut_along(any_length: AnyLength) -> Graph:
@@ -45,7 +43,7 @@ class _LengthCutter(Cutter):
     def __init__(self, any_length: AnyLength):
         self.graph, self.axes = any_length.graph, any_length.axes
         self.positions = any_length.positions
-        self.length = any_length.example
+        self.length, self.width = any_length.example, WIDTH
         concerned = [
             node
             for node in self.graph.operators
@@ -70,48 +68,12 @@ class _LengthCutter(Cutter):
             return "has no loops of its own, so that NumPy evaluates it for a fixed length"
         return "does not treat what lies along the dynamic axis one by one"
 
-    # ------------------------------------------------------------ values that are computed again
-
-    def _repeat_cheap(self) -> None:
-        """Let every region compute the cheap values of earlier ones again."""
-        costs: dict[int, int] = {}
-        for node in self.graph.operators:
-            cost = self._repeated_cost(node, costs)
-            if cost is not None:
-                costs[node.serial] = cost
-        for phase, nodes in self.members.items():
-            found = {node.serial: node for node in nodes}
-            pending: list[Node] = list(nodes)
-            while pending:
-                for source in pending.pop().inputs:
-                    if source.serial in costs and source.serial not in found:
-                        assert isinstance(source, Operator)
-                        found[source.serial] = source
-                        pending.append(source)
-            self.members[phase] = sorted(found.values(), key=lambda node: node.serial)
-
-    def _repeated_cost(self, node: Operator, costs: dict[int, int]) -> int | None:
-        """How many operations it takes to compute a value from what is outside of regions."""
-        loops = lowering_of(node)
-        if node.serial not in self.inside or not isinstance(loops, (Pointwise, Alias)):
-            return None
-        if node.op.name in EXPENSIVE or getattr(loops, "check", None) or flops_of(node):
-            return None
-        total = 0 if getattr(loops, "free", True) else 1
-        for source in node.inputs:
-            if source.serial in self.inside:
-                if source.serial not in costs:
-                    return None
-                total += costs[source.serial]
-        return total if total <= MOST_REPEATED else None
-
     # ------------------------------------------------------------ blocks
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        needed = _needed(members, results)
-        lanes = any(map(flops_of, needed))
-        width = WIDTH if lanes else self._width(needed)
-        return _Builder(needed, results, self.axes, self.length, width, self.positions, lanes)
+        lanes = any(map(flops_of, members))
+        width = WIDTH if lanes else self._width(members)
+        return _Builder(members, results, self.axes, self.length, width, self.positions, lanes)
 
     def _width(self, members: Sequence[Operator]) -> int:
         values = [value for node in members for value in (node, *node.inputs)]
@@ -120,17 +82,6 @@ class _LengthCutter(Cutter):
         while width > WIDTH and width * max(sizes, default=1) > MOST_ELEMENTS:
             width //= 2
         return width
-
-
-def _needed(members: Sequence[Operator], results: Sequence[Operator]) -> list[Operator]:
-    """The members that the results depend on, in order."""
-    wanted = {node.serial for node in results}
-    found = []
-    for node in reversed(members):
-        if node.serial in wanted:
-            found.append(node)
-            wanted |= {source.serial for source in node.inputs}
-    return found[::-1]
 
 
 class _Builder(BlockBuilder):
@@ -154,10 +105,13 @@ class _Builder(BlockBuilder):
     def build(self) -> Region:
         """The region."""
         region = super().build()
-        region.lanes, region.any_length, region.groups = self.lanes, True, 0
+        region.any_length, region.groups = True, 0
         if self.own_positions is not None:
             region.position = len(self.inputs)
         return region
+
+    def _inner_axes(self) -> dict[int, tuple[int, ...]]:
+        return super()._inner_axes() if self.lanes else {}
 
     def _all_inputs(self) -> list[Variable]:
         inputs = super()._all_inputs()

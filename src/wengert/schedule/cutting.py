@@ -1,0 +1,297 @@
+"""Which operators run together along an axis, and the graph with regions in their place.
+
+`Cutter` takes together all operators that keep an axis, and the sums over it at their end. What
+needs such a sum comes after it, in the next region. What is best in a region, and whether it is
+worth it, `regions` decides; for lengths that are known only at run time `stretching` does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from ..graph import Graph, Node, Operator, Variable
+from ..loops import Alias, Pointwise
+from ..ops.elementwise import add
+from ..ops.indexing import index
+from ..passes.rewriting import apply
+from ..trace.tracer import ITEM
+from ..types import ArrayType
+from .axes import AxisClasses
+from .building import BlockBuilder, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
+from .cost import EXPENSIVE
+from .lowering import lowering_of
+
+# Operations that are rather repeated than their result kept.
+MOST_REPEATED = 8
+
+
+class Cutter:
+    """Cuts a graph along one class of axes."""
+
+    def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
+        self.graph, self.classes, self.relations = graph, classes, classes.relations
+        self.axes: dict[int, int] = {}
+        for node in graph.nodes:
+            axis = classes.axis_in(node, kind)
+            if axis is not None:
+                self.axes[node.serial] = axis
+        lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
+        self.length = lengths.pop() if len(lengths) == 1 else 0
+        self.width = self._choose_width()
+        self._classify_all()
+        self._drop_small()
+
+    def _choose_width(self) -> int:
+        """Samples in a block."""
+        raise NotImplementedError
+
+    def _with_axis(self) -> list[Node]:
+        return [node for node in self.graph.nodes if node.serial in self.axes]
+
+    # ------------------------------------------------------------ what belongs together
+
+    def _classify_all(self) -> None:
+        self.inside: set[int] = set()  # keep the axis
+        self.sums: set[int] = set()  # sum over it
+        for node in self.graph.operators:
+            self._classify(node)
+        self.separable = frozenset(self.inside)
+        self.phases = self._phases()
+
+    def _classify(self, node: Operator) -> None:
+        places = {
+            number: self.axes[source.serial]
+            for number, source in enumerate(node.inputs)
+            if source.serial in self.axes
+        }
+        if not places and node.serial not in self.axes:
+            return
+        relation = self.relations[node.serial]
+        if node.serial in self.axes:
+            fits = has_loops(node) and relation.separates(self.axes[node.serial], places)
+            if fits and blocked(node, self.axes, self.width) is not None:
+                self.inside.add(node.serial)
+        elif relation.adds_up(places) and self._can_sum(node, places):
+            self.sums.add(node.serial)
+
+    def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
+        return sum_of(node) is not None
+
+    def _phases(self) -> dict[int, int]:
+        """For each operator the region it is in, or the number of regions that come before it.
+
+        As late as possible: what only a later region needs is computed there, and need not be
+        kept from one to the other.
+        """
+        earliest = self._earliest()
+        last = max((earliest[n.serial] for n in self.graph.operators if self._member(n)), default=0)
+        users: dict[int, list[Operator]] = {}
+        for node in self.graph.operators:
+            for source in node.inputs:
+                users.setdefault(source.serial, []).append(node)
+        phases: dict[int, int] = {}
+        for node in reversed(self.graph.operators):
+            own = self._member(node)
+            phases[node.serial] = min(
+                (
+                    phases[user.serial]
+                    - (own and not (self._member(user) and node.serial in self.inside))
+                    for user in users.get(node.serial, [])
+                ),
+                default=last if own else last + 1,
+            )
+        return phases
+
+    def _earliest(self) -> dict[int, int]:
+        """The same as early as possible."""
+        phases: dict[int, int] = {}
+        for node in self.graph.operators:
+            own = self._member(node)
+            phases[node.serial] = max(
+                (
+                    phases[source.serial]
+                    + (self._member(source) and not (own and source.serial in self.inside))
+                    for source in node.inputs
+                    if isinstance(source, Operator)
+                ),
+                default=0,
+            )
+        return phases
+
+    def _member(self, node: Node) -> bool:
+        return node.serial in self.inside or node.serial in self.sums
+
+    def _by_phase(self) -> dict[int, list[Operator]]:
+        members: dict[int, list[Operator]] = {}
+        for node in self.graph.operators:
+            if self._member(node):
+                members.setdefault(self.phases[node.serial], []).append(node)
+        return members
+
+    def _drop_small(self) -> None:
+        """Only regions with products are worth it; the others' operators are ordinary ones."""
+        self.members = self._by_phase()
+        self._repeat()
+        suit = [phase for phase, nodes in self.members.items() if self._suits(phase, nodes)]
+        for node in self.graph.operators:
+            if self._member(node) and self.phases[node.serial] not in suit:
+                self.inside.discard(node.serial)
+                self.sums.discard(node.serial)
+        self.members = {phase: self.members[phase] for phase in suit}
+
+    def _repeat(self) -> None:
+        """Let regions compute again what is cheap, if that is to be so."""
+
+    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
+        """Whether a region made of these operators is better than they are by themselves."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ values that are computed again
+
+    def _repeat_cheap(self) -> None:
+        """Let every region compute the cheap values of earlier ones again."""
+        costs: dict[int, int] = {}
+        for node in self.graph.operators:
+            cost = self._repeated_cost(node, costs)
+            if cost is not None:
+                costs[node.serial] = cost
+        for phase, nodes in self.members.items():
+            found = {node.serial: node for node in nodes}
+            pending: list[Node] = list(nodes)
+            while pending:
+                for source in pending.pop().inputs:
+                    if source.serial in costs and source.serial not in found:
+                        assert isinstance(source, Operator)
+                        found[source.serial] = source
+                        pending.append(source)
+            self.members[phase] = sorted(found.values(), key=lambda node: node.serial)
+
+    def _repeated_cost(self, node: Operator, costs: dict[int, int]) -> int | None:
+        """How many operations it takes to compute a value from those that are kept."""
+        loops = lowering_of(node)
+        if node.serial not in self.inside or not isinstance(loops, (Pointwise, Alias)):
+            return None
+        if node.op.name in EXPENSIVE or getattr(loops, "check", None) or flops_of(node):
+            return None
+        total = 0 if getattr(loops, "free", True) else 1
+        for source in node.inputs:
+            own = source.serial in self.inside and source.serial not in costs
+            if own and not self._is_kept(source):
+                return None
+            total += costs.get(source.serial, 0)
+        return total if total <= MOST_REPEATED else None
+
+    def _is_kept(self, node: Node) -> bool:
+        """Whether a value of a region is kept for others anyway, so that they can start there."""
+        return False
+
+    # ------------------------------------------------------------ the new graph
+
+    def cut(self) -> Graph:
+        """The graph with one operator for each region, in an order that can be computed."""
+        new: dict[int, Node] = {
+            node.serial: node for node in self.graph.nodes if not isinstance(node, Operator)
+        }
+        outside: dict[int, list[Operator]] = {}
+        for node in self.graph.operators:
+            if not self._member(node):
+                outside.setdefault(self.phases[node.serial], []).append(node)
+        for phase in range(max(self.phases.values(), default=0) + 1):
+            for node in outside.get(phase, []):
+                inputs = [new[source.serial] for source in node.inputs]
+                new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
+            if phase in self.members:
+                self._add_region(phase, new)
+        outputs = [None if node is None else new[node.serial] for node in self.graph.outputs]
+        graph = self.graph
+        return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+    def _wanted_from(self, phase: int) -> set[int]:
+        """The values that something outside of a region needs."""
+        found = {node.serial for node in self.graph.outputs if node is not None}
+        others = [nodes for other, nodes in self.members.items() if other != phase]
+        groups = [self._with_cheap_sources(nodes) for nodes in others]
+        groups.append([node for node in self.graph.operators if not self._member(node)])
+        for nodes in groups:
+            own = {node.serial for node in nodes}
+            found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
+        return found
+
+    def _add_region(self, phase: int, new: dict[int, Node]) -> None:
+        wanted = self._wanted_from(phase)
+        members = self.members[phase]
+        results = [
+            node for node in members if node.serial in wanted and self.phases[node.serial] == phase
+        ]
+        if not results:
+            return
+        needed = _needed(self._with_cheap_sources(members), results)
+        builder = self._builder(needed, results)
+        region = builder.build()
+        inputs = tuple(new[node.serial] for node in builder.sources)
+        types = tuple(
+            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
+            for number, node in enumerate(results)
+        )
+        operator = Operator(RegionOp(region), inputs, {}, None, types)
+        for number, node in enumerate(results):
+            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
+            item.source = node.source
+            parted = in_parts(region, number)
+            new[node.serial] = _sum_of_parts(item, region.groups, node) if parted else item
+
+    def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
+        """The members and what they read that is computed again as fast as it is read.
+
+        So nothing of the length of the axis has to be kept for them:
+
+            ok = y >= 0; n = sum(ok)  |  sum(where(ok, loss(x), 0)) / n   ->   ok twice
+        """
+        candidates = self.separable - {node.serial for node in members}
+        read = {source.serial for node in members for source in node.inputs}
+        again = []
+        for node in reversed(self.graph.operators):
+            if node.serial not in candidates or node.serial not in read or not _is_cheap(node):
+                continue
+            new = [s for s in node.inputs if s.serial in self.axes and s.serial not in read]
+            if not new or (len(new) == 1 and _takes_the_place(new[0], node)):
+                again.append(node)
+                read |= {source.serial for source in new}
+        return [*reversed(again), *members]
+
+    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
+        return BlockBuilder(members, results, self.axes, self.length, self.width)
+
+
+def _needed(members: Sequence[Operator], results: Sequence[Operator]) -> list[Operator]:
+    """The members that the results depend on, in order."""
+    wanted = {node.serial for node in results}
+    found = []
+    for node in reversed(members):
+        if node.serial in wanted:
+            found.append(node)
+            wanted |= {source.serial for source in node.inputs}
+    return found[::-1]
+
+
+def _parts_type(array_type: ArrayType, groups: int) -> ArrayType:
+    return ArrayType(array_type.dtype, (groups, *array_type.shape))
+
+
+def _sum_of_parts(parts: Node, groups: int, like: Operator) -> Node:
+    """Written out, so that it is part of what is done with the sum: a parameter is updated, say."""
+    whole = tuple((0, length, 1) for length in like.type.shape)
+    terms: list[Node] = [
+        apply(index, parts, params={"key": (group, *whole)}, like=like) for group in range(groups)
+    ]
+    return functools.reduce(lambda a, b: apply(add, a, b, params={}, like=like), terms)
+
+
+def _is_cheap(node: Operator) -> bool:
+    return isinstance(node.op.loops, Pointwise) and node.op.name not in EXPENSIVE
+
+
+def _takes_the_place(source: Node, node: Operator) -> bool:
+    """Whether an argument, which lies in memory anyway, may be read instead of the node."""
+    return isinstance(source, Variable) and source.type.size <= node.type.size

@@ -1,0 +1,115 @@
+"""Is a region worth it? An estimate of time, for what is computed in blocks and one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..graph import Constant, Node, Operator
+from .building import flops_of, is_free
+from .cutting import Cutter
+
+# An axis shorter than this is not worth a loop of its own.
+SHORTEST = 16
+# Bytes of the largest value of a block: more than this and it does not stay in the second-level
+# cache, so that products over the whole batch are better.
+MOST_VALUE = 1 << 20
+
+# A rough model of time, in microseconds, to compare a region with its operators one by one:
+# products on one and on two threads, an element of what is computed in between, and waking threads.
+# In a block the rest is read from the near cache.
+OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
+_SHARED, _NEAR = 1 << 22, 4.0
+
+
+class TimedCutter(Cutter):
+    """Cuts where an estimate of time says so."""
+
+    @classmethod
+    def shortest(cls) -> int:
+        """The shortest axis to cut along."""
+        return SHORTEST
+
+    @property
+    def time(self) -> float:
+        """Microseconds of the whole graph: its regions, and the operators that are in none."""
+        inside = sum(self._time(phase, nodes) for phase, nodes in self.members.items())
+        return inside + time_apart([n for n in self.graph.operators if not self._member(n)])
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether most of the work is in regions."""
+        if self.length < self.shortest():
+            return False  # also where the axes of one class differ in length
+        work = sum(work_of(nodes) for nodes in self.members.values())
+        return bool(self.members) and 2 * work > work_of(self.graph.operators)
+
+    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
+        # a product that keeps the axis, not only sums over it
+        products = any(flops_of(node) and node.serial in self.inside for node in nodes)
+        return products and self._fits(nodes) and self._time(phase, nodes) < time_apart(nodes)
+
+    def _fits(self, nodes: Sequence[Operator]) -> bool:
+        """Whether what a block needs stays in the near cache."""
+        return True
+
+    def _time(
+        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
+    ) -> float:
+        """Microseconds of a region made of these operators."""
+        raise NotImplementedError
+
+    def _moved(self, phase: int, nodes: Sequence[Operator]) -> int:
+        """Elements that go in and out of the blocks."""
+        own = {node.serial for node in nodes}
+        wanted = self._wanted_from(phase)
+        moved = {
+            source.serial: source.type.size
+            for node in nodes
+            for source in node.inputs
+            if source.serial not in own and not isinstance(source, Constant)
+        }
+        moved |= {node.serial: node.type.size for node in nodes if node.serial in wanted}
+        return sum(size for serial, size in moved.items() if serial in self.axes)
+
+    def _largest(self, nodes: Sequence[Node]) -> int:
+        """Bytes of one sample of the largest product."""
+        sizes = [nbytes(node) for node in nodes if flops_of(node) and node.serial in self.axes]
+        return max(sizes, default=0) // max(self.length, 1)
+
+    def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
+        sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
+        return sum(nbytes(s) for s in sources.values() if s.serial not in self.axes)
+
+
+def time_apart(nodes: Sequence[Operator], computed: Sequence[Operator] | None = None) -> float:
+    """Microseconds of the operators one by one, each over all samples."""
+    total = sum(node.type.size for node in computed or computed_in(nodes)) / _ELEMENTS
+    for flops in map(flops_of, nodes):
+        shared = flops >= _SHARED
+        total += flops / (OPERATIONS * (2 if shared else 1)) + _WAKING * shared
+    return total
+
+
+def time_in_blocks(work: float, elements: float) -> float:
+    """Microseconds of so much arithmetic in products and so many elements, on two threads."""
+    return _WAKING + work / (OPERATIONS * 2) + elements / (_ELEMENTS * _NEAR)
+
+
+def computed_in(nodes: Sequence[Operator]) -> list[Operator]:
+    """Operators whose elements are computed, and not only moved, products apart."""
+    return [node for node in nodes if not flops_of(node) and not is_free(node)]
+
+
+def elements_of(nodes: Iterable[Node]) -> int:
+    """The elements of all results."""
+    return sum(node.type.size for node in nodes)
+
+
+def work_of(nodes: Iterable[Node]) -> int:
+    """The arithmetic of all products."""
+    return sum(flops_of(node) for node in nodes)
+
+
+def nbytes(node: Node) -> int:
+    """Bytes of a value."""
+    return int(node.type.size * node.type.dtype.itemsize)
