@@ -589,12 +589,14 @@ class BlockLoop:
 class Rows:
     """Where one array of a loop's body lies in a buffer outside.
 
-    With every step it moves on by `stride` elements; that of the next part of the samples, where a
-    loop is cut into parts, lies `part` elements further on.
+    With every step it moves on by `stride` elements. Where a loop is cut into parts of its samples,
+    these are `sample` elements apart from each other; of what each part has for itself, that of
+    the next part lies `part` elements further on.
     """
 
     buffer: Buffer
     stride: int = 0
+    sample: int = 0
     part: int = 0
 
 
@@ -620,7 +622,8 @@ class Repeat:
 
     The inputs of `body` are the `fixed` ones, the carries and the `rows`; its outputs are the
     carries, the `results` and the `totals`. Where there are several `parts`, the body is for one
-    part of the samples, and threads share the parts, each with all its steps.
+    part of the samples, and threads share the parts, each with all its steps. If they cannot all be
+    equal, the first ones have one sample more, and `wider` is the body for these.
     """
 
     steps: int
@@ -632,8 +635,16 @@ class Repeat:
     results: list[Rows]  # but for those that carries live in
     totals: list[Rows]  # what every step adds to; each part begins with zeros
     parts: int = 1
+    width: int = 0  # samples in a part
+    wide: int = 0  # parts that have one more
+    wider: LoopProgram | None = None
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+
+    @property
+    def bodies(self) -> list[LoopProgram]:
+        """The bodies for all widths."""
+        return [self.body] if self.wider is None else [self.body, self.wider]
 
     @property
     def inputs(self) -> list[Buffer]:

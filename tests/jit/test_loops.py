@@ -190,11 +190,18 @@ class TestParts:
         assert self.parts(f, self.h, turned) == [4]
         assert_native(f, self.h, turned)
 
-    def test_a_number_that_divides_the_samples(self):
+    @pytest.mark.parametrize(
+        "samples, parts", [(64, 4), (63, 4), (61, 4), (50, 2), (31, 2), (15, 1)]
+    )
+    def test_any_number_of_samples(self, samples, parts):
         f = lambda h, xs: wg.scan(self.step, h, xs)
-        assert self.parts(f, self.h[:63], self.xs[:, :63]) == [3]
-        assert_native(f, self.h[:63], self.xs[:, :63])
-        assert self.parts(f, self.h[:61], self.xs[:, :61]) == [1]
+        args = self.h[:samples], self.xs[:, :samples]
+        assert self.parts(f, *args) == [parts]
+        assert_native(f, *args)
+        gradient = wg.grad(
+            lambda *args: sum(map(wnp.sum, wg.tree.leaves(f(*args)))), argnums=(0, 1)
+        )
+        assert_native(gradient, *args)
 
     def test_samples_that_meet(self):
         mixing = [

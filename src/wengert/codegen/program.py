@@ -363,18 +363,13 @@ class _ProgramEmitter:
 
     def _repeat(self, name: str, kernel: Repeat, watched: bool) -> ir.Function:
         """`i32 name(buffers, arena)`: a loop that calls the body with a table of its buffers."""
-        constants = _constants(kernel.body)
-        inner = _ProgramEmitter(self.module, self.target, kernel.body, constants, self.threads)
-        step = self.module.globals[inner.segment(f"{name}.step", kernel.body.kernels)]
-        step.linkage = "internal"
-        room = _rounded(kernel.body.planned_bytes + inner.scratch_bytes)  # for each worker
+        last = [PTR] * watched
+        part, room = self._repeated_part(name, kernel, kernel.body, last)
+        if kernel.wider is not None:
+            wider, more = self._repeated_part(f"{name}.wider", kernel, kernel.wider, last)
+            part, room = self._either_part(name, kernel, part, wider), max(room, more)
         workers = min(MAX_WORKERS, available_cores(), kernel.parts, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, room * workers)
-        last = [PTR] * watched
-        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
-        builder = ir.IRBuilder(part.append_basic_block())
-        pointers = self._pointers(builder, part.args[:2])
-        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
         function = self._function(name, [PTR, PTR, *last], I32)
         builder = ir.IRBuilder(function.append_basic_block())
         buffers, arena, *watch = function.args
@@ -388,6 +383,33 @@ class _ProgramEmitter:
         words = [buffers, arena, code]
         self._share_out(builder, task, words, kernel.parts, watch[0] if watched else None, workers)
         builder.ret(builder.load(code, typ=I32))
+        return function
+
+    def _repeated_part(
+        self, name: str, kernel: Repeat, body: LoopProgram, last: Sequence[ir.Type]
+    ) -> tuple[ir.Function, int]:
+        """`i32 name.part(buffers, arena, room, part)`: all steps of one part, and the bytes of the
+        room that it needs."""
+        constants = _constants(body)
+        inner = _ProgramEmitter(self.module, self.target, body, constants, self.threads)
+        step = self.module.globals[inner.segment(f"{name}.step", body.kernels)]
+        step.linkage = "internal"
+        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
+        builder = ir.IRBuilder(part.append_basic_block())
+        pointers = self._pointers(builder, part.args[:2])
+        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
+        return part, _rounded(body.planned_bytes + inner.scratch_bytes)
+
+    def _either_part(
+        self, name: str, kernel: Repeat, part: ir.Function, wider: ir.Function
+    ) -> ir.Function:
+        """The part with the body for its width."""
+        function = self._function(f"{name}.any", part.function_type.args, I32)
+        builder = ir.IRBuilder(function.append_basic_block())
+        is_wide = builder.icmp_signed("<", function.args[3], _i64(kernel.wide))
+        with builder.if_then(is_wide):
+            builder.ret(builder.call(wider, function.args))
+        builder.ret(builder.call(part, function.args))
         return function
 
     def _part_task(self, name: str, part: ir.Function, room: int) -> ir.Function:

@@ -43,6 +43,7 @@ class _Repeater:
         self.builder, self.kernel, self.pointers, self.step = builder, kernel, pointers, step
         self.room, self.part, *self.watch = builder.function.args[2:]
         self.known: dict[int, ir.Value] = {}
+        self.first_sample = self._first_sample()
         carries = len(kernel.carries)
         self.first_carry = len(kernel.fixed)
         self.first_row = self.first_carry + carries
@@ -90,6 +91,15 @@ class _Repeater:
         builder.cbranch(more, head, end)
         builder.position_at_end(end)
         builder.ret(ir.Constant(I32, 0))
+
+    def _first_sample(self) -> ir.Value:
+        """The first sample of this part; those before have `width` samples, or one more."""
+        builder, wide = self.builder, ir.Constant(I64, self.kernel.wide)
+        before = builder.mul(self.part, ir.Constant(I64, self.kernel.width))
+        if not self.kernel.wide:
+            return before
+        fewer = builder.icmp_signed("<", self.part, wide)
+        return builder.add(before, builder.select(fewer, self.part, wide))
 
     def _clear(self, place: Rows) -> None:
         """Zeros in the memory of one total."""
@@ -156,10 +166,11 @@ class _Repeater:
         found = self.known.get(id(place))
         if found is None:
             found = self.pointers(place.buffer)
-            if place.part:
-                stride = ir.Constant(I64, place.part * place.buffer.dtype.itemsize)
-                offset = self.builder.mul(self.part, stride)
-                found = self.builder.gep(found, [offset], source_etype=I8)
+            for count, step in ((self.first_sample, place.sample), (self.part, place.part)):
+                if step:
+                    stride = ir.Constant(I64, step * place.buffer.dtype.itemsize)
+                    offset = self.builder.mul(count, stride)
+                    found = self.builder.gep(found, [offset], source_etype=I8)
             self.known[id(place)] = found
         return found
 

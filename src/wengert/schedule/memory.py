@@ -63,7 +63,8 @@ def read_by(kernel: Kernel) -> list[Buffer]:
     if isinstance(kernel, Host):
         return kernel.inputs
     if isinstance(kernel, Repeat):
-        inside = [b for part in kernel.body.kernels for b in buffers_of(part)]
+        kernels = [part for body in kernel.bodies for part in body.kernels]
+        inside = [b for part in kernels for b in buffers_of(part)]
         return [*kernel.inputs, *[b for b in inside if root(b).kind == "constant"]]
     if isinstance(kernel, Contraction):
         return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]

@@ -55,11 +55,13 @@ def repeat_kernels(
         [*[body.graph.outputs[k] for k in kept], *totals.values()],
     )
     split = split_body(graph, body.constants, len(moving), steps, len(totals))
-    part = graph if split is None else split.graph
     first_row = body.constants + body.carry
     strides = [inputs[k].strides[k >= first_row :] for k in places]
-    program = plan(schedule(part, strides, part.outputs[len(kept) :]))
-    if any(isinstance(kernel, Host) for kernel in program.kernels):
+    programs = [
+        plan(schedule(one, strides, one.outputs[len(kept) :]))
+        for one in ([graph] if split is None else split.graphs)
+    ]
+    if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
         return None
     where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
@@ -84,13 +86,16 @@ def repeat_kernels(
     loop = Repeat(
         steps,
         node.params["reverse"],
-        program,
+        programs[0],
         where.fixed(),
         carries,
         where.rows(),
         [where.result(k - body.carry) for k in kept[len(moving) :]],
         sums,
         parts,
+        0 if split is None else split.width,
+        0 if split is None else split.wide,
+        programs[1] if len(programs) > 1 else None,
         node.op.name,
         [node],
     )
@@ -144,7 +149,7 @@ class _Places:
         stride = buffer.strides[0] if front else 0
         if self.split is None or axis is None:
             return Rows(buffer, stride)
-        return Rows(buffer, stride, self.split.width * buffer.strides[axis + front])
+        return Rows(buffer, stride, buffer.strides[axis + front])
 
 
 def _homes(body: Any, totals: Iterable[int]) -> tuple[dict[int, tuple[int, bool]], list[int]]:

@@ -18,8 +18,9 @@ from .axes import AxisClasses
 from .building import blocked, has_loops, resized
 from .regions import time_apart
 
-# How many parts, the best first; fewer samples than this are not worth a part.
-PARTS = (4, 2, 8, 3, 5, 6, 7)
+# How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
+# that two threads have the same to do; if they do not divide the samples, parts differ by one.
+PARTS = (4, 2)
 FEWEST_SAMPLES = 8
 # Microseconds that a loop must take at least.
 LEAST_TIME = 50.0
@@ -27,11 +28,12 @@ LEAST_TIME = 50.0
 
 @dataclass
 class Split:
-    """A body for one part of the samples."""
+    """Bodies for one part of the samples."""
 
-    graph: Graph
+    graphs: list[Graph]  # for the parts of this width, then for those that are wider by one
     parts: int
     width: int  # samples in a part
+    wide: int  # how many parts have one more
     axes: list[int | None]  # of samples, in the inputs; in the outputs it is the first
 
 
@@ -58,19 +60,28 @@ def split_body(
     axes = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
     known = {serial: axis for serial, axis in axes.items() if axis is not None}
     length = outputs[0].type.shape[0]
-    parts = next((n for n in PARTS if length % n == 0 and length // n >= FEWEST_SAMPLES), 1)
+    parts = _count_parts(length)
     if parts == 1 or any(known.get(node.serial) != 0 for node in outputs):
         return None
     if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
         return None
-    width = length // parts
+    width, wide = divmod(length, parts)
     summed = {node.serial for node in sums}
     for node in graph.operators:
         fits = _adds_up if node.serial in summed else _separates
         if not fits(node, classes, known, width):
             return None
-    new = _resized_graph(graph, known, width)
-    return None if new is None else Split(new, parts, width, [axes[n.serial] for n in inputs])
+    widths = [width, width + 1] if wide else [width]
+    graphs = [found for n in widths if (found := _resized_graph(graph, known, n)) is not None]
+    if len(graphs) < len(widths):
+        return None
+    return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
+
+
+def _count_parts(length: int) -> int:
+    """How many parts, equal ones if possible; 1: none."""
+    many = [n for n in PARTS if length // n >= FEWEST_SAMPLES]
+    return next((n for n in many if length % n == 0), many[0] if many else 1)
 
 
 def _separates(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:

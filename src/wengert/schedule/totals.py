@@ -77,7 +77,7 @@ def total_places(
         place, end = node.params["body"].constants + number, outputs[number]
         size = prod(end.shape)
         memory = new_buffer(end.dtype, (parts, *end.shape))
-        places.append(Rows(memory, 0, size))
+        places.append(Rows(memory, part=size))
         (var,) = loop_variables((size,))
         terms: list[Expr] = [Load(memory, Affine.of(var) + part * size) for part in range(parts)]
         if not is_uniform(node.inputs[place], 0):
