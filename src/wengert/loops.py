@@ -418,7 +418,8 @@ class Contraction:
     y_offset: int = 0
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
-    accumulates: bool = False  # whether the sums are added to what `out` holds
+    accumulates: bool = False  # whether the sums are added to what `out` holds,
+    begins: bool = False  # but not those of the first block of a group, in a batch loop
     vars: dict[int, Var] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
     inner: dict[int, Var] = field(default_factory=dict)  # for the labels that are summed over

@@ -16,9 +16,9 @@ from wengert import nn, optim
 from wengert.codegen import cache
 from wengert.loops import BlockLoop
 from wengert.passes import optimise
-from wengert.schedule import matrices, regions, schedule, weighing
+from wengert.schedule import blocks, matrices, regions, schedule, weighing
 
-LAYOUTS = ("matrices", "lanes", "apart")
+LAYOUTS = ("matrices", "lanes", "channels", "apart")
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,12 @@ def choose(monkeypatch, layout):
     monkeypatch.setattr(weighing, "SHORTEST", 2)
     monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
     monkeypatch.setattr(matrices, "OWN_ROWS", 0)
-    cutters = {"matrices": matrices.MatrixCutter, "lanes": regions.LaneCutter}
+    monkeypatch.setattr(blocks, "LARGE_PART", 0)
+    cutters = {
+        "matrices": matrices.MatrixCutter,
+        "lanes": regions.LaneCutter,
+        "channels": regions.ChannelCutter,
+    }
     monkeypatch.setattr(regions, "CUTTERS", [cutters[layout]] if layout in cutters else [])
 
 

@@ -112,6 +112,18 @@ def test_rows_are_counted_where_weights_are_shared():
     assert rows.count(64.0) == 5
 
 
+@pytest.mark.parametrize("batch, begins", [(12, True), (4, False)])
+def test_large_sums_begin_with_the_first_block_of_a_group(batch, begins):
+    arguments = normal(batch, 64, 128), normal(128, 128), normal(128, 128)
+    loop = loop_of(STEP, *arguments)
+    filled = [store.buffer for fill in loop.fills for store in fill.stores]
+    sums = [part for part in loop.body if isinstance(part, Contraction) and part.out.base]
+    assert len(sums) == 2 and not {id(part.out) for part in sums} & set(map(id, filled))
+    assert {(part.begins, part.accumulates) for part in sums} == {(begins, begins)}
+    for got, want in zip(wg.jit(STEP)(*arguments), STEP(*arguments), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+
+
 def test_sums_are_joined_where_they_are_used():
     def step(x, w, rate):
         return w - rate * wg.grad(lambda w: tokens(x, w, w))(w)

@@ -11,7 +11,7 @@ needs one, the address of its *room*: two words, the room's capacity in bytes an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -341,11 +341,8 @@ class _ProgramEmitter:
         pointers = self._pointers(builder, function.args[:2], None, local, counters)
         scratch = 0
         if isinstance(kernel, Contraction):
-            product = self._product(name, kernel, False)
             room = _moved(builder, local, loop.planned_bytes)
-            args = _product_arguments(builder, kernel, pointers, room, product.unfinished)
-            builder.call(self.module.globals[product.name], args)
-            scratch = product.unfinished + product.scratch
+            scratch = self._product_inside(builder, name, loop, kernel, pointers, room)
         elif isinstance(kernel, Transfer):
             outer, near = pointers(kernel.outer), pointers(kernel.inner)
             length = None
@@ -358,6 +355,34 @@ class _ProgramEmitter:
             self._nests(builder, [kernel], pointers, counters=counters)
         builder.ret_void()
         return function, scratch
+
+    def _product_inside(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        loop: BlockLoop,
+        kernel: Contraction,
+        pointers: _Pointers,
+        room: ir.Value,
+    ) -> int:
+        """A product of a block; the first block of a group may begin its sums."""
+        later = self._product(name, kernel, False)
+        args = _product_arguments(builder, kernel, pointers, room, later.unfinished)
+        scratch = later.unfinished + later.scratch
+        if not kernel.begins:
+            builder.call(self.module.globals[later.name], args)
+            return scratch
+        alone = replace(kernel, accumulates=False, begins=False)
+        begin = self._product(f"{name}.begin", alone, False)
+        group, block = (pointers.counters[var] for var in (loop.group, loop.block))
+        first = builder.udiv(builder.mul(group, _i64(loop.blocks)), _i64(loop.groups))
+        with builder.if_else(builder.icmp_signed("==", block, first)) as (then, otherwise):
+            with then:
+                others = _product_arguments(builder, alone, pointers, room, begin.unfinished)
+                builder.call(self.module.globals[begin.name], others)
+            with otherwise:
+                builder.call(self.module.globals[later.name], args)
+        return max(scratch, begin.unfinished + begin.scratch)
 
     # ------------------------------------------------------------ loops with a program inside
 

@@ -20,6 +20,7 @@ from ..loops import (
     Apply,
     BlockLoop,
     Buffer,
+    Contraction,
     Index,
     IndexValue,
     Kernel,
@@ -36,10 +37,12 @@ from ..loops import (
 from .building import MANY_GROUPS, Region, flops_of, in_parts
 from .fusion import Scheduler
 from .lowering import loop_variables
-from .memory import root
+from .memory import root, written_by
 from .parallel import parallelise
 from .shaping import shape_nest
 
+# Bytes of a part from which on filling it with nothing costs more than code for a first block.
+LARGE_PART = 1 << 15
 # The number of blocks along an axis of any length, for what only asks whether it is more than one.
 ANY_NUMBER = 1 << 32
 # Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
@@ -72,6 +75,7 @@ class BlockScheduler(Scheduler):
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
         self.fills: list[Nest] = []
+        self.unfilled: list[tuple[Buffer, str]] = []  # large parts of sums, and how they combine
         self.joins: list[Nest] = []
         self.flags: list[tuple[Buffer, Operator]] = []
         # the results that are sums over all samples
@@ -84,6 +88,7 @@ class BlockScheduler(Scheduler):
     def loop(self, node: Operator) -> BlockLoop:
         """The whole loop."""
         program = self.run()
+        self._begin_sums(program.kernels)
         body: list[Kernel] = []
         for kernel in program.kernels:
             body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
@@ -101,6 +106,17 @@ class BlockScheduler(Scheduler):
             length=self.outer.length if self.region.any_length else None,
             cost=sum(map(_cost, self.graph.operators)) // self.region.width,
         )
+
+    def _begin_sums(self, kernels: Sequence[Kernel]) -> None:
+        """Have products begin the large sums that they make, and fill the memory of all others."""
+        for own, combine in self.unfilled:
+            writers = [kernel for kernel in kernels if own in written_by(kernel)]
+            if len(writers) != 1 or not isinstance(writers[0], Contraction):
+                self._fill(own, combine)
+            elif self.block.extent > self.groups:
+                writers[0].begins = True
+            else:  # there is but one block in a group
+                writers[0].accumulates = False
 
     def _shaped(self, nest: Nest) -> list[Nest]:
         """The nests to generate code for."""
@@ -230,11 +246,17 @@ class BlockScheduler(Scheduler):
         shape = parts.shape[1:]
         own = Buffer(parts.name, parts.dtype, shape, parts.strides[1:], parts.kind)
         own.base, own.start = parts, Affine.of(self.group) * prod(shape)
-        variables = loop_variables(shape)
-        index: Index = tuple(Affine.of(var) for var in variables)
-        nothing = Literal(identity_of(combine, parts.dtype), parts.dtype)
-        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
+        if own.nbytes >= LARGE_PART and not self.region.any_length:
+            self.unfilled.append((own, combine))
+        else:
+            self._fill(own, combine)
         return own
+
+    def _fill(self, own: Buffer, combine: str) -> None:
+        variables = loop_variables(own.shape)
+        index: Index = tuple(Affine.of(var) for var in variables)
+        nothing = Literal(identity_of(combine, own.dtype), own.dtype)
+        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
 
     def _continues(self, node: Operator) -> bool:
         return node.serial in self.summed
