@@ -228,7 +228,7 @@ FITS = {
     ),
     "MILLS": (
         "(1 + x) exp(x^2 / 2) ndtr(-x) in q = (x-3)/(x+3), x >= 0",
-        mapped_tail, lambda q: 1 / mapped_tail(q), -1, 1, {32: 11},
+        mapped_tail, lambda q: 1 / mapped_tail(q), -1, 1, {32: 13},
     ),
     "RCBRT": (
         "m^(-1/3), 1 <= m <= 2",

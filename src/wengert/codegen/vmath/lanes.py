@@ -288,10 +288,10 @@ class Emitter:
         """Return the integer of a tag."""
         return tag - _float_bits(self.format, self.format.round_magic)
 
-    def power_of_two(self, k: Lanes) -> Lanes:
-        """Return 2^k for the integers, or tags, k of normal numbers."""
+    def power_of_two(self, k: Lanes, shift: int = 0) -> Lanes:
+        """Return 2^(k + shift) for the integers, or tags, k + shift of normal numbers."""
         layout = self.format
-        return self.from_bits((k << layout.fraction) + (layout.bias << layout.fraction))
+        return self.from_bits((k << layout.fraction) + (layout.bias + shift << layout.fraction))
 
     def scale(self, x: Lanes, k: Lanes) -> Lanes:
         """Return x * 2^k for an integer or tag k up to twice the exponent range.
@@ -301,6 +301,11 @@ class Emitter:
         """
         half = k >> 1
         return x * self.power_of_two(half) * self.power_of_two(k - half)
+
+    def scale_down(self, x: Lanes, k: Lanes) -> Lanes:
+        """The same for k at most 0, and not below what the smallest subnormal numbers have."""
+        shift = (self.format.bias + 1) // 2
+        return x * self.power_of_two(k, shift) * 2.0**-shift
 
     def clamp(self, x: Lanes, low: float, high: float) -> Lanes:
         """Limit x to [low, high]; NaN stays."""

@@ -79,9 +79,9 @@ def gauss(k: Emitter, x: Lanes) -> Lanes:
     square, error = k.two_product(a, a)
     if wide:
         high, low, n = exp_pair(k, square * -0.5, error * -0.5)
-        return k.scale(high + low, n)
+        return k.scale_down(high + low, n)
     r, rest, n = reduce(k, square * -0.5, error * -0.5)
-    return k.scale(1.0 + (r + k.mad(r * r, k.polynomial(r, c.EXP[32]), rest)), n)
+    return k.scale_down(1.0 + (r + k.mad(r * r, k.polynomial(r, c.EXP[32]), rest)), n)
 
 
 def mills(k: Emitter, x: Lanes) -> Lanes:
@@ -93,10 +93,10 @@ def mills(k: Emitter, x: Lanes) -> Lanes:
 def _mills_narrow(k: Emitter, size: Lanes) -> Lanes:
     """P(q) / (1 + x) with q = (x - 3) / (x + 3)."""
     huge = size > 1e18  # the product of the denominators would overflow
-    centred, (bottom, lost) = k.select(huge, 1.0, size + 3.0), two_sum(k.constant(1.0), size)
+    centred, bottom = k.select(huge, 1.0, size + 3.0), size + 1.0
     both = 1.0 / (centred * bottom)  # one division serves two quotients
     q, reciprocal = (size - 3.0) * (bottom * both), centred * both
-    missing = k.exact_fma(-reciprocal, bottom, k.constant(1.0)) - reciprocal * lost
+    missing = k.exact_fma(-reciprocal, size, 1.0 - reciprocal)
     first, *others = c.MILLS[32]
     value, low = fast_two_sum(k.constant(first), q * k.polynomial(q, others))
     quotient, rest = k.two_product(reciprocal, value)
