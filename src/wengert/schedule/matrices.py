@@ -90,9 +90,7 @@ class MatrixCutter(TimedCutter):
         few = [n for n in products if (rows[n.serial] or OWN_ROWS) < OWN_ROWS]
         return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
 
-    def _time(
-        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
-    ) -> float:
+    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
         blocks = self.length // self.width
         groups = groups_of(blocks)
         sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
@@ -103,7 +101,7 @@ class MatrixCutter(TimedCutter):
             work += flops_of(node) * (1.0 if rows is None else 1.0 + _BEGINNING / max(rows, 0.1))
         # an odd number of groups leaves one of two threads without work for the time of one
         idle = (groups + groups % 2) / groups
-        elements = elements_of(computed or computed_in(nodes))
+        elements = elements_of(computed_in(nodes))
         return time_in_blocks(work * idle, elements * idle) + moved / _BYTES
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:

@@ -35,7 +35,6 @@ from .weighing import (
     computed_in,
     elements_of,
     nbytes,
-    time_apart,
     time_in_blocks,
     work_of,
 )
@@ -55,9 +54,12 @@ MOST_CHANNEL_VALUE, LEAST_BLOCKS = 1 << 18, 16
 LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
 
 # How fast products are in blocks: with one lane a sample a little slower, because nothing is
-# packed; with one lane a channel faster by what tiles of whole vectors of weights save, but every
-# lane that a number of channels leaves empty is lost. Elements a microsecond, in and out of lanes.
-_BLOCKED, _CHANNELS, _MOVES = 0.75, 1.06, 2e3
+# packed; with one lane a channel faster, because nothing stays empty at the edges of images and
+# weights are read in order, but every lane that a number of channels leaves empty is lost. Elements
+# a microsecond, in and out of lanes, and microseconds to begin an operator in one of many small
+# blocks. The ratios are those of steps measured on one thread, for networks of 8 to 64 channels
+# (`benchmarks/bench_regions.py`).
+_BLOCKED, _CHANNELS, _MOVES, _CALL = 0.75, 1.06, 2e3, 0.02
 
 
 def cut_regions(graph: Graph) -> Graph:
@@ -104,9 +106,7 @@ class LaneCutter(TimedCutter):
         few = self._bytes_of_weights(nodes) <= MOST_WEIGHTS
         return few and self._largest(nodes) * self.width <= MOST_VALUE
 
-    def _time(
-        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
-    ) -> float:
+    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
         lost = -(-self.length // WIDTH) * WIDTH / max(self.length, 1)
         elements = elements_of(computed_in(nodes)) * lost
         inside = time_in_blocks(work_of(nodes) / _BLOCKED * lost, elements)
@@ -123,7 +123,7 @@ class ChannelCutter(TimedCutter):
         return max((n for n in range(1, most + 1) if self.length % n == 0), default=1)
 
     def _classify(self, node: Operator) -> None:
-        if not self._is_heavy(node):
+        if lowering_of(node) is not None and not self._is_heavy(node):
             super()._classify(node)
 
     def _is_heavy(self, node: Operator) -> bool:
@@ -136,27 +136,19 @@ class ChannelCutter(TimedCutter):
     def _repeat(self) -> None:
         self._repeat_cheap()
 
-    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        """Whether it is also better than chains of operators that run without memory between."""
-        if not super()._suits(phase, nodes):
-            return False
-        ends = _ends_of_chains(nodes)
-        return self._time(phase, nodes, ends) < time_apart(nodes, ends)
-
     def _is_kept(self, node: Node) -> bool:
         assert isinstance(node, Operator)
         return not isinstance(lowering_of(node), (Pointwise, Alias))
 
-    def _time(
-        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
-    ) -> float:
+    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
         inner = self._inner_axes(nodes)
         lost = {node.serial: _lost_lanes(node, inner.get(node.serial)) for node in nodes}
         work = sum(flops_of(node) * lost[node.serial] for node in nodes)
         # products with few terms are as fast as their results are stored
-        stored = [*(computed or computed_in(nodes)), *[node for node in nodes if flops_of(node)]]
+        stored = [*computed_in(nodes), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
-        return time_in_blocks(work / _CHANNELS, elements + self._moved(phase, nodes))
+        calls = len(nodes) * self.length // self.width * _CALL
+        return time_in_blocks(work / _CHANNELS, elements + self._moved(phase, nodes)) + calls
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         inner = self._inner_axes(members)
@@ -209,14 +201,3 @@ def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
         return 1.0 if not node.type.shape or node.type.shape[-1] >= WIDTH else float(WIDTH)
     channels = node.type.shape[inner[-1]]
     return -(-channels // WIDTH) * WIDTH / channels
-
-
-def _ends_of_chains(nodes: Sequence[Operator]) -> list[Operator]:
-    """Of the elements that are computed those that others read from memory."""
-    chained: set[int] = set()
-    apart: set[int] = set()
-    for node in nodes:
-        loops = lowering_of(node)
-        inline = isinstance(loops, Pointwise) and not loops.free
-        (chained if inline else apart).update(source.serial for source in node.inputs)
-    return [n for n in computed_in(nodes) if n.serial in apart or n.serial not in chained]

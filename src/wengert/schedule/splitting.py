@@ -16,7 +16,7 @@ import numpy as np
 from ..graph import Constant, Graph, Operator, Variable
 from .axes import AxisClasses
 from .building import blocked, has_loops, resized
-from .regions import time_apart
+from .weighing import time_apart
 
 # How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
 # that two threads have the same to do; if they do not divide the samples, parts differ by one.

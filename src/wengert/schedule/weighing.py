@@ -52,9 +52,7 @@ class TimedCutter(Cutter):
         """Whether what a block needs stays in the near cache."""
         return True
 
-    def _time(
-        self, phase: int, nodes: Sequence[Operator], computed: Sequence[Operator] | None = None
-    ) -> float:
+    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
         """Microseconds of a region made of these operators."""
         raise NotImplementedError
 
@@ -81,9 +79,9 @@ class TimedCutter(Cutter):
         return sum(nbytes(s) for s in sources.values() if s.serial not in self.axes)
 
 
-def time_apart(nodes: Sequence[Operator], computed: Sequence[Operator] | None = None) -> float:
+def time_apart(nodes: Sequence[Operator]) -> float:
     """Microseconds of the operators one by one, each over all samples."""
-    total = sum(node.type.size for node in computed or computed_in(nodes)) / _ELEMENTS
+    total = elements_of(computed_in(nodes)) / _ELEMENTS
     for flops in map(flops_of, nodes):
         shared = flops >= _SHARED
         total += flops / (OPERATIONS * (2 if shared else 1)) + _WAKING * shared
