@@ -18,11 +18,17 @@ from wengert.codegen.tiling import make_plan
 from wengert.loops import Affine, Apply, Buffer, Contraction, Load, Nest, Store, Var
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
-from wengert.schedule import plan, prologues, schedule
+from wengert.schedule import plan, prologues, regions, schedule
 from wengert.tree import leaves
 
 RNG = np.random.default_rng(3)
 TARGET = Target.named("skylake-avx512")
+
+
+@pytest.fixture
+def no_regions(monkeypatch):
+    """Products over whole arrays, though blocks may be better."""
+    monkeypatch.setattr(regions, "CUTTERS", [])
 
 
 def array(*shape, dtype="float64"):
@@ -88,7 +94,7 @@ def test_a_plain_product_stays_one():
     assert computed(program) == [(False, False)]
 
 
-def test_what_follows_the_sums_follows_them_still():
+def test_what_follows_the_sums_follows_them_still(no_regions):
     x, v, b = array(300, 700), array(700), array(300)
     program = loops_of(lambda x, v, b: xp.tanh((x * 2.0) @ v + b), x, v, b)
     assert [type(kernel) for kernel in program.kernels] == [Nest, Nest]
@@ -149,7 +155,7 @@ def test_small_factors_are_kept():
     assert computed(program) == [(False, False)]
 
 
-def test_factors_that_are_used_a_few_times_are_kept():
+def test_factors_that_are_used_a_few_times_are_kept(no_regions):
     x, w = LARGE
     assert computed(loops_of(lambda x, w: (x * 2.0) @ w, x, w[:, :4])) == [(False, False)]
     assert computed(loops_of(lambda x, w: (x * 2.0) @ w, x, w[:, :16])) == [(True, False)]
