@@ -52,11 +52,8 @@ def estimates():
     found, cut = [], regions.cut_regions
 
     def watched(graph):
-        classes = regions.AxisClasses(graph.operators)
-        cutters = [regions._best(kind, graph, classes) for kind in regions.CUTTERS]
-        found.extend(cutter.time if cutter else None for cutter in cutters)
-        if not cutters:
-            found.append(weighing.time_apart(graph.operators))
+        best = regions.best_of(regions.cutters_of(graph))
+        found.append(best.time if best else weighing.time_apart(graph.operators))
         return cut(graph)
 
     import wengert.schedule.fusion

@@ -23,7 +23,7 @@ import numpy as np
 EXPERIMENT_NAMES = ("example", "cnn", "fashion", "rnn", "circles", "ratio")
 PEERS = ("torch", "jax", "keras", "autograd")
 TRAINING_PEERS = ("torch", "jax", "keras")  # that `reproduce` can train in
-PARTS = ("all", "graph", "passes", "loops", "memory", "llvm", "assembly", "time")
+PARTS = ("all", "graph", "passes", "regions", "loops", "memory", "llvm", "assembly", "time")
 # What the extras bring, and the peers of `wengert bench`.
 OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", *PEERS)
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C

@@ -113,3 +113,43 @@ def test_the_loop_is_explained():
     program = loops_of(lambda x, w: wnp.max(x @ w, axis=0), *arguments(40)[:2])
     text = str(batch_loops(program)[0])
     assert "then for" in text and "# join" in text
+
+
+def told(function, *args):
+    return regions.tell_regions(optimise(wg.trace(function, *args))).splitlines()
+
+
+def test_regions_are_told():
+    lines = told(wg.grad(network, argnums=(1, 2)), *arguments(40))
+    assert lines[0] == "along axis 0 of x (length 40): 3 blocks of 16, one lane a sample"
+    assert lines[1].startswith("region 1: ")
+    assert lines[1].endswith("100% of the arithmetic; it ends with 2 sums over the axis")
+    assert len(lines) == 2
+
+
+def test_what_ends_a_region_is_told():
+    def normed(x, w, v):
+        h = wnp.tanh(x @ w)
+        return wnp.tanh((h - wnp.mean(h, axis=0)) @ v)
+
+    first, second = told(normed, *arguments(64))[1:3]
+    assert first.startswith("region 1: ") and first.endswith("ends with 1 sums over the axis")
+    assert second.startswith("region 2: ") and second.endswith("ends with 0 sums over the axis")
+
+
+def test_what_stays_outside_is_told():
+    def mixed(x, w, v):
+        return wnp.tanh(wnp.cumsum(wnp.tanh(x @ w), axis=0) @ v)
+
+    assert told(mixed, *arguments(64))[-1].endswith(": mixes samples")
+
+
+def test_why_there_are_no_regions_is_told(monkeypatch):
+    monkeypatch.setattr(weighing, "time_apart", lambda nodes: 1.0)
+    head, *tried = told(network, *arguments(64))
+    assert head == "no regions; tried:"
+    assert any("one lane a sample, along axis 0 of x (length 64)" in line for line in tried)
+    assert tried[0].endswith("us in blocks, 1 us without (4)")
+    assert told(lambda x: x + 1, np.ones(3)) == [
+        "no regions: little arithmetic, or no axis that most of it runs along"
+    ]

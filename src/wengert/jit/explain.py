@@ -16,6 +16,7 @@ import numpy as np
 
 from ..graph.drawing import to_svg
 from ..loops import BlockLoop, Check, Host, Kernel
+from ..schedule.regions import tell_regions
 from .dynamic import sized
 from .frames import Frame
 from .program import Program
@@ -64,6 +65,13 @@ class Explanation:
             found.append(f"after {name}: " + ("no change" if after == before else f"\n{after}"))
             before = after
         return "\n".join(found)
+
+    @property
+    def regions(self) -> str:
+        """What runs block by block along an axis, why that ends, and what stays outside."""
+        if self._stages.any_length is not None:
+            return "one program for any length: all along the dynamic axis runs block by block"
+        return tell_regions(self._stages.optimised)
 
     @property
     def loops(self) -> str:
@@ -149,6 +157,7 @@ class Explanation:
         sections = [
             ("graph", self.graph),
             ("after the passes", self._named(str(self._stages.optimised))),
+            ("regions", self.regions),
             (f"loops ({note})", self.loops),
             ("memory", self.memory),
         ]

@@ -403,8 +403,8 @@ class Jitted(staticmethod):
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """The story of the compilation for these arguments; prints as text.
 
-        Parts: `graph`, `passes`, `loops`, `memory`, `llvm`, `assembly`, `time`; `html(path)`
-        writes one page with all of them.
+        Parts: `graph`, `passes`, `regions`, `loops`, `memory`, `llvm`, `assembly`, `time`;
+        `html(path)` writes one page with all of them.
         """
         from .explain import Explanation
 

@@ -54,6 +54,7 @@ class Cutter:
     def _classify_all(self) -> None:
         self.inside: set[int] = set()  # keep the axis
         self.sums: set[int] = set()  # sum over it
+        self.objections: dict[int, str] = {}  # why the others do neither
         for node in self.graph.operators:
             self._classify(node)
         self.separable = frozenset(self.inside)
@@ -67,13 +68,25 @@ class Cutter:
         }
         if not places and node.serial not in self.axes:
             return
+        objection = self._objection(node, places)
+        if objection is not None:
+            self.objections[node.serial] = objection
+        else:
+            (self.inside if node.serial in self.axes else self.sums).add(node.serial)
+
+    def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
+        """Why an operator cannot run for a part of its samples; None: it can."""
         relation = self.relations[node.serial]
-        if node.serial in self.axes:
-            fits = has_loops(node) and relation.separates(self.axes[node.serial], places)
-            if fits and blocked(node, self.axes, self.width) is not None:
-                self.inside.add(node.serial)
-        elif relation.adds_up(places) and self._can_sum(node, places):
-            self.sums.add(node.serial)
+        if lowering_of(node) is None:
+            return "NumPy evaluates it"
+        if node.serial not in self.axes:
+            joins = relation.adds_up(places) and self._can_sum(node, places)
+            return None if joins else "mixes samples"
+        if not has_loops(node):
+            return "cannot be computed for a part of the samples"
+        if not relation.separates(self.axes[node.serial], places):
+            return "mixes samples"
+        return None if blocked(node, self.axes, self.width) is not None else "needs all samples"
 
     def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
         return sum_of(node) is not None

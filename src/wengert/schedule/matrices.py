@@ -41,6 +41,9 @@ MOST_WEIGHTS = 1 << 22
 class MatrixCutter(TimedCutter):
     """Cuts a graph along a class of axes, in blocks that lie as outside."""
 
+    layout = "blocks as they lie"
+    misfit = "samples are no matrices, or a block would leave the near cache"
+
     @classmethod
     def shortest(cls) -> int:
         """With one sample in a block there are enough blocks."""

@@ -64,19 +64,41 @@ _BLOCKED, _CHANNELS, _MOVES, _CALL = 0.75, 1.06, 2e3, 0.02
 
 def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
-    if work_of(graph.operators) < LEAST_WORK:
-        return graph
-    classes = AxisClasses(graph.operators)
-    found = [_best(cutter, graph, classes) for cutter in CUTTERS]
-    best = min((cutter for cutter in found if cutter), key=lambda c: c.time, default=None)
+    best = best_of(cutters_of(graph))
     return graph if best is None else best.cut()
 
 
-def _best(kind: type[TimedCutter], graph: Graph, classes: AxisClasses) -> TimedCutter | None:
-    """The cutter along the axis that suits best."""
-    axes = _candidates(graph, classes, kind.shortest())
-    found = [cutter for cutter in (kind(graph, classes, a) for a in axes) if cutter.worth_it]
-    return min(found, key=lambda cutter: (len(cutter.members), -cutter.length), default=None)
+def cutters_of(graph: Graph) -> list[TimedCutter]:
+    """All ways to cut a graph that are looked at."""
+    if work_of(graph.operators) < LEAST_WORK:
+        return []
+    classes = AxisClasses(graph.operators)
+    return [
+        kind(graph, classes, axis)
+        for kind in CUTTERS
+        for axis in _candidates(graph, classes, kind.shortest())
+    ]
+
+
+def best_of(cutters: Sequence[TimedCutter]) -> TimedCutter | None:
+    """Of each kind the one along the axis that suits best, and of these the fastest."""
+    found: dict[type, TimedCutter] = {}
+    worth_it = [cutter for cutter in cutters if cutter.worth_it]
+    for one in sorted(worth_it, key=lambda cutter: (len(cutter.members), -cutter.length)):
+        found.setdefault(type(one), one)
+    return min(found.values(), key=lambda cutter: cutter.time, default=None)
+
+
+def tell_regions(graph: Graph) -> str:
+    """Which regions there are, why they end, and why not more is in them, in words."""
+    cutters = cutters_of(graph)
+    best = best_of(cutters)
+    if best is not None:
+        return best.told()
+    if not cutters:
+        return "no regions: little arithmetic, or no axis that most of it runs along"
+    tried = [f"  {one.layout}, {one.told_why_not()}" for one in cutters]
+    return "\n".join(["no regions; tried:", *dict.fromkeys(tried)])
 
 
 def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
@@ -99,6 +121,8 @@ def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple
 class LaneCutter(TimedCutter):
     """Cuts into blocks with one lane a sample."""
 
+    layout = "one lane a sample"
+
     def _choose_width(self) -> int:
         return WIDTH
 
@@ -116,15 +140,18 @@ class LaneCutter(TimedCutter):
 class ChannelCutter(TimedCutter):
     """Cuts into blocks with one lane a channel."""
 
+    layout = "one lane a channel"
+
     def _choose_width(self) -> int:
         """As many samples as are near together, and so that no block is partly empty."""
         near = MOST_CHANNEL_VALUE // max(self._largest(self.graph.nodes), 1)
         most = max(1, min(near, self.length // LEAST_BLOCKS))
         return max((n for n in range(1, most + 1) if self.length % n == 0), default=1)
 
-    def _classify(self, node: Operator) -> None:
-        if lowering_of(node) is not None and not self._is_heavy(node):
-            super()._classify(node)
+    def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
+        if self._is_heavy(node):
+            return "has larger weights than a block has use for"
+        return super()._objection(node, places)
 
     def _is_heavy(self, node: Operator) -> bool:
         """Whether a product does too little with its weights, or their gradient, in one block."""

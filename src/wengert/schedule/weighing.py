@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..graph import Constant, Node, Operator
@@ -24,6 +25,9 @@ _SHARED, _NEAR = 1 << 22, 4.0
 class TimedCutter(Cutter):
     """Cuts where an estimate of time says so."""
 
+    layout = ""  # of a block, in words
+    misfit = "a block would leave the near cache"  # what it means that something does not fit
+
     @classmethod
     def shortest(cls) -> int:
         """The shortest axis to cut along."""
@@ -44,9 +48,21 @@ class TimedCutter(Cutter):
         return bool(self.members) and 2 * work > work_of(self.graph.operators)
 
     def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        # a product that keeps the axis, not only sums over it
-        products = any(flops_of(node) and node.serial in self.inside for node in nodes)
-        return products and self._fits(nodes) and self._time(phase, nodes) < time_apart(nodes)
+        declined = self._declined(phase, nodes)
+        if declined is not None:
+            self.objections |= {node.serial: declined for node in nodes}
+        return declined is None
+
+    def _declined(self, phase: int, nodes: Sequence[Operator]) -> str | None:
+        """Why operators that could make a region do not; None: they do."""
+        if not any(flops_of(node) and node.serial in self.inside for node in nodes):
+            return "no product goes with it"
+        if not self._fits(nodes):
+            return self.misfit
+        together, apart = self._time(phase, nodes), time_apart(nodes)
+        if together < apart:
+            return None
+        return f"estimated at {together:.0f} us in blocks, {apart:.0f} us without"
 
     def _fits(self, nodes: Sequence[Operator]) -> bool:
         """Whether what a block needs stays in the near cache."""
@@ -77,6 +93,48 @@ class TimedCutter(Cutter):
     def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
         sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
         return sum(nbytes(s) for s in sources.values() if s.serial not in self.axes)
+
+    # ------------------------------------------------------------ in words
+
+    def told(self) -> str:
+        """The regions, why they end, and why not more is in them."""
+        blocks = f"{-(-self.length // self.width)} blocks of {self.width}"
+        lines = [f"along {self._axis_told()}: {blocks}, {self.layout}"]
+        whole = max(work_of(self.graph.operators), 1)
+        for number, nodes in enumerate(self.members.values(), 1):
+            products, sums = (
+                sum(map(bool, found))
+                for found in ([flops_of(n) for n in nodes], [n.serial in self.sums for n in nodes])
+            )
+            share = f"{work_of(nodes) / whole:.0%} of the arithmetic"
+            lines.append(
+                f"region {number}: {len(nodes)} operators, {products} of them products, {share}; "
+                f"it ends with {sums} sums over the axis"
+            )
+        return "\n".join([*lines, *self._outside_told()])
+
+    def told_why_not(self) -> str:
+        """The axis, and why it is not worth it."""
+        reasons = Counter(self.objections.values()).most_common(3)
+        return "; ".join([f"along {self._axis_told()}", *[f"{why} ({n})" for why, n in reasons]])
+
+    def _axis_told(self) -> str:
+        names = [
+            f"axis {self.axes[node.serial]} of {node.name}"
+            for node in self.graph.inputs
+            if node.serial in self.axes
+        ]
+        return ", ".join(names[:4]) + f" (length {self.length})" if names else f"{self.length}"
+
+    def _outside_told(self) -> list[str]:
+        """Operators along the axis that are in no region, and what keeps them out."""
+        found: Counter[str] = Counter()
+        for node in self.graph.operators:
+            why = self.objections.get(node.serial)
+            if why is not None and not self._member(node):
+                where = f" ({node.source})" if node.source else ""
+                found[f"not in a region: {node.op.name} {node.type}{where}: {why}"] += 1
+        return [text + (f", {count} times" if count > 1 else "") for text, count in found.items()]
 
 
 def time_apart(nodes: Sequence[Operator]) -> float:
