@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from .steps import RATE, begin_with, descent, jax_call, torch_step, wengert_step
 from .workload import Builder, Workload, load
 
 SIZES = (2, 25, 25, 25, 1)
 # An activation after each hidden layer; clipped networks end in a sigmoid.
 MODELS = ("tanh", "tanh clipped", "relu", "relu clipped", "sigmoid", "sigmoid clipped")
-RATE = 0.008
 STEPS = 1000
 CALL_LIMIT, STEP_LIMIT = 3e-6, 1.2e-6
 
@@ -77,36 +77,15 @@ def loss_of(np_: Any, model: str, functions: Mapping[str, Any]) -> Any:
 # ---------------------------------------------------------------- one step a call
 
 
-def wengert_module(model: str) -> tuple[Any, Any]:
-    """The module and its optimizer."""
-    import wengert as wg
-    from wengert import nn, optim
-
-    network = module_of(nn, model)
-    with wg.no_grad():
-        for parameter, value in zip(network.parameters(), weights(), strict=True):
-            parameter[...] = value
-    return network, optim.SGD(network.parameters(), lr=RATE)
-
-
 def call_wengert(model: str) -> Builder:
     """wengert's compiled step."""
 
     def build() -> Callable[[], Any]:
-        import wengert as wg
         from wengert import nn
 
-        network, optimizer = wengert_module(model)
+        network = module_of(nn, model)
+        step = wengert_step(network, network.parameters(), weights(), nn.mse_loss)
         x, y = (array[0] for array in samples(1))
-
-        @wg.jit
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad()
-            loss = nn.mse_loss(network(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
         return lambda: step(x, y)
 
     return build
@@ -118,20 +97,10 @@ def call_torch(model: str) -> Builder:
     def build() -> Callable[[], Any]:
         torch = load("torch")
         network = module_of(torch.nn, model)
-        with torch.no_grad():
-            for parameter, value in zip(network.parameters(), weights(), strict=True):
-                parameter.copy_(torch.tensor(value))
-        optimizer = torch.optim.SGD(network.parameters(), lr=RATE)
+        loss = torch.nn.functional.mse_loss
+        step = torch_step(torch, network, network.parameters(), weights(), loss)
         x, y = (torch.tensor(array[0]) for array in samples(1))
-
-        def step() -> Any:
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(network(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return step
+        return lambda: step(x, y)
 
     return build
 
@@ -141,34 +110,15 @@ def call_jax(model: str) -> Builder:
 
     def build() -> Callable[[], Any]:
         jax = load("jax")
-        step = jax.jit(jax_step(jax, model), donate_argnums=0)
-        x, y = (jax.numpy.asarray(array[0]) for array in samples(1))
-        held = [[jax.numpy.asarray(value) for value in weights()]]
-
-        def call() -> Any:
-            held[0], loss = step(held[0], (x, y))
-            return jax.block_until_ready(loss)
-
-        return call
+        return jax_call(jax, jax_loss(jax, model), weights(), *[a[0] for a in samples(1)])
 
     return build
 
 
-def jax_step(jax: Any, model: str) -> Callable[[Any, Any], Any]:
-    """One step: (parameters, sample) -> (parameters, loss)."""
+def jax_loss(jax: Any, model: str) -> Callable[..., Any]:
+    """The loss of one sample, by JAX."""
     functions = {"tanh": jax.numpy.tanh, "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid}
-    return step_of(jax.value_and_grad(loss_of(jax.numpy, model, functions)))
-
-
-def step_of(value_and_grad: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """The step of gradient descent by a loss with its gradient."""
-
-    def step(params: Any, sample: Any) -> Any:
-        loss, gradients = value_and_grad(params, *sample)
-        rate = np.float32(RATE)
-        return [p - rate * g for p, g in zip(params, gradients, strict=True)], loss
-
-    return step
+    return loss_of(jax.numpy, model, functions)
 
 
 # ---------------------------------------------------------------- many steps a call
@@ -183,7 +133,7 @@ def loop_wengert(model: str) -> Builder:
         from wengert import nn
 
         functions = {"tanh": wnp.tanh, "relu": nn.functional.relu, "sigmoid": nn.functional.sigmoid}
-        step = step_of(wg.value_and_grad(loss_of(wnp, model, functions)))
+        step = descent(wg.value_and_grad(loss_of(wnp, model, functions)))
         loop = wg.jit(lambda params, x, y: wg.scan(step, params, (x, y))[1])
         params, (x, y) = weights(), samples(STEPS)
         return lambda: loop(params, x, y)
@@ -196,7 +146,7 @@ def loop_jax(model: str) -> Builder:
 
     def build() -> Callable[[], Any]:
         jax = load("jax")
-        step = jax_step(jax, model)
+        step = descent(jax.value_and_grad(jax_loss(jax, model)))
         loop = jax.jit(lambda params, x, y: jax.lax.scan(step, params, (x, y))[1])
         x, y = map(jax.numpy.asarray, samples(STEPS))
         params = [jax.numpy.asarray(value) for value in weights()]
@@ -209,11 +159,13 @@ def loop_fit(model: str) -> Builder:
     """The loop of `wg.fit`, without what comes before and after its epochs."""
 
     def build() -> Callable[[], Any]:
-        from wengert import nn
+        from wengert import nn, optim
         from wengert.train.source import Source
         from wengert.train.steps import Steps
 
-        network, optimizer = wengert_module(model)
+        network = module_of(nn, model)
+        begin_with(network.parameters(), weights())
+        optimizer = optim.SGD(network.parameters(), lr=RATE)
         x, y = samples(STEPS)
         source = Source("bench", (x[:, 0], y[:, 0]))
         repeated = Steps(network, nn.mse_loss, optimizer, None).training(source)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .steps import jax_call, jax_cross_entropy, torch_step, wengert_step
 from .workload import Builder, Workload, load
 
 Layers = Sequence[tuple[Any, ...]]
-RATE = 0.01
 CLASSES = 10
 
 
@@ -121,23 +121,10 @@ def module_of(nn: Any, layers: Layers) -> Any:
 
 def compiled_step(layers: Layers, batch: int) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
     """wengert's compiled step, and the images and labels of one batch."""
-    import wengert as wg
-    from wengert import nn, optim
+    from wengert import nn
 
     model = module_of(nn, layers)
-    with wg.no_grad():
-        for parameter, value in zip(model.parameters(), weights(layers), strict=True):
-            parameter[...] = value
-    optimizer = optim.SGD(model.parameters(), lr=RATE)
-
-    @wg.jit
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = nn.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = wengert_step(model, model.parameters(), weights(layers), nn.cross_entropy)
     return step, images(batch)
 
 
@@ -157,20 +144,10 @@ def with_torch(layers: Layers, batch: int) -> Builder:
     def build() -> Callable[[], Any]:
         torch = load("torch")
         model = module_of(torch.nn, layers)
-        with torch.no_grad():
-            for parameter, value in zip(model.parameters(), weights(layers), strict=True):
-                parameter.copy_(torch.tensor(value))
-        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        loss = torch.nn.functional.cross_entropy
+        step = torch_step(torch, model, model.parameters(), weights(layers), loss)
         x, y = map(torch.tensor, images(batch))
-
-        def step() -> Any:
-            optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return step
+        return lambda: step(x, y)
 
     return build
 
@@ -180,28 +157,11 @@ def with_jax(layers: Layers, batch: int) -> Builder:
 
     def build() -> Callable[[], Any]:
         jax = load("jax")
-        np_ = jax.numpy
-        x, y = map(np_.asarray, images(batch))
-        params = [np_.asarray(value) for value in weights(layers)]
 
         def loss(params: Any, x: Any, y: Any) -> Any:
-            logits = _jax_forward(jax, layers, params, x)
-            chosen = np_.take_along_axis(logits, y[:, None], axis=1)[:, 0]
-            return np_.mean(jax.nn.logsumexp(logits, axis=1) - chosen)
+            return jax_cross_entropy(jax, _jax_forward(jax, layers, params, x), y)
 
-        def step(params: Any, x: Any, y: Any) -> Any:
-            value, gradients = jax.value_and_grad(loss)(params, x, y)
-            rate = np_.float32(RATE)
-            return value, [p - rate * g for p, g in zip(params, gradients, strict=True)]
-
-        compiled = jax.jit(step, donate_argnums=0)
-        held = [params]
-
-        def call() -> Any:
-            value, held[0] = compiled(held[0], x, y)
-            return jax.block_until_ready(value)
-
-        return call
+        return jax_call(jax, loss, weights(layers), *images(batch))
 
     return build
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from .steps import jax_call, jax_cross_entropy, torch_step, wengert_step
 from .workload import Builder, Workload, load
 
-RATE = 0.01
 CLASSES = 10
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -68,12 +68,13 @@ def with_wengert(network: Network, batch: int, by_hand: bool = False) -> Builder
         layer = getattr(nn, network.kind)(network.features, network.hidden)
         dense = nn.Linear(network.hidden, CLASSES)
         parameters = [*layer.parameters(), *dense.parameters()]
-        _set(parameters, network.weights())
 
         def score(x: Any) -> Any:
             return dense(_by_hand(layer, x) if by_hand else layer(x)[0][-1])
 
-        return _stepper(score, parameters, *network.data(batch))
+        step = wengert_step(score, parameters, network.weights(), nn.cross_entropy)
+        x, y = network.data(batch)
+        return lambda: step(x, y)
 
     return build
 
@@ -82,41 +83,19 @@ def with_papers_network(network: Network, batch: int) -> Builder:
     """The papers' network, which has one bias: the other's value belongs to it."""
 
     def build() -> Callable[[], Any]:
+        from wengert import nn
+
         from ..experiments.networks import UnrolledRNN
 
         model = UnrolledRNN(network.steps, network.hidden)
         into, along, bias, other, *dense = network.weights()
-        _set(model.parameters(), [into, along, bias + other, *dense])
+        values = [into, along, bias + other, *dense]
+        step = wengert_step(model, model.parameters(), values, nn.cross_entropy)
         x, y = network.data(batch)
         images = np.ascontiguousarray(np.swapaxes(x, 0, 1)).reshape(batch, -1)
-        return _stepper(model, list(model.parameters()), images, y)
+        return lambda: step(images, y)
 
     return build
-
-
-def _set(parameters: Any, values: list[np.ndarray]) -> None:
-    import wengert as wg
-
-    with wg.no_grad():
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter[...] = value
-
-
-def _stepper(score: Callable[[Any], Any], parameters: Any, x: Any, y: Any) -> Callable[[], Any]:
-    import wengert as wg
-    from wengert import nn, optim
-
-    optimizer = optim.SGD(parameters, lr=RATE)
-
-    @wg.jit
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = nn.cross_entropy(score(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return lambda: step(x, y)
 
 
 def _by_hand(layer: Any, x: Any) -> Any:
@@ -149,21 +128,15 @@ def with_torch(network: Network, batch: int, one_bias: bool = False) -> Builder:
         layer = getattr(torch.nn, network.kind)(network.features, network.hidden)
         dense = torch.nn.Linear(network.hidden, CLASSES)
         parameters = [*layer.parameters(), *dense.parameters()]
-        with torch.no_grad():
-            for parameter, value in zip(parameters, network.weights(), strict=True):
-                parameter.copy_(torch.tensor(value))
         layer.bias_hh_l0.requires_grad_(not one_bias)
-        optimizer = torch.optim.SGD(parameters, lr=RATE)
+
+        def score(x: Any) -> Any:
+            return dense(layer(x)[0][-1])
+
+        loss = torch.nn.functional.cross_entropy
+        step = torch_step(torch, score, parameters, network.weights(), loss)
         x, y = map(torch.tensor, network.data(batch))
-
-        def step() -> Any:
-            optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(dense(layer(x)[0][-1]), y)
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return step
+        return lambda: step(x, y)
 
     return build
 
@@ -173,10 +146,7 @@ def with_jax(network: Network, batch: int) -> Builder:
 
     def build() -> Callable[[], Any]:
         jax = load("jax")
-        np_ = jax.numpy
-        x, y = map(np_.asarray, network.data(batch))
-        params = [np_.asarray(value) for value in network.weights()]
-        rule = _JAX_RULES[network.kind]
+        np_, rule = jax.numpy, _JAX_RULES[network.kind]
 
         def loss(params: Any, x: Any, y: Any) -> Any:
             into, along, bias, other, dense, last = params
@@ -186,23 +156,9 @@ def with_jax(network: Network, batch: int) -> Builder:
                 return rule(jax, row, state[0] @ along.T + other, state), None
 
             (h, _), _ = jax.lax.scan(cell, (zeros, zeros), x @ into.T + bias)
-            logits = h @ dense.T + last
-            chosen = np_.take_along_axis(logits, y[:, None], axis=1)[:, 0]
-            return np_.mean(jax.nn.logsumexp(logits, axis=1) - chosen)
+            return jax_cross_entropy(jax, h @ dense.T + last, y)
 
-        def step(params: Any, x: Any, y: Any) -> Any:
-            value, gradients = jax.value_and_grad(loss)(params, x, y)
-            rate = np_.float32(RATE)
-            return value, [p - rate * g for p, g in zip(params, gradients, strict=True)]
-
-        compiled = jax.jit(step, donate_argnums=0)
-        held = [params]
-
-        def call() -> Any:
-            value, held[0] = compiled(held[0], x, y)
-            return jax.block_until_ready(value)
-
-        return call
+        return jax_call(jax, loss, network.weights(), *network.data(batch))
 
     return build
 

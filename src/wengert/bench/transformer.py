@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .steps import jax_call, torch_step, wengert_step
 from .workload import Builder, Workload, load
 
-RATE = 0.01
 # The widest layer, in widths of the block.
 EXPANSION = 4
 
@@ -89,24 +89,11 @@ def with_wengert(sizes: Sizes) -> Builder:
     """wengert's compiled step."""
 
     def build() -> Callable[[], Any]:
-        import wengert as wg
-        from wengert import nn, optim
+        from wengert import nn
 
         model = module_of(nn, sizes)
-        with wg.no_grad():
-            for parameter, value in zip(model.parameters(), weights(sizes), strict=True):
-                parameter[...] = value
-        optimizer = optim.SGD(model.parameters(), lr=RATE)
+        step = wengert_step(model, model.parameters(), weights(sizes), nn.mse_loss)
         x, y = sequences(sizes)
-
-        @wg.jit
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad()
-            loss = nn.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
         return lambda: step(x, y)
 
     return build
@@ -118,20 +105,10 @@ def with_torch(sizes: Sizes) -> Builder:
     def build() -> Callable[[], Any]:
         torch = load("torch")
         model = module_of(torch.nn, sizes)
-        with torch.no_grad():
-            for parameter, value in zip(model.parameters(), weights(sizes), strict=True):
-                parameter.copy_(torch.tensor(value))
-        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        loss = torch.nn.functional.mse_loss
+        step = torch_step(torch, model, model.parameters(), weights(sizes), loss)
         x, y = map(torch.tensor, sequences(sizes))
-
-        def step() -> Any:
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return step
+        return lambda: step(x, y)
 
     return build
 
@@ -141,26 +118,11 @@ def with_jax(sizes: Sizes) -> Builder:
 
     def build() -> Callable[[], Any]:
         jax = load("jax")
-        np_ = jax.numpy
-        x, y = map(np_.asarray, sequences(sizes))
-        params = [np_.asarray(value) for value in weights(sizes)]
 
         def loss(params: Any, x: Any, y: Any) -> Any:
-            return np_.mean(np_.square(_jax_forward(jax, sizes, params, x) - y))
+            return jax.numpy.mean(jax.numpy.square(_jax_forward(jax, sizes, params, x) - y))
 
-        def step(params: Any, x: Any, y: Any) -> Any:
-            value, gradients = jax.value_and_grad(loss)(params, x, y)
-            rate = np_.float32(RATE)
-            return value, [p - rate * g for p, g in zip(params, gradients, strict=True)]
-
-        compiled = jax.jit(step, donate_argnums=0)
-        held = [params]
-
-        def call() -> Any:
-            value, held[0] = compiled(held[0], x, y)
-            return jax.block_until_ready(value)
-
-        return call
+        return jax_call(jax, loss, weights(sizes), *sequences(sizes))
 
     return build
 
