@@ -259,3 +259,28 @@ def test_threads_that_are_awake_share_smaller_nests():
     assert keeps_awake(parallelise(nest, awake=True), False)
     (host,) = [k for k in loops_of(xp.linalg.inv, np.eye(3)).kernels if isinstance(k, Host)]
     assert not keeps_awake(host, True)
+
+
+def padded_nests(shape, widths):
+    """The labels of the nests that put zeros around an array."""
+    program = loops_of(lambda x: xp.pad(x * 2, widths), np.ones(shape, np.float32))
+    parts = [k.parts() if isinstance(k, ParallelNest) else [k] for k in program.kernels]
+    return [part.label for nests in parts for part in nests]
+
+
+def test_thin_edges_are_filled_together_with_the_inside():
+    assert padded_nests((9, 9), 1) == ["fill", ""]
+
+
+def test_edges_whose_lines_are_long_are_stored_by_themselves():
+    """The first and the last rows from end to end, and of the others the first and the last."""
+    widths = ((0, 0), (1, 1), (1, 1), (0, 0))
+    assert padded_nests((2, 28, 28, 32), widths) == [""] * 5
+
+
+def test_edges_are_zero_and_the_inside_is_not():
+    for shape in ((9, 9), (2, 28, 28, 32), (3, 40, 7)):
+        widths = ((0, 0), *[(1, 2)] * (len(shape) - 2), (0, 3))
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        got = wg.jit(lambda x, widths=widths: xp.pad(x * 2, widths))(x)
+        np.testing.assert_array_equal(got, np.pad(x * 2, widths))

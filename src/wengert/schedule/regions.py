@@ -56,10 +56,10 @@ LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
 # How fast products are in blocks: with one lane a sample a little slower, because nothing is
 # packed; with one lane a channel faster, because nothing stays empty at the edges of images and
 # weights are read in order, but every lane that a number of channels leaves empty is lost. Elements
-# a microsecond, in and out of lanes, and microseconds to begin an operator in one of many small
-# blocks. The ratios are those of steps measured on one thread, for networks of 8 to 64 channels
-# (`benchmarks/bench_regions.py`).
-_BLOCKED, _CHANNELS, _MOVES, _CALL = 0.75, 1.06, 2e3, 0.02
+# a microsecond, in and out of lanes and of blocks with channels innermost, and microseconds to
+# begin an operator in one of many small blocks. The ratios are those of steps measured on one
+# thread, for networks of 8 to 64 channels (`benchmarks/bench_regions.py`).
+_BLOCKED, _CHANNELS, _MOVES, _READS, _CALL = 0.75, 1.06, 2e3, 3e3, 0.02
 
 
 def cut_regions(graph: Graph) -> Graph:
@@ -175,7 +175,8 @@ class ChannelCutter(TimedCutter):
         stored = [*computed_in(nodes), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
         calls = len(nodes) * self.length // self.width * _CALL
-        return time_in_blocks(work / _CHANNELS, elements + self._moved(phase, nodes)) + calls
+        moves = self._moved(phase, nodes) / _READS
+        return time_in_blocks(work / _CHANNELS, elements) + moves + calls
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         inner = self._inner_axes(members)
@@ -225,6 +226,7 @@ CUTTERS: list[type[TimedCutter]] = [LaneCutter, ChannelCutter, MatrixCutter]
 def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
     """By how much longer it takes because vectors along the innermost axis are partly empty."""
     if inner is None:
-        return 1.0 if not node.type.shape or node.type.shape[-1] >= WIDTH else float(WIDTH)
+        whole = not flops_of(node) and (not node.type.shape or node.type.shape[-1] >= WIDTH)
+        return 1.0 if whole else float(WIDTH)
     channels = node.type.shape[inner[-1]]
     return -(-channels // WIDTH) * WIDTH / channels

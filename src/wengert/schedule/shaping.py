@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from math import prod
 
 from ..loops import (
     Affine,
@@ -26,6 +27,9 @@ from ..loops import (
 
 # A nest is split into at most this many pieces; beyond it, choices are branches.
 MAX_PIECES = 27
+# What it costs to begin a line, in vectors of so many elements that are stored; and how much less
+# storing must cost to be worth more nests.
+LINE_COST, VECTOR, MUCH_LESS = 4, 16, 2
 # Rows of a turned array that are read side by side: as many as a line of the cache has elements.
 TURNED_TOGETHER = 16
 
@@ -70,9 +74,9 @@ def _first_fills(nest: Nest) -> list[Nest]:
 
 
 def _filled_first(nest: Nest, pieces: list[Nest]) -> list[Nest]:
-    """Edges of one number (zeros around an array) -> all filled with it first: two nests, not nine.
+    """Edges of one number (zeros around an array) -> all filled with it first: two nests, not five.
 
-    The edges are thin, so a loop over each would cost more than writing the inside twice.
+    Thin edges of a small array cost more, one by one, than writing its inside twice.
     """
     if len(nest.stores) != 1 or nest.stores[0].combine or nest.stores[0].guards:
         return pieces
@@ -82,7 +86,17 @@ def _filled_first(nest: Nest, pieces: list[Nest]) -> list[Nest]:
         return pieces
     inside = [p for p, value in zip(pieces, values, strict=True) if not isinstance(value, Literal)]
     fill = Nest(nest.vars, [nest.stores[0].changed(value=edges[0])], "fill", nest.nodes)
+    apart = [p for p, value in zip(pieces, values, strict=True) if isinstance(value, Literal)]
+    if MUCH_LESS * sum(map(_vectors_stored, apart)) < _vectors_stored(fill):
+        return pieces
     return [fill, *inside]
+
+
+def _vectors_stored(nest: Nest) -> int:
+    """A rough cost of storing a number everywhere: vectors, and some more for every line."""
+    parts = [[var.extent for var in part.vars] or [1] for part in finished(nest)]
+    lines = [(prod(extents[:-1]), extents[-1]) for extents in parts]
+    return sum(count * (LINE_COST + length // VECTOR) + LINE_COST for count, length in lines)
 
 
 def _continued(nest: Nest) -> Nest:
@@ -162,7 +176,8 @@ def split_choices(nest: Nest) -> list[Nest]:
 
 def _find_cut(nest: Nest) -> tuple[Var, int] | None:
     tests = [guard for store in nest.stores for guard in store.guards]
-    values = walk(roots_of(nest.stores))
+    # the outermost choice first: where it is made against those inside, they need not be
+    values = reversed(walk(roots_of(nest.stores)))
     tests += [expr.test for expr in values if isinstance(expr, Choose)]
     for test in tests:
         if len(test.at.terms) != 1:
