@@ -136,3 +136,10 @@ def test_sums_are_joined_where_they_are_used():
     np.testing.assert_allclose(
         wg.jit(step)(x, w, np.float32(0.1)), step(x, w, np.float32(0.1)), rtol=1e-3, atol=1e-2
     )
+
+
+def test_tokens_that_meet_are_no_samples():
+    """Along tokens, attention would end a region, and its values would have to go out and in."""
+    x, w, v = normal(37, 16, 128), normal(128, 128), normal(128, 128)
+    loop = loop_of(STEP, x, w, v)
+    assert loop is None or loop.extent == 37

@@ -24,6 +24,7 @@ from .weighing import (
     elements_of,
     nbytes,
     time_in_blocks,
+    work_of,
 )
 
 # Rows of a block from which on products run at full speed, and the blocks to share out at least.
@@ -32,8 +33,9 @@ ENOUGH_ROWS, FEWEST_BLOCKS = 64, 4
 OWN_ROWS = 8
 # Rows whose time a product takes to begin: weights are packed, sums read and written again.
 _BEGINNING = 4.0
-# Bytes a microsecond of weights and gradients, from and to the second-level cache and beyond.
-_BYTES = 40e3
+# Bytes a microsecond of weights and gradients, where all of them stay in the second-level cache,
+# and where they do not.
+_SECOND_LEVEL, _NEAR_BYTES, _FAR_BYTES = 1 << 21, 40e3, 25e3
 # Bytes of all weights of a region.
 MOST_WEIGHTS = 1 << 22
 
@@ -97,7 +99,9 @@ class MatrixCutter(TimedCutter):
         blocks = self.length // self.width
         groups = groups_of(blocks)
         sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
-        moved = blocks * (self._bytes_of_weights(nodes) + 2 * sums) + 2 * groups * sums
+        weights = self._bytes_of_weights(nodes)
+        moved = blocks * (weights + 2 * sums) + 2 * groups * sums
+        rate = _NEAR_BYTES if weights + sums <= _SECOND_LEVEL else _FAR_BYTES
         work = 0.0
         for node in nodes:
             rows = self._rows(node, self.width)
@@ -105,7 +109,13 @@ class MatrixCutter(TimedCutter):
         # an odd number of groups leaves one of two threads without work for the time of one
         idle = (groups + groups % 2) / groups
         elements = elements_of(computed_in(nodes))
-        return time_in_blocks(work * idle, elements * idle) + moved / _BYTES
+        return time_in_blocks(work * idle, elements * idle) + moved / rate
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether nearly all work is in one region: between two of them, all values are outside."""
+        work = max(map(work_of, self.members.values()), default=0)
+        return super().worth_it and 10 * work >= 9 * work_of(self.graph.operators)
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         return DirectBuilder(members, results, self.axes, self.length, self.width)
