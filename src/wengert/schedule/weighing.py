@@ -14,6 +14,8 @@ SHORTEST = 16
 # Bytes of the largest value of a block: more than this and it does not stay in the second-level
 # cache, so that products over the whole batch are better.
 MOST_VALUE = 1 << 20
+# Operators that are named where several have one thing in common.
+MOST_NAMED = 3
 
 # A rough model of time, in microseconds, to compare a region with its operators one by one:
 # products on one and on two threads, an element of what is computed in between, and waking threads.
@@ -127,14 +129,24 @@ class TimedCutter(Cutter):
         return ", ".join(names[:4]) + f" (length {self.length})" if names else f"{self.length}"
 
     def _outside_told(self) -> list[str]:
-        """Operators along the axis that are in no region, and what keeps them out."""
-        found: Counter[str] = Counter()
+        """What keeps operators along the axis out of all regions, and which these are."""
+        found: dict[str, list[Operator]] = {}
         for node in self.graph.operators:
             why = self.objections.get(node.serial)
             if why is not None and not self._member(node):
-                where = f" ({node.source})" if node.source else ""
-                found[f"not in a region: {node.op.name} {node.type}{where}: {why}"] += 1
-        return [text + (f", {count} times" if count > 1 else "") for text, count in found.items()]
+                found.setdefault(why, []).append(node)
+        return [f"not in a region: {_named(nodes)}: {why}" for why, nodes in found.items()]
+
+
+def _named(nodes: Sequence[Operator]) -> str:
+    """Some operators by name; products first, as most of the time is theirs."""
+    ordered = sorted(nodes, key=lambda node: -flops_of(node))
+    texts = [
+        f"{node.op.name} {node.type}" + (f" ({node.source})" if node.source else "")
+        for node in ordered[:MOST_NAMED]
+    ]
+    rest = len(nodes) - len(texts)
+    return ", ".join(texts) + (f" and {rest} more" if rest else "")
 
 
 def time_apart(nodes: Sequence[Operator]) -> float:
