@@ -197,3 +197,14 @@ def test_a_step_is_one_loop_over_samples_in_place():
     (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
     assert (loop.width, loop.blocks) == (1, 12)
     assert "block of" not in str(loop)  # nothing is copied in or out
+
+
+def test_the_block_of_the_bench_is_one_loop_over_samples():
+    from wengert.bench import transformer
+
+    sizes = transformer.Sizes()
+    model, (x, y) = transformer.module_of(nn, sizes), transformer.sequences(sizes)
+    graph = wg.trace(wg.value_and_grad(lambda model: nn.mse_loss(model(x), y)), model)
+    program = schedule(optimise(graph))
+    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
+    assert (loop.width, loop.blocks) == (1, 12)

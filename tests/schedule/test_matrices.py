@@ -96,6 +96,18 @@ def test_windows_are_not_for_matrices():
     assert matrices._reads_again(product)
 
 
+def test_parts_side_by_side_are_read_once():
+    def step(x, w, v):  # the gradients by x of two products are one product of both
+        def loss(s):
+            h = x * s
+            return wnp.sum(wnp.softmax((h @ w) @ wnp.swapaxes(h @ v, 1, 2), axis=-1) @ h)
+
+        return wg.grad(loss)(wnp.ones(64, np.float32))
+
+    loop = loop_of(step, normal(12, 64, 64), normal(64, 64), normal(64, 64))
+    assert (loop.width, loop.blocks) == (1, 12)
+
+
 def test_large_weights_are_read_once_and_not_for_every_block():
     x, w, v = normal(4, 64, 1200), normal(1200, 1200), normal(1200, 1200)
     assert loop_of(STEP, x, w, v) is None

@@ -126,10 +126,17 @@ def _reads_again(node: Operator) -> bool:
 
     Their vectors would lie along the lines of an image, which are short.
     """
-    for source in node.inputs:
-        seen: Node = source
-        while isinstance(seen, Operator) and is_free(seen):
-            seen = seen.inputs[0]
-        if prod(source.type.shape) > prod(seen.type.shape):
-            return True
-    return False
+    return any(prod(source.type.shape) > _elements_behind(source) for source in node.inputs)
+
+
+def _elements_behind(node: Node) -> int:
+    """Elements of what a value is taken from, through slices, transposes, windows and the like."""
+    behind: dict[int, int] = {}
+    pending = [node]
+    while pending:
+        seen = pending.pop()
+        if isinstance(seen, Operator) and is_free(seen):
+            pending += seen.inputs
+        else:
+            behind[seen.serial] = prod(seen.type.shape)
+    return sum(behind.values())
