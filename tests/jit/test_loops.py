@@ -203,6 +203,13 @@ class TestParts:
         )
         assert_native(gradient, *args)
 
+    def test_parts_are_wider_where_weights_are_many(self):
+        w = rng.normal(size=(400, 400)) / 20
+        f = lambda h, xs: wg.scan(lambda h, x: (wnp.tanh(h @ w + x), None), h, xs)
+        for samples, parts in ((128, 4), (127, 2), (63, 1)):
+            args = np.ones((samples, 400)), np.ones((3, samples, 400))
+            assert self.parts(f, *args) == [parts]
+
     def test_samples_that_meet(self):
         mixing = [
             lambda h, x: (wnp.tanh(h @ self.w + wnp.mean(h, axis=0)), None),

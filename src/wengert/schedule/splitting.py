@@ -13,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Constant, Graph, Operator, Variable
+from ..graph import Constant, Graph, Node, Operator, Variable
 from .axes import AxisClasses
 from .building import blocked, has_loops, resized
+from .regions import MOST_WEIGHTS
 from .weighing import time_apart
 
 # How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
 # that two threads have the same to do; if they do not divide the samples, parts differ by one.
 PARTS = (4, 2)
 FEWEST_SAMPLES = 8
+# Each part reads all weights at every step: where these do not stay in the second-level cache,
+# parts have more samples.
+FEWEST_FOR_MANY_WEIGHTS = 32
 # Microseconds that a loop must take at least.
 LEAST_TIME = 50.0
 
@@ -60,7 +64,9 @@ def split_body(
     axes = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
     known = {serial: axis for serial, axis in axes.items() if axis is not None}
     length = outputs[0].type.shape[0]
-    parts = _count_parts(length)
+    shared = [node for node in graph.nodes if node.serial not in known]
+    many = sum(map(_nbytes, shared)) > MOST_WEIGHTS
+    parts = _count_parts(length, FEWEST_FOR_MANY_WEIGHTS if many else FEWEST_SAMPLES)
     if parts == 1 or any(known.get(node.serial) != 0 for node in outputs):
         return None
     if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
@@ -78,10 +84,19 @@ def split_body(
     return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
 
 
-def _count_parts(length: int) -> int:
-    """How many parts, equal ones if possible; 1: none."""
-    many = [n for n in PARTS if length // n >= FEWEST_SAMPLES]
+def _count_parts(length: int, fewest: int) -> int:
+    """How many parts of so many samples at least, equal ones if possible; 1: none."""
+    many = [n for n in PARTS if length // n >= fewest]
     return next((n for n in many if length % n == 0), many[0] if many else 1)
+
+
+def _nbytes(node: Node) -> int:
+    """The bytes of a value that is there before the loop."""
+    if isinstance(node, Operator):
+        return 0
+    if isinstance(node, Constant) and not any(np.asarray(node.output).strides):
+        return 0  # one number
+    return int(node.type.size * node.type.dtype.itemsize)
 
 
 def _separates(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:
