@@ -53,7 +53,8 @@ def estimates():
 
     def watched(graph):
         best = regions.best_of(regions.cutters_of(graph))
-        found.append(best.time if best else weighing.time_apart(graph.operators))
+        apart = None if regions.CUTTERS else weighing.time_apart(graph.operators)
+        found.append(best.time if best else apart)
         return cut(graph)
 
     import wengert.schedule.fusion

@@ -19,6 +19,7 @@ from wengert.schedule import regions, weighing
 @pytest.fixture(autouse=True, params=[regions.LaneCutter, regions.ChannelCutter])
 def any_size(request, monkeypatch):
     """Regions however small they are, with one lane a sample and with one lane a channel."""
+    monkeypatch.setenv("WENGERT_CACHE", "off")  # it does not know what is changed here
     monkeypatch.setattr(regions, "CUTTERS", [request.param])
     monkeypatch.setattr(regions, "LEAST_WORK", 0)
     monkeypatch.setattr(weighing, "SHORTEST", 2)

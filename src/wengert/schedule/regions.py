@@ -56,7 +56,7 @@ LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
 # How fast products are in blocks: with one lane a sample a little slower, because nothing is
 # packed; with one lane a channel faster, because nothing stays empty at the edges of images and
 # weights are read in order, but every lane that a number of channels leaves empty is lost. Elements
-# a microsecond, in and out of lanes and of blocks with channels innermost, and microseconds to
+# a microsecond, in and out of lanes and into blocks with channels innermost, and microseconds to
 # begin an operator in one of many small blocks. The ratios are those of steps measured on one
 # thread, for networks of 8 to 64 channels (`benchmarks/bench_regions.py`).
 _BLOCKED, _CHANNELS, _MOVES, _READS, _CALL = 0.75, 1.06, 2e3, 3e3, 0.02
@@ -175,8 +175,15 @@ class ChannelCutter(TimedCutter):
         stored = [*computed_in(nodes), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
         calls = len(nodes) * self.length // self.width * _CALL
-        moves = self._moved(phase, nodes) / _READS
-        return time_in_blocks(work / _CHANNELS, elements) + moves + calls
+        reads = self._read_from_outside(nodes) / _READS
+        return time_in_blocks(work / _CHANNELS, elements) + reads + calls
+
+    def _read_from_outside(self, nodes: Sequence[Operator]) -> int:
+        """Elements of samples that come from memory."""
+        own = {node.serial for node in nodes}
+        sources = {source.serial: source for node in nodes for source in node.inputs}
+        outside = [s for n, s in sources.items() if n in self.axes and n not in own]
+        return elements_of(outside)
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         inner = self._inner_axes(members)
