@@ -271,7 +271,7 @@ class Cutter:
             if not new or (len(new) == 1 and _takes_the_place(new[0], node)):
                 again.append(node)
                 read |= {source.serial for source in new}
-        return [*reversed(again), *members]
+        return sorted([*again, *members], key=lambda node: node.serial)  # inputs first
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         return BlockBuilder(members, results, self.axes, self.length, self.width)
