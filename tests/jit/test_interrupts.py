@@ -229,7 +229,18 @@ def test_long_programs_look_until_state_is_written():
     loops = program.stages.loops
     assert program.stages.direct == [True]  # what comes after the first write does not take long
     assert 0 < loops.watched < len(loops.kernels)
-    program = step_of(40 * UNWATCHED_TAIL // 64 // 64).program
+
+
+def test_state_whose_writing_takes_long_is_written_at_the_end():
+    w = wg.tensor(np.zeros((64, 64)))
+
+    @wg.jit
+    def step(x):
+        with wg.no_grad():
+            w[...] = x.T @ x
+
+    rows = 40 * UNWATCHED_TAIL // 64 // 64
+    program = step.program(np.broadcast_to(np.ones(64), (rows, 64)))  # takes no memory
     assert program.stages.direct == [False]
     assert program.stages.loops.watched == len(program.stages.loops.kernels)
 
