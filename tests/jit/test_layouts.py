@@ -193,3 +193,13 @@ def test_results_share_no_memory_with_arguments():
     for part in leaves(jit(FAMILIES["identity"])(x, y)):
         assert not np.shares_memory(part, x)
         assert not np.shares_memory(part, y)
+
+
+def test_copies_for_another_shape_come_before_what_reads_them():
+    def function(x):
+        kept = xp.maximum(x, 0.0)  # a loop of the same shape, which the sort must not join
+        return xp.sin(x @ x.T).T @ kept, xp.sort(x, axis=1)
+
+    x = np.asfortranarray(np.random.default_rng(0).normal(size=(9, 3)))
+    for got, want in zip(wg.jit(function)(x), function(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)

@@ -350,6 +350,7 @@ class Scheduler:
             self._schedule_host(node)
 
     def _schedule_alias(self, node: Operator) -> None:
+        before = len(self.kernels)
         source = self._contiguous(node.inputs[0])
         view = Buffer(
             source.name, source.dtype, node.type.shape, self._standard_strides(node), source.kind
@@ -357,7 +358,9 @@ class Scheduler:
         view.value = source.value
         view.base = source
         self.buffers[node.serial] = view
-        self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
+        copied = len(self.kernels) > before
+        made = self.kernel_of.get(node.inputs[0].serial, -1)
+        self.kernel_of[node.serial] = before if copied else made
 
     def _contiguous(self, node: Node) -> Buffer:
         """The buffer of a node whose elements lie one after the other; copied if need be."""
