@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import wengert as wg
 import wengert.numpy as wnp
 from wengert.errors import AxisError, DTypeError, ShapeError
 from wengert.transforms.batching import vmap
@@ -318,3 +319,14 @@ def test_shares_memory_where_numpy_does(name):
         return wnp.sum(x)
 
     grad(f)(square)
+
+
+@pytest.mark.parametrize("number", [1.5, 2, True])
+def test_a_number_among_arrays_promotes_them_as_in_numpy(number):
+    def function(number, x):
+        return wnp.stack([number, x]), wnp.concatenate([wnp.ravel(number), wnp.ravel(x)])
+
+    x = np.float32(2.0)
+    traced = wg.trace(function, number, x)
+    for node, plain in zip(traced.outputs, function(number, x), strict=True):
+        assert node.type.dtype == plain.dtype == np.stack([number, x]).dtype

@@ -81,7 +81,8 @@ def _parts(name: str, arrays: Any) -> list[Any]:
     parts = [as_value(item) for item in arrays]
     if not parts:
         raise ShapeError(explain(name, "got no arrays", "Give at least one."))
-    return parts
+    # as in NumPy a number among them is an array of its own dtype, and promotes the others
+    return [cast(part, type_of(part).dtype) for part in parts]
 
 
 @numpy_if_plain
