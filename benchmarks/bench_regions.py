@@ -13,8 +13,6 @@ os.environ["WENGERT_CACHE"] = "off"  # it does not know which kind is being meas
 import sys
 import time
 
-import wengert as wg
-from wengert import nn, optim
 from wengert.bench import cnn
 from wengert.schedule import regions, weighing
 
@@ -65,19 +63,7 @@ def estimates():
 
 def step_of(layers):
     """A compiled training step, as a function of nothing."""
-    model = cnn.module_of(nn, layers)
-    optimizer = optim.SGD(model.parameters(), lr=0.01)
-    x, y = cnn.images(100)
-
-    @wg.jit
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = nn.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return lambda: step(x, y)
+    return cnn.with_wengert(layers, 100)()
 
 
 def best_time(function):

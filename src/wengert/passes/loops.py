@@ -22,7 +22,7 @@ from ..trace.tracer import ITEM
 from ..transforms.batching import evaluate_batched
 from ..transforms.bodies import Body, extract
 from ..types import ArrayType
-from .rewriting import apply, is_uniform
+from .rewriting import apply, is_uniform, users_of
 
 # Rows of values that are kept to save time take at most this many bytes.
 MOST_KEPT = 1 << 27
@@ -173,7 +173,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
         one
         for one in body.graph.operators
         if one.serial in early
-        and (one.serial in outputs or any(u not in early for u in users.get(one.serial, ())))
+        and (one.serial in outputs or any(u.serial not in early for u in users.get(one.serial, ())))
     ]
     if not frontier or not _fits(frontier, node):
         return None
@@ -225,15 +225,6 @@ def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
         elif node.op is contract:
             products.append(node)
     return {node.serial for node in reachable(products) if isinstance(node, Operator)}
-
-
-def users_of(graph: Graph) -> dict[int, list[int]]:
-    """The operators that read each value, once for each time they do, all by their serials."""
-    users: dict[int, list[int]] = {}
-    for node in graph.operators:
-        for source in node.inputs:
-            users.setdefault(source.serial, []).append(node.serial)
-    return users
 
 
 def _outside(

@@ -6,7 +6,7 @@ from ..graph import Graph, Node, Operator
 from ..ops.contract import contract
 from ..ops.layout import permute
 from ..types import ArrayType
-from .rewriting import rebuild
+from .rewriting import rebuild, users_of
 
 
 def turn_products(graph: Graph) -> Graph:
@@ -28,19 +28,14 @@ def turn_products(graph: Graph) -> Graph:
 
 def _turns(graph: Graph) -> dict[int, tuple[int, ...]]:
     """The order that is wanted of products that are needed in one order alone, by serial."""
-    users: dict[int, list[Operator | None]] = {}
-    for node in graph.operators:
-        for source in node.inputs:
-            users.setdefault(source.serial, []).append(node)
-    for output in graph.outputs:
-        if output is not None:
-            users.setdefault(output.serial, []).append(None)
+    users = users_of(graph)
+    shown = {node.serial for node in graph.outputs if node is not None}
     found = {}
     for node in graph.operators:
-        if node.op is contract:
-            user, *others = users.get(node.serial, [None])
-            if user is not None and user.op is permute and not others:
-                found[node.serial] = user.params["axes"]
+        readers = users.get(node.serial, [])
+        alone = len(readers) == 1 and node.serial not in shown
+        if node.op is contract and alone and readers[0].op is permute:
+            found[node.serial] = readers[0].params["axes"]
     return found
 
 

@@ -34,6 +34,15 @@ def rebuild(graph: Graph, rule: Rule) -> Graph:
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
+def users_of(graph: Graph) -> dict[int, list[Operator]]:
+    """The operators that read each value, by its serial, once for each time they do."""
+    users: dict[int, list[Operator]] = {}
+    for node in graph.operators:
+        for source in node.inputs:
+            users.setdefault(source.serial, []).append(node)
+    return users
+
+
 def apply(op: Any, *inputs: Node, params: dict[str, Any], like: Node | None = None) -> Operator:
     """A new operator node; its type comes from `like` or from the type rule."""
     if like is not None:

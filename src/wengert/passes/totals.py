@@ -23,7 +23,7 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..types import ArrayType
 from .loops import ENOUGH_TERMS, MOST_NEAR, is_worth_it, loop_items, make_body
-from .rewriting import apply, full, is_uniform
+from .rewriting import apply, full, is_uniform, users_of
 
 
 def take_in_totals(graph: Graph) -> Graph:
@@ -38,7 +38,7 @@ def take_in_totals(graph: Graph) -> Graph:
 
 def turn_totals(graph: Graph) -> Graph:
     """permute(scan(total + x_t.T @ y_t)) -> scan(total + y_t.T @ x_t)."""
-    users = _users(graph)
+    users = users_of(graph)
     wanted = {node.serial for node in graph.outputs if node is not None}
     changes = {}
     for loop in graph.operators:
@@ -87,21 +87,13 @@ def _changed(graph: Graph, changes: dict[int, _Change]) -> Graph:
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
-def _users(graph: Graph) -> dict[int, list[Operator]]:
-    users: dict[int, list[Operator]] = {}
-    for node in graph.operators:
-        for source in node.inputs:
-            users.setdefault(source.serial, []).append(node)
-    return users
-
-
 # ---------------------------------------------------------------- which sums
 
 
 def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
     """For loops, by serial, the sums of their rows that they can add up themselves."""
     order = {node.serial: number for number, node in enumerate(graph.nodes)}
-    users = _users(graph)
+    users = users_of(graph)
     found: dict[int, list[Operator]] = {}
     for loop in graph.operators:
         if loop.op.name != "scan" or not is_worth_it(loop):
@@ -202,7 +194,7 @@ def _find_turned(
 ) -> dict[int, tuple[int, ...]]:
     """The carries that are totals of products and that are only read in another order of axes."""
     body: Body = loop.params["body"]
-    inner = _users(body.graph)
+    inner = users_of(body.graph)
     shown = [node.serial for node in body.graph.outputs if node is not None]
     found = {}
     for number, start in enumerate(body.split(body.graph.inputs)[1]):

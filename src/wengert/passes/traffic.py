@@ -24,8 +24,8 @@ from ..ops.special import expit
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
 from ..types import ArrayType
-from .loops import edit_loops, loop_items, make_body, users_of
-from .rewriting import apply, full, rebuild, same_type
+from .loops import edit_loops, loop_items, make_body
+from .rewriting import apply, full, rebuild, same_type, users_of
 
 # What is computed again from rows rather than kept as a row of its own.
 _QUICK = frozenset("where less negative subtract add multiply scale copysign absolute".split())
@@ -123,7 +123,6 @@ class _Uses:
 
     def __init__(self, graph: Graph):
         self.users = users_of(graph)
-        self.operators = {node.serial: node for node in graph.operators}
         self.shown = {node.serial for node in graph.outputs if node is not None}
 
     def only_user(self, node: Node) -> Operator | None:
@@ -131,7 +130,7 @@ class _Uses:
         found = self.users.get(node.serial, [])
         if len(found) != 1 or node.serial in self.shown:
             return None
-        return self.operators[found[0]]
+        return found[0]
 
 
 # ---------------------------------------------------------------- two rows in one

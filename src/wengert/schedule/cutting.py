@@ -14,7 +14,7 @@ from ..graph import Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise
 from ..ops.elementwise import add
 from ..ops.indexing import index
-from ..passes.rewriting import apply
+from ..passes.rewriting import apply, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
@@ -99,10 +99,7 @@ class Cutter:
         """
         earliest = self._earliest()
         last = max((earliest[n.serial] for n in self.graph.operators if self._member(n)), default=0)
-        users: dict[int, list[Operator]] = {}
-        for node in self.graph.operators:
-            for source in node.inputs:
-                users.setdefault(source.serial, []).append(node)
+        users = users_of(self.graph)
         phases: dict[int, int] = {}
         for node in reversed(self.graph.operators):
             own = self._member(node)

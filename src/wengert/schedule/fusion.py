@@ -46,6 +46,7 @@ from ..loops import (
 )
 from ..ops.layout import reshape
 from ..passes.lengths import AnyLength
+from ..passes.rewriting import users_of
 from ..types import ArrayType
 from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
@@ -163,10 +164,7 @@ class Scheduler:
 
     def _choose_stored(self) -> None:
         """The nodes that need memory of their own."""
-        users: dict[int, list[Operator]] = {}
-        for node in self.graph.operators:
-            for source in node.inputs:
-                users.setdefault(source.serial, []).append(node)
+        users = users_of(self.graph)
         wanted = {node.serial for node in self.graph.outputs if node is not None}
         wanted |= self._kept_for_later(users)
         self.stored: set[int] = set()
