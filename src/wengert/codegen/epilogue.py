@@ -33,9 +33,9 @@ from ..loops import (
     roots_of,
     walk,
 )
+from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
 from .strided import I64, POINTER, Memory, counted_loop, moved, offset, private_function
-from .tiling import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .values import add_values, from_memory, to_memory, value_of
 
 

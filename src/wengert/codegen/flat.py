@@ -17,10 +17,10 @@ from llvmlite import ir
 
 from ..loops import Affine, Apply, Buffer, Expr, Literal, Load, Nest, Var, parts_of, roots_of, walk
 from ..schedule.cost import EXPENSIVE
+from .plans import Piece, pieces_of
 from .scalars import Scalars
 from .strided import I1, Memory, lane_order
 from .target import Target
-from .tiling import Piece, pieces_of
 
 # So many vectors are written out at most, and so many values and stores in all of them together.
 MOST_VECTORS, MOST_VALUES = 48, 1024

@@ -40,9 +40,12 @@ from .contraction import (
     MAX_WORKERS,
     emit_contraction,
     flops,
+    held_bytes,
+    held_factor,
     is_packed,
     is_shared,
     part_name,
+    prepare_name,
     unfinished_bytes,
     units,
 )
@@ -89,7 +92,7 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
             segments.append(group)
         else:
             segments.append(emitter.segment(f"kernel{len(segments)}", group))
-    program.scratch_bytes = emitter.scratch_bytes
+    program.scratch_bytes = emitter.held_bytes + emitter.scratch_bytes
     return ProgramModule(module, segments, constants)
 
 
@@ -136,19 +139,49 @@ class _ProgramEmitter:
         threads: int | None,
     ):
         self.module = module
-        self.target, self.threads = target, threads
+        self.target, self.threads, self.program = target, threads, program
         self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
         buffers = [*program.inputs, *program.outputs, *constants]
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
-        self.program = program
         if program.length is not None:  # after the room, if there is one: see `runtime.builtin`
             self.slots[id(program.length)] = len(buffers) + bool(program.room_bytes)
         self.room = len(buffers)
-        self.scratch_start = program.planned_bytes
+        self.held = self._places_held(program.kernels)
+        self.scratch_start = program.planned_bytes + self.held_bytes
         self.scratch_bytes = 0
         self.products: dict[Any, _Product] = {}
         self.repeated = repeated_forms(program.kernels)
         self.bodies: dict[Any, ir.Function] = {}
+
+    def _places_held(self, kernels: Sequence[Kernel]) -> dict[int, int]:
+        """Where in the arena products find what was prepared before the loop that they are in:
+        for all loops of blocks, and for this program where it is the body of a loop itself."""
+        self.held_bytes = 0
+        places: dict[int, int] = {}
+        inside = [k for loop in kernels if isinstance(loop, BlockLoop) for k in loop.body]
+        for kernel in [*kernels, *inside]:
+            size = held_bytes(kernel, self.target) if isinstance(kernel, Contraction) else 0
+            if size:
+                places[id(kernel)] = self.program.planned_bytes + self.held_bytes
+                self.held_bytes += _rounded(size)
+        return places
+
+    def preparation(self, name: str, kernels: Sequence[Kernel]) -> ir.Function | None:
+        """`void name(buffers, arena)`: prepare what these products hold; None: nothing."""
+        held = [k for k in kernels if isinstance(k, Contraction) and id(k) in self.held]
+        if not held:
+            return None
+        function = self._function(name, [PTR, PTR])
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = self._pointers(builder, function.args)
+        for number, kernel in enumerate(held):
+            product = self._product(f"{name}{number}", kernel, False)
+            buffer, first = held_factor(kernel, self.target)
+            factor = _moved(builder, pointers(buffer), first * buffer.dtype.itemsize)
+            place = _moved(builder, pointers.arena, self.held[id(kernel)])
+            builder.call(self.module.globals[prepare_name(product.name)], [place, factor])
+        builder.ret_void()
+        return function
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
@@ -214,7 +247,7 @@ class _ProgramEmitter:
         """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
         if isinstance(kernel, Repeat):
             return self._repeat(name, kernel, watched)
-        if id(kernel) not in self.repeated:
+        if id(kernel) not in self.repeated or id(kernel) in self.held:
             return self._body(name, kernel, watched, self.slots)
         form, roots = self.repeated[id(kernel)]
         if (form, watched) not in self.bodies:
@@ -267,6 +300,9 @@ class _ProgramEmitter:
         workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
         task = self._block_task(name, kernel, fills, body, own, watch is not None)
+        prepare = self.preparation(f"{name}.prepare", kernel.body)
+        if prepare is not None:
+            builder.call(prepare, args)
         if kernel.length is None:
             self._share_out(builder, task, args, kernel.groups, watch, workers)
         else:
@@ -367,7 +403,7 @@ class _ProgramEmitter:
     ) -> int:
         """A product of a block; the first block of a group may begin its sums."""
         later = self._product(name, kernel, False)
-        args = _product_arguments(builder, kernel, pointers, room, later.unfinished)
+        args = self._product_arguments(builder, kernel, pointers, room, later.unfinished)
         scratch = later.unfinished + later.scratch
         if not kernel.begins:
             builder.call(self.module.globals[later.name], args)
@@ -378,7 +414,7 @@ class _ProgramEmitter:
         first = builder.udiv(builder.mul(group, _i64(loop.blocks)), _i64(loop.groups))
         with builder.if_else(builder.icmp_signed("==", block, first)) as (then, otherwise):
             with then:
-                others = _product_arguments(builder, alone, pointers, room, begin.unfinished)
+                others = self._product_arguments(builder, alone, pointers, room, begin.unfinished)
                 builder.call(self.module.globals[begin.name], others)
             with otherwise:
                 builder.call(self.module.globals[later.name], args)
@@ -416,14 +452,16 @@ class _ProgramEmitter:
         """`i32 name.part(buffers, arena, room, part)`: all steps of one part, and the bytes of the
         room that it needs."""
         constants = _constants(body)
-        inner = _ProgramEmitter(self.module, self.target, body, constants, self.threads)
+        threads = 1 if kernel.parts > 1 else self.threads  # parts are shared out already
+        inner = _ProgramEmitter(self.module, self.target, body, constants, threads)
         step = self.module.globals[inner.segment(f"{name}.step", body.kernels)]
         step.linkage = "internal"
         part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
         builder = ir.IRBuilder(part.append_basic_block())
         pointers = self._pointers(builder, part.args[:2])
-        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
-        return part, _rounded(body.planned_bytes + inner.scratch_bytes)
+        prepare = inner.preparation(f"{name}.prepare", body.kernels)
+        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants], prepare)
+        return part, _rounded(body.planned_bytes + inner.held_bytes + inner.scratch_bytes)
 
     def _either_part(
         self, name: str, kernel: Repeat, part: ir.Function, wider: ir.Function
@@ -515,12 +553,13 @@ class _ProgramEmitter:
         """A product: on one thread, or its units shared out to several."""
         watched = watch is not None
         product = self._product(name, kernel, watched)
-        shared = is_shared(kernel) and product.units > 1
-        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS) if shared else 1
+        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS)
+        shared = is_shared(kernel) and product.units > 1 and workers > 1
+        workers = workers if shared else 1
         needed = product.unfinished + product.scratch * workers
         self.scratch_bytes = max(self.scratch_bytes, needed)
         room = _moved(builder, pointers.arena, self.scratch_start)
-        args = _product_arguments(builder, kernel, pointers, room, product.unfinished)
+        args = self._product_arguments(builder, kernel, pointers, room, product.unfinished)
         if not shared:
             function = self.module.globals[product.name]
             builder.call(function, args if watch is None else [*args, watch])
@@ -534,15 +573,37 @@ class _ProgramEmitter:
         task = self._contraction_task(name, product, tasks, watched)
         self._share_out(builder, task, args, tasks, watch, workers)
 
+    def _product_arguments(
+        self,
+        builder: ir.IRBuilder,
+        kernel: Contraction,
+        pointers: _Pointers,
+        room: ir.Value,
+        unfinished: int,
+    ) -> list[ir.Value]:
+        """What the function of a product gets; `room` begins with the bytes for unfinished sums."""
+        accesses = [(kernel.x, kernel.x_offset), (kernel.y, kernel.y_offset)]
+        accesses += [(buffer, at.constant) for buffer, at in kernel.accesses()]
+        x, y, *others = [
+            _moved(builder, pointers(buffer), first * buffer.dtype.itemsize)
+            for buffer, first in accesses
+        ]
+        out = pointers(kernel.out) if kernel.keeps_sums else room
+        if id(kernel) in self.held:
+            others.insert(0, _moved(builder, pointers.arena, self.held[id(kernel)]))
+        return [out, x, y, _moved(builder, room, unfinished), *others]
+
     def _product(self, name: str, kernel: Contraction, watched: bool) -> _Product:
         """The code of a product; products of the same form have one."""
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
-        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_values(kernel))
+        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, kernel.steady,
+                form_of_values(kernel))  # fmt: skip
         if form not in self.products:
             inner = f"{name}.product"
-            small = None if watched else unrolled_form(kernel, self.target)
+            plain = not watched and id(kernel) not in self.held
+            small = unrolled_form(kernel, self.target) if plain else None
             if small is not None:
                 emit_unrolled(self.module, self.target, kernel, small, inner)
                 self.products[form] = _Product(inner, 0, 0, 1)
@@ -610,24 +671,6 @@ def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: _Pointers) -> No
     wrong = builder.icmp_unsigned("==", flag, ir.Constant(ir.IntType(8), 0))
     with builder.if_then(wrong, likely=False):
         builder.ret(ir.Constant(I32, kernel.code))
-
-
-def _product_arguments(
-    builder: ir.IRBuilder,
-    kernel: Contraction,
-    pointers: _Pointers,
-    room: ir.Value,
-    unfinished: int,
-) -> list[ir.Value]:
-    """What the function of a product gets; `room` begins with the bytes for unfinished sums."""
-    accesses = [(kernel.x, kernel.x_offset), (kernel.y, kernel.y_offset)]
-    accesses += [(buffer, at.constant) for buffer, at in kernel.accesses()]
-    x, y, *others = [
-        _moved(builder, pointers(buffer), first * buffer.dtype.itemsize)
-        for buffer, first in accesses
-    ]
-    out = pointers(kernel.out) if kernel.keeps_sums else room
-    return [out, x, y, _moved(builder, room, unfinished), *others]
 
 
 def _is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:

@@ -44,7 +44,7 @@ class Memory:
             return b.load(pointer, typ=kind, align=self.align)
         zero = ir.Constant(kind, None)
         if stride == 1:
-            return self._load_masked(pointer, kind, _mask(width, count))
+            return self.load_masked(pointer, kind, _mask(width, count))
         value = zero if count < width else ir.Constant(kind, ir.Undefined)
         for lane in range(count):
             part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
@@ -55,9 +55,10 @@ class Memory:
         """As many elements, one after the other, as `count` says when it runs."""
         lanes = ir.Constant(ir.VectorType(I64, width), list(range(width)))
         mask = self.builder.icmp_signed("<", lanes, splat(self.builder, count, width))
-        return self._load_masked(pointer, ir.VectorType(self.element, width), mask)
+        return self.load_masked(pointer, ir.VectorType(self.element, width), mask)
 
-    def _load_masked(self, pointer: ir.Value, kind: ir.VectorType, mask: ir.Value) -> ir.Value:
+    def load_masked(self, pointer: ir.Value, kind: ir.VectorType, mask: ir.Value) -> ir.Value:
+        """The elements where the mask is set, in lanes of their own, and zeros in the others."""
         name = f"llvm.masked.load.{type_suffix(kind)}.p0"
         signature = ir.FunctionType(kind, [POINTER, I32, _mask_type(kind.count), kind])
         function = declare(self.builder.module, name, signature)
@@ -173,6 +174,36 @@ def counted_loop(
     counter.add_incoming(following, b.block)
     b.cbranch(b.icmp_signed("<", following, end), head, done)
     b.position_at_end(done)
+
+
+def carried_loop(
+    builder: ir.IRBuilder,
+    start: int | ir.Value,
+    stop: int | ir.Value,
+    step: int,
+    value: ir.Value,
+    body: Callable[[ir.Value, ir.Value], ir.Value],
+) -> ir.Value:
+    """value = body(i, value) for i in range(start, stop, step); the last value."""
+    b = builder
+    first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, stop))
+    before, head, done = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", first, end), head, done)
+    b.position_at_end(head)
+    counter, held = b.phi(I64), b.phi(value.type)
+    counter.add_incoming(first, before)
+    held.add_incoming(value, before)
+    found = body(counter, held)
+    following = b.add(counter, ir.Constant(I64, step))
+    counter.add_incoming(following, b.block)
+    held.add_incoming(found, b.block)
+    last = b.block
+    b.cbranch(b.icmp_signed("<", following, end), head, done)
+    b.position_at_end(done)
+    result = b.phi(value.type)
+    result.add_incoming(value, before)
+    result.add_incoming(found, last)
+    return result
 
 
 def i32(value: int) -> ir.Constant:

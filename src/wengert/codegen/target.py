@@ -6,6 +6,10 @@ working set stays close. `Target.host()` describes the machine in front of us, o
 `WENGERT_CPU`; `Target.named("haswell")` describes another, to generate (and where possible run) its
 code here.
 
+Newer servers have a *matrix unit* (AMX), which multiplies tiles of bfloat16 numbers; `bfloat` says
+how products of float32 numbers are made of these. A process has to ask the system before it may use
+it. Named targets go without it: `WENGERT_CPU=sapphirerapids` switches it off.
+
 LLVM halves its vectors on the first AVX-512 processors by default, because light use of the wide
 units lowered their clock. Generated code uses them heavily, so every AVX-512 target switches that
 preference off in its feature list; the attributes of `Target.function_attributes` say the same to
@@ -39,6 +43,11 @@ _SAPPHIRE = (*_ICELAKE, "avx512bf16", "avx512fp16", "avxvnni")
 _ZEN4 = (*_ICELAKE, "avx512bf16")
 _NEON = ("neon",)
 _ARM82 = ("neon", "fullfp16", "lse")
+
+_MATRIX_UNIT = {"amx-tile", "amx-bf16"}
+# Linux gives a process the registers of the matrix unit on request: the numbers of the call, of the
+# request, and of what is asked for.
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 # name -> (architecture, features that its code may use)
 _NAMED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -121,6 +130,11 @@ class Target:
         return self.vector_bytes >= 32
 
     @property
+    def has_matrix_unit(self) -> bool:
+        """Whether tiles of bfloat16 can be multiplied in hardware, and this process may do so."""
+        return self.vector_bytes == 64 and _enabled(self.features) >= _MATRIX_UNIT
+
+    @property
     def function_attributes(self) -> str:
         """LLVM attributes that keep full-width vectors: `define void @f() <here> {`."""
         if self.vector_bytes < 64:
@@ -188,9 +202,21 @@ def _machine() -> Target:
         available.setdefault("neon", True)  # part of the base instruction set
         if sys.platform == "darwin":
             available.update(dict.fromkeys(_ARM82, True))  # true of every Apple processor
+    if available.get("amx-bf16") and not _may_use_matrix_unit():
+        available.update({name: False for name in available if name.startswith("amx")})
     l1d, l2 = cache_sizes()
     target = _describe(triple, binding.get_host_cpu_name(), available)
     return replace(target, l1d_bytes=l1d, l2_bytes=l2)
+
+
+def _may_use_matrix_unit() -> bool:
+    """Ask the system for the registers of the matrix unit; only Linux is known to give them."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    return not library.syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
 
 
 @functools.cache

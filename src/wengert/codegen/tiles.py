@@ -16,6 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from .plans import Axis, Piece, Plan, tail_pieces
 from .strided import (
     I64,
     POINTER,
@@ -26,7 +27,6 @@ from .strided import (
     multiply_add,
     private_function,
 )
-from .tiling import Axis, Piece, Plan, tail_pieces
 
 ADD_TO_RESULT, LAST_BLOCK = 1, 2  # the flags of a tile
 # Steps of the innermost sum, and products altogether, written out in one turn of its loop.

@@ -17,9 +17,9 @@ from llvmlite import ir
 
 from ..loops import Transfer
 from .packing import transpose_square
+from .plans import Axis, merge_axes
 from .scalars import memory_type
 from .strided import I64, counted_loop, declare, i32
-from .tiling import Axis, merge_axes
 
 
 def emit_transfer(

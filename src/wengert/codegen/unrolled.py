@@ -22,9 +22,9 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from .epilogue import Stores
+from .plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .strided import POINTER, Memory, lane_order, multiply_add, private_function
 from .target import Target
-from .tiling import ONCE, Axis, Piece, axes_of, pieces_of
 
 # So many loads, multiply-adds and shuffles are written out at most.
 MOST_STEPS = 768

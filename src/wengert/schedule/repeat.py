@@ -30,6 +30,7 @@ from ..loops import (
 )
 from .memory import plan
 from .splitting import Split, split_body
+from .steady import mark_in_body
 from .totals import find_totals, total_places
 
 NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
@@ -63,6 +64,8 @@ def repeat_kernels(
     ]
     if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
         return None
+    for program in programs:
+        mark_in_body(program.kernels, program.inputs[: body.constants])
     where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
     sums, after = total_places(node, totals, inputs, outputs, parts, new_buffer)

@@ -1,0 +1,459 @@
+"""The loops around the tiles of a product.
+
+`tiling` decides how the loops are cut, `tiles` emits what happens in registers, `packing` the
+copies of operands that lie badly. Here are the loops around them. For operands that need no copy:
+
+    for batch, further columns and rows: for column tiles: for row tiles: tile
+
+and for large ones, with `Y` a block of packed columns and `X` one of packed rows:
+
+    for batch, further columns: for blocks of columns: for blocks of the sums: pack Y
+        for further rows: for row tiles: pack X
+            for column tiles: tile
+
+so that the rows of X stay in the first-level cache and the block of Y in the second. Where Y lies
+well as it is and is not read often enough to be worth a copy, the blocks are the same without it.
+
+A factor that is an expression is computed where it is packed, and always packed.
+
+What follows the product (`epilogue`) is done tile by tile, as soon as the sums of a tile are
+finished and while they are in the first-level cache. Sums that nobody else wants are never in
+memory at all, only in room for one tile; or, where they are cut into blocks, in the scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llvmlite import ir
+
+from ..errors import WengertError
+from ..loops import Contraction
+from .epilogue import Epilogue
+from .interrupts import leave_if_stopped
+from .packing import Factor, Layout, Placed, packing_of
+from .plans import Axis, Plan, Segment, VectorSegment
+from .strided import I64, Memory, counted_loop, moved, offset
+from .target import Target
+from .tiles import ADD_TO_RESULT, LAST_BLOCK, Operand, Shape, tile_of
+
+# Bytes before the panels of a factor that is prepared beforehand.
+HELD_HEAD = 64
+# From so many turns on an outer loop is shared out rather than the tiles inside.
+_ENOUGH_UNITS = 16
+# Tiles that are computed between two looks whether to end early.
+_TILES_BETWEEN = 64
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The loop that is shared out: "row", "column" or "vector" tiles, or an outer loop's number."""
+
+    loop: str | int
+    units: int
+
+
+def _outer_axes(plan: Plan) -> tuple[Axis, ...]:
+    return (*plan.batch, *plan.extra_columns, *plan.extra_rows)
+
+
+def shared_loop(plan: Plan) -> Shared:
+    """The loop of a product whose turns are its units."""
+    outer = [Shared(number, axis.extent) for number, axis in enumerate(_outer_axes(plan))]
+    tiles = [
+        Shared("row", sum(segment.tiles for segment in plan.row_segments)),
+        Shared("vector", sum(segment.tiles for segment in plan.vector_segments)),
+        Shared("column", sum(segment.tiles for segment in plan.column_segments)),
+    ]
+    best = max(outer, key=lambda shared: shared.units, default=tiles[0])
+    if best.units >= _ENOUGH_UNITS:
+        return best
+    return max([*tiles, *outer], key=lambda shared: shared.units)
+
+
+_Range = tuple[int | ir.Value, int | ir.Value]
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Where a tile begins in all arrays."""
+
+    out: ir.Value
+    x: ir.Value
+    y: ir.Value
+    others: tuple[ir.Value, ...] = ()
+
+
+class Driver:
+    """Emits the loops around tiles."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        target: Target,
+        plan: Plan,
+        name: str,
+        function: ir.Function,
+        kernel: Contraction,
+        watched: bool,
+    ):
+        self.module, self.target, self.plan, self.watched = module, target, plan, watched
+        self.layout = Layout(plan)
+        self.shared = shared_loop(plan)
+        self.function = function
+        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self.memory = Memory(self.builder, plan.dtype)
+        self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
+        self.rows, self.columns = (Factor(kernel, name, plan, target.has_fma) for name in "xy")
+        for factor, packed in ((self.rows, plan.pack_x), (self.columns, plan.pack_y)):
+            if factor.value is not None and not packed:
+                raise WengertError("contraction: only a factor that is packed can be computed")
+        self.epilogue: Epilogue | None = None
+        if kernel.stores:
+            self.epilogue = Epilogue(module, kernel, plan, target.has_fma, name)
+        self.steps: ir.Value = ir.Constant(I64, plan.sums[0].extent)
+        self.flags: ir.Value = ir.Constant(I64, LAST_BLOCK)
+
+    def emit(self) -> None:
+        """The body of the function for a range of units."""
+        out, x, y, self.scratch, self.first, self.last, *others = self.function.args
+        self.panels = self.scratch
+        if self.plan.holds_y:
+            held, *others = others
+            self.panels = self.memory.at(held, HELD_HEAD // self.plan.dtype.itemsize)
+        self.watch = others.pop() if self.watched else None
+        # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
+        self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
+        if isinstance(self.shared.loop, str):
+            self.windows[self.shared.loop] = (self.first, self.last)
+        if self.plan.swapped:
+            x, y = y, x
+        plan, start = self.plan, Pointers(out, x, y, tuple(others))
+        self.room = self.epilogue.room(self.builder) if self.epilogue else None
+        self._nest((*plan.batch, *plan.extra_columns), 0, start, self._columns)
+        self._finish()
+        self.builder.ret_void()
+
+    def _finish(self) -> None:
+        """What is done after all tiles."""
+
+    def _start_packing(self, side: int) -> None:
+        """What is done before rows (0) or columns (1) are packed."""
+
+    def _nest(
+        self,
+        axes: Sequence[Axis],
+        number: int,
+        at: Pointers,
+        body: Callable[[Pointers], None],
+    ) -> None:
+        """Loops over whole axes; `number` is the first one's among the outer loops."""
+        if not axes:
+            body(at)
+            return
+        start: int | ir.Value = 0
+        stop: int | ir.Value = axes[0].extent
+        if self.shared.loop == number:
+            start, stop = self.first, self.last
+
+        def inside(index: ir.Value) -> None:
+            self._nest(axes[1:], number + 1, self._along(axes[0], index, at), body)
+
+        counted_loop(self.builder, start, stop, 1, inside)
+
+    def _along(self, axis: Axis, index: ir.Value, at: Pointers) -> Pointers:
+        return Pointers(
+            self._moved(at.out, index, axis.out),
+            self._moved(at.x, index, axis.x),
+            self._moved(at.y, index, axis.y),
+            moved(self.builder, at.others, self.dtypes, index, axis.others),
+        )
+
+    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
+        return self.memory.at(pointer, offset(self.builder, index, stride))
+
+    def _ranges(
+        self, loop: str, segments: Sequence[Segment | VectorSegment]
+    ) -> Iterator[tuple[int, int | ir.Value, int | ir.Value]]:
+        """For each segment its number and the range of its tiles that is to be computed."""
+        base = 0
+        for number, segment in enumerate(segments):
+            low: int | ir.Value = 0
+            high: int | ir.Value = segment.tiles
+            if loop in self.windows:
+                low, high = (self._clipped(v, base, high) for v in self.windows[loop])
+            yield number, low, high
+            base += segment.tiles
+
+    def _clipped(self, value: ir.Value, base: int, most: int) -> ir.Value:
+        b = self.builder
+        inside = b.sub(value, ir.Constant(I64, base)) if base else value
+        zero, top = ir.Constant(I64, 0), ir.Constant(I64, most)
+        inside = b.select(b.icmp_signed("<", inside, zero), zero, inside)
+        return b.select(b.icmp_signed(">", inside, top), top, inside)
+
+    # ------------------------------------------------------------ columns
+
+    def _columns(self, at: Pointers) -> None:
+        plan = self.plan
+        first_row_axis = len(plan.batch) + len(plan.extra_columns)
+        if not (plan.pack_y or plan.block):
+            self._nest(plan.extra_rows, first_row_axis, at, self._rows)
+            return
+
+        def block(number: ir.Value) -> None:
+            self._look()
+            here = self._block(number, at)
+            if plan.pack_y:
+                self._start_packing(1)
+                self._each_column_tile(here, self._pack_columns)
+            self._nest(plan.extra_rows, first_row_axis, here, self._rows)
+
+        self._in_column_blocks(lambda: counted_loop(self.builder, 0, plan.blocks, 1, block))
+
+    def _look(self, every: tuple[ir.Value, int] | None = None) -> None:
+        """End early if the call is to be interrupted."""
+        if self.watch is not None:
+            leave_if_stopped(self.builder, self.watch, every)
+
+    def _in_column_blocks(self, body: Callable[[], None]) -> None:
+        """Run the body for so many vector tiles at a time as there is room to pack."""
+        plan, b = self.plan, self.builder
+        tiles = sum(segment.tiles for segment in plan.vector_segments)
+        if plan.column_block >= tiles:
+            body()
+            return
+        whole = (ir.Constant(I64, 0), ir.Constant(I64, tiles))
+        first, last = self.windows.get("vector", whole)
+
+        def some(start: ir.Value) -> None:
+            end = b.add(start, ir.Constant(I64, plan.column_block))
+            end = b.select(b.icmp_signed("<", end, last), end, last)
+            self.windows["vector"] = (start, end)
+            body()
+
+        counted_loop(b, first, last, plan.column_block, some)
+        self.windows["vector"] = (first, last)
+
+    def _block(self, number: ir.Value, at: Pointers) -> Pointers:
+        """The pointers of a block of the sums; sets the steps and flags that tiles get."""
+        plan, b = self.plan, self.builder
+        if not plan.block:
+            return at
+        outer = plan.sums[0]
+        start = b.mul(number, ir.Constant(I64, plan.block))
+        left = b.sub(ir.Constant(I64, outer.extent), start)
+        last = b.icmp_signed("<=", left, ir.Constant(I64, plan.block))
+        self.steps = b.select(last, left, ir.Constant(I64, plan.block))
+        zero = ir.Constant(I64, 0)
+        add: ir.Value = ir.Constant(I64, ADD_TO_RESULT)
+        if not plan.accumulates:
+            add = b.select(b.icmp_signed("==", number, zero), zero, add)
+        self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
+        return self._along(outer, start, at)
+
+    def _each_column_tile(
+        self,
+        at: Pointers,
+        body: Callable[[Segment, VectorSegment, Pointers, ir.Value | None], None],
+    ) -> None:
+        """body(column segment, vector segment, pointers, panel) for every tile of columns."""
+        plan = self.plan
+        column_segments, vector_segments = plan.column_segments, plan.vector_segments
+        for c, *down in self._ranges("column", column_segments):
+            for v, *along in self._ranges("vector", vector_segments):
+                columns, vectors = column_segments[c], vector_segments[v]
+                before = (
+                    sum(segment.tiles for segment in column_segments[:c]),
+                    sum(segment.tiles for segment in vector_segments[:v]),
+                )
+
+                def tile(i: ir.Value, j: ir.Value, columns=columns, vectors=vectors, before=before):
+                    here = self._at_tile(plan.column, columns.start, columns.size, i, at)
+                    here = self._at_tile(plan.vector, vectors.start, vectors.size, j, here)
+                    panel = self._panel(i, j, before) if plan.pack_y else None
+                    body(columns, vectors, here, panel)
+
+                self._grid((down[0], down[1]), (along[0], along[1]), tile)
+
+    def _grid(
+        self, outer: _Range, inner: _Range, body: Callable[[ir.Value, ir.Value], None]
+    ) -> None:
+        """body(i, j) for all i of one range and j of the other."""
+
+        def line(i: ir.Value) -> None:
+            counted_loop(self.builder, *inner, 1, lambda j: body(i, j))
+
+        counted_loop(self.builder, *outer, 1, line)
+
+    def _panel(self, i: ir.Value, j: ir.Value, before: tuple[int, int]) -> ir.Value:
+        """Where the columns of a tile are packed; `before` are the tiles of earlier segments."""
+        b = self.builder
+        row = b.mul(b.add(i, ir.Constant(I64, before[0])), ir.Constant(I64, self.plan.column_block))
+        number = b.add(b.add(row, j), ir.Constant(I64, before[1]))
+        if "vector" in self.windows and not self.plan.holds_y:
+            number = b.sub(number, self.windows["vector"][0])
+        return self._moved(self.panels, number, self.layout.column_pitch)
+
+    def _at_tile(
+        self, axis: Axis, start: int, size: int, index: ir.Value, at: Pointers
+    ) -> Pointers:
+        first = self._along(axis, ir.Constant(I64, start), at)
+        out, x, y, *others = axis.times(size)
+        return self._along(Axis(0, out, x, y, tuple(others)), index, first)
+
+    def _pack_columns(
+        self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None
+    ) -> None:
+        assert panel is not None
+        factor = self.columns
+        strips = self.layout.column_strips(columns.size, vectors, factor)
+        self._pack(strips, panel, factor, factor.sources(at.y, at.others))
+
+    def _pack(
+        self,
+        strips: Iterable[Placed],
+        panel: ir.Value,
+        factor: Factor,
+        sources: Sequence[ir.Value],
+    ) -> None:
+        memories = [Memory(self.builder, dtype) for dtype in factor.dtypes]
+        for starts, place, strip in strips:
+            here = [
+                memory.at(source, start)
+                for memory, source, start in zip(memories, sources, starts, strict=True)
+            ]
+            pack = packing_of(self.module, self.plan.dtype, strip)
+            self.builder.call(pack, [self.memory.at(panel, place), self.steps, *here])
+
+    # ------------------------------------------------------------ rows
+
+    def _rows(self, at: Pointers) -> None:
+        plan, b = self.plan, self.builder
+        segments = plan.row_segments
+        if not plan.pack_x:
+            self._each_column_tile(at, self._direct_rows)
+            return
+        for number, low, high in self._ranges("row", segments):
+            rows = segments[number]
+            size = min(plan.row_block, rows.tiles)
+
+            def block(start: ir.Value, rows=rows, high=high, size=size) -> None:
+                end = b.add(start, ir.Constant(I64, size))
+                top = high if isinstance(high, ir.Value) else ir.Constant(I64, high)
+                stop = b.select(b.icmp_signed("<", end, top), end, top)
+                self._row_block(rows, start, stop, at)
+
+            counted_loop(b, low, high, size, block)
+
+    def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: Pointers) -> None:
+        """Pack some row tiles, and compute them with every column tile."""
+        plan, b = self.plan, self.builder
+        self._look()
+
+        def panel_of(tile: ir.Value) -> ir.Value:
+            base = self.memory.at(self.scratch, self.layout.columns)
+            return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
+
+        def pack(tile: ir.Value) -> None:
+            here = self._at_tile(plan.row, rows.start, rows.size, tile, at)
+            self._pack_rows(rows, here, panel_of(tile))
+
+        def columns_of(
+            columns: Segment, vectors: VectorSegment, here: Pointers, panel: ir.Value | None
+        ) -> None:
+            def compute(tile: ir.Value) -> None:
+                place = self._at_tile(plan.row, rows.start, rows.size, tile, here)
+                self._packed_tile(rows, columns, vectors, place, panel_of(tile), panel)
+
+            counted_loop(b, start, stop, 1, compute)
+
+        counted_loop(b, start, stop, 1, pack)
+        self._each_column_tile(at, columns_of)
+
+    def _pack_rows(self, rows: Segment, at: Pointers, panel: ir.Value) -> None:
+        strips = self.layout.row_strips(rows.size, self.rows)
+        self._pack(strips, panel, self.rows, self.rows.sources(at.x, at.others))
+
+    def _packed_tile(
+        self,
+        rows: Segment,
+        columns: Segment,
+        vectors: VectorSegment,
+        at: Pointers,
+        panel: ir.Value,
+        other: ir.Value | None,
+    ) -> None:
+        """A tile from packed rows and, where these are packed too, columns."""
+        self._tile(rows, columns, vectors, replace(at, x=panel), other)
+
+    def _direct_rows(
+        self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None
+    ) -> None:
+        segments = self.plan.row_segments
+        for number, low, high in self._ranges("row", segments):
+            rows = segments[number]
+
+            def compute(tile: ir.Value, rows=rows) -> None:
+                if panel is not None:
+                    self._look((tile, _TILES_BETWEEN))
+                here = self._at_tile(self.plan.row, rows.start, rows.size, tile, at)
+                self._tile(rows, columns, vectors, here, panel)
+
+            counted_loop(self.builder, low, high, 1, compute)
+
+    # ------------------------------------------------------------ tiles
+
+    def _tile(
+        self,
+        rows: Segment,
+        columns: Segment,
+        vectors: VectorSegment,
+        at: Pointers,
+        panel: ir.Value | None,
+    ) -> None:
+        plan = self.plan
+        x = Operand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
+        y = Operand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
+        if plan.pack_x:
+            x = self.layout.rows_of(rows.size)
+        if panel is not None:
+            y = self.layout.columns_of(columns.size, vectors)
+        shape = Shape(rows.size, columns.size, vectors.pieces, x, y)
+        source = at.y if panel is None else panel
+        out, tile_plan = self._place_of_sums(at)
+        tile = tile_of(self.module, tile_plan, self.target.has_fma, shape)
+        pitch = ir.Constant(I64, tile_plan.row.out)
+        self.builder.call(tile, [out, pitch, at.x, source, self.steps, self.flags])
+        self._after(rows, columns, vectors, at, out)
+
+    def _place_of_sums(self, at: Pointers) -> tuple[ir.Value, Plan]:
+        """Where a tile leaves its sums, and the plan with strides of that place."""
+        if not self.epilogue:
+            return at.out, self.plan
+        return self.room or at.out, self.epilogue.tile_plan
+
+    def _after(
+        self,
+        rows: Segment,
+        columns: Segment,
+        vectors: VectorSegment,
+        at: Pointers,
+        out: ir.Value,
+    ) -> None:
+        """What is done with the sums of a tile."""
+        if self.epilogue:
+            after, lines = self.epilogue.after(rows.size, columns.size, vectors)
+            self._if_finished(lambda: self.builder.call(after, [out, lines, *at.others]))
+
+    def _if_finished(self, body: Callable[[], Any]) -> None:
+        """What is done once the sums of a tile are finished."""
+        b = self.builder
+        if not self.plan.block:
+            body()
+            return
+        last = b.and_(self.flags, ir.Constant(I64, LAST_BLOCK))
+        with b.if_then(b.icmp_unsigned("!=", last, ir.Constant(I64, 0))):
+            body()
