@@ -63,19 +63,19 @@ def test_a_panel_holds_three_parts_of_every_number(steps, rows, by_lines, halves
     rng = np.random.default_rng(steps)
     source = rng.normal(size=(lines, steps)).astype(np.float32)
     source *= np.exp2(rng.integers(-30, 30, size=source.shape)).astype(np.float32)
-    strides = (steps, 1) if by_lines else (1, lines)
     stored = np.ascontiguousarray(source if by_lines else source.T)
     module = ir.Module("panel")
     module.triple = Target.host().triple
-    packing = packing_of(module, Lines(halves, *strides, rows))
+    packing = packing_of(module, Lines(halves, rows, by_lines))
     packing.linkage = "external"
     compiled = compile_module(module, Target.host())
     panel = np.full(panel_bytes(steps) // 2 + 32, 0x7FC0, np.uint16)
     start = -panel.ctypes.data % 64 // 2
     panel = panel[start : start + panel_bytes(steps) // 2]
-    kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+    kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
     call = compiled.function(packing.name, ctypes.c_uint32, *kinds)
-    largest = call(panel.ctypes.data, steps, stored.ctypes.data)
+    pitch = stored.shape[1]
+    largest = call(panel.ctypes.data, steps, stored.ctypes.data, pitch)
     assert np.uint32(largest).view(np.float32) == np.abs(source).max()
     tiles = (panel.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     blocks = -(-steps // 32)

@@ -29,7 +29,18 @@ from llvmlite import ir
 
 from .packing import transpose_square
 from .scalars import declare
-from .strided import I1, I32, I64, POINTER, Memory, carried_loop, counted_loop, lane_order, splat
+from .strided import (
+    I1,
+    I32,
+    I64,
+    POINTER,
+    Memory,
+    carried_loop,
+    counted_loop,
+    lane_order,
+    private_function,
+    splat,
+)
 from .unit_tiling import LINES, PARTS, SUMS, TILE_BYTES, panel_bytes
 
 LANES, STEP_BYTES = LINES, panel_bytes(SUMS)
@@ -50,23 +61,19 @@ _LEAST_PRODUCT, _MOST_PRODUCT = 2 * 127 - 80, 2 * 127 + 100
 
 @dataclass(frozen=True)
 class Lines:
-    """What one panel is made from: how many lines each half has, and strides in the source."""
+    """What one panel is made from: how many lines each half has, and what lies side by side."""
 
     halves: tuple[int, ...]
-    line: int  # from line to line
-    sum: int  # from one position of the sum to the next
     rows: bool  # rows of x, or else columns of y
-
-    @property
-    def by_lines(self) -> bool:
-        """Whether the source is read line by line; one of the strides is 1."""
-        return self.sum == 1
+    by_lines: bool  # the sums of a line lie side by side, or else lines do
 
 
 def packing_of(module: ir.Module, lines: Lines) -> ir.Function:
-    """``i32 pack(panel, steps, source)``: fill a panel for `steps` sums; the largest magnitude.
+    """``i32 pack(panel, steps, source, pitch)``: fill a panel for `steps` sums.
 
-    The magnitude is given as the bits of a float32. Made once in a module for all such lines.
+    The pitch leads from line to line, or where lines lie side by side from one position of the sum
+    to the next. It returns the largest magnitude, as the bits of a float32. Made once in a module
+    for all such lines.
     """
     known: dict[Any, ir.Function] = module.__dict__.setdefault("bfloat packers", {})
     if lines not in known:
@@ -98,7 +105,7 @@ class _PanelEmitter:
 
     def __init__(self, module: ir.Module, lines: Lines, name: str):
         self.lines = lines
-        kind = ir.FunctionType(I32, [POINTER, I64, POINTER])
+        kind = ir.FunctionType(I32, [POINTER, I64, POINTER, I64])
         self.function = ir.Function(module, kind, name)
         self.function.linkage = "internal"
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -107,18 +114,18 @@ class _PanelEmitter:
     def emit(self) -> ir.Function:
         """All tiles of the panel."""
         b = self.builder
-        panel, self.steps, source = self.function.args
+        panel, self.steps, source, self.pitch = self.function.args
         self.blocks = b.lshr(b.add(self.steps, self._i64(SUMS - 1)), self._i64(5))
         largest: ir.Value = ir.Constant(_WORDS, None)
-        first = 0
+        transpose = _transposing(b.module) if self.lines.by_lines != self.lines.rows else None
         for half, count in enumerate(self.lines.halves):
-            at = self.source.at(source, first * self.lines.line)
+            first = self._i64(half * LANES)
+            at = self.source.at(source, b.mul(first, self.pitch) if self.lines.by_lines else first)
             place = self._bytes(panel, half * PARTS * TILE_BYTES)
             write = self._by_lines if self.lines.by_lines else self._by_pairs
             largest = write(place, at, count, largest)
-            if self.lines.by_lines != self.lines.rows:
-                self._transpose(place)
-            first += count
+            if transpose is not None:
+                b.call(transpose, [place, self.blocks])
         name = "llvm.vector.reduce.umax.v16i32"
         reduce = declare(b.module, name, ir.FunctionType(I32, [_WORDS]))
         b.ret(b.call(reduce, [largest]))
@@ -130,7 +137,7 @@ class _PanelEmitter:
         self, panel: ir.Value, source: ir.Value, count: int, largest: ir.Value
     ) -> ir.Value:
         """Sums lie side by side: for 32 of them, one line after the other."""
-        b, lines = self.builder, self.lines
+        b = self.builder
 
         def block(number: ir.Value, largest: ir.Value) -> ir.Value:
             start = b.mul(number, self._i64(SUMS))
@@ -140,7 +147,7 @@ class _PanelEmitter:
             here = self.source.at(source, start)
 
             def line(k: ir.Value, largest: ir.Value) -> ir.Value:
-                at = self.source.at(here, b.mul(k, self._i64(lines.line)))
+                at = self.source.at(here, b.mul(k, self.pitch))
                 ends = at, self.source.at(at, LANES)
                 low, high = (
                     self.source.load_masked(end, _FLOATS, mask)
@@ -157,7 +164,7 @@ class _PanelEmitter:
         self, panel: ir.Value, source: ir.Value, count: int, largest: ir.Value
     ) -> ir.Value:
         """Lines lie side by side: all of them, for one pair of sums after the other."""
-        b, lines = self.builder, self.lines
+        b = self.builder
         real = ir.Constant(_MASK, [k < count for k in range(LANES)])
         none = ir.Constant(_MASK, None)
         whole = b.and_(self.steps, self._i64(-2))
@@ -168,10 +175,10 @@ class _PanelEmitter:
             return self._row(tile, b.lshr(b.and_(start, self._i64(SUMS - 1)), self._i64(1)))
 
         def pair(start: ir.Value, largest: ir.Value, second: ir.Value = real) -> ir.Value:
-            at = self.source.at(source, b.mul(start, self._i64(lines.sum)))
+            at = self.source.at(source, b.mul(start, self.pitch))
             both = (
                 self.source.load_masked(at, _FLOATS, real),
-                self.source.load_masked(self.source.at(at, lines.sum), _FLOATS, second),
+                self.source.load_masked(self.source.at(at, self.pitch), _FLOATS, second),
             )
             return self._split(both, place(start), largest)
 
@@ -185,24 +192,6 @@ class _PanelEmitter:
         filled = b.and_(b.add(self.steps, self._i64(1)), self._i64(-2))
         counted_loop(b, filled, b.mul(self.blocks, self._i64(SUMS)), 2, nothing)
         return last
-
-    def _transpose(self, panel: ir.Value) -> None:
-        """Exchange rows and columns of all tiles of a half, in place."""
-        b = self.builder
-
-        def block(number: ir.Value) -> None:
-            tiles = self._block(panel, number)
-
-            def part(index: ir.Value) -> None:
-                tile = self._bytes(tiles, b.mul(index, self._i64(TILE_BYTES)))
-                places = [self._bytes(tile, k * TILE_BYTES // LANES) for k in range(LANES)]
-                rows = [self.words.load(place, 1, LANES, LANES) for place in places]
-                for value, place in zip(transpose_square(b, rows), places, strict=True):
-                    self.words.store(value, place, 1, LANES)
-
-            counted_loop(b, 0, PARTS, 1, part)
-
-        counted_loop(b, 0, self.blocks, 1, block)
 
     # ------------------------------------------------------------ vectors
 
@@ -237,11 +226,7 @@ class _PanelEmitter:
     # ------------------------------------------------------------ places
 
     def _bytes(self, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
-        if isinstance(offset, int):
-            if not offset:
-                return pointer
-            offset = self._i64(offset)
-        return self.builder.gep(pointer, [offset], source_etype=ir.IntType(8))
+        return _bytes_on(self.builder, pointer, offset)
 
     def _block(self, panel: ir.Value, number: ir.Value) -> ir.Value:
         return self._bytes(panel, self.builder.mul(number, self._i64(STEP_BYTES)))
@@ -252,3 +237,42 @@ class _PanelEmitter:
     @staticmethod
     def _i64(value: int) -> ir.Constant:
         return ir.Constant(I64, value)
+
+
+def _bytes_on(builder: ir.IRBuilder, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
+    """The address some bytes further on."""
+    if isinstance(offset, int):
+        offset = ir.Constant(I64, offset)
+    return builder.gep(pointer, [offset], source_etype=ir.IntType(8))
+
+
+def _transposing(module: ir.Module) -> ir.Function:
+    """``void transpose(half, blocks)``: exchange rows and columns of all tiles of a half, in place.
+
+    Made once in a module.
+    """
+    name = "product.transpose"
+    if name in module.globals:
+        return module.globals[name]
+    function = private_function(module, name, [POINTER, I64])
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    half, blocks = function.args
+    memory = Memory(b, _WORD)
+
+    def tile(place: ir.Value) -> None:
+        places = [_bytes_on(b, place, k * TILE_BYTES // LANES) for k in range(LANES)]
+        rows = [memory.load(place, 1, LANES, LANES) for place in places]
+        for value, to in zip(transpose_square(b, rows), places, strict=True):
+            memory.store(value, to, 1, LANES)
+
+    def block(number: ir.Value) -> None:
+        start = _bytes_on(b, half, b.mul(number, ir.Constant(I64, STEP_BYTES)))
+
+        def part(index: ir.Value) -> None:
+            tile(_bytes_on(b, start, b.mul(index, ir.Constant(I64, TILE_BYTES))))
+
+        counted_loop(b, 0, PARTS, 1, part)
+
+    counted_loop(b, ir.Constant(I64, 0), blocks, 1, block)
+    b.ret_void()
+    return function

@@ -56,9 +56,18 @@ class UnitDriver(Driver):
     def _start_packing(self, side: int) -> None:
         self.builder.store(ir.Constant(I32, 0), self.largest[side])
 
-    def _pack_panel(self, side: int, lines: Lines, panel: ir.Value, source: ir.Value) -> None:
+    def _pack_panel(
+        self, side: int, halves: tuple[int, ...], strides: tuple[int, int], *places: ir.Value
+    ) -> None:
+        """Fill the panel of some lines of x (0) or y (1), with strides from line to line and along
+        the sums; `places` are the panel and the source."""
         b, place = self.builder, self.largest[side]
-        found = b.call(packing_of(self.module, lines), [panel, self.steps, source])
+        panel, source = places
+        line, total = strides
+        by_lines = total == 1
+        pack = packing_of(self.module, Lines(halves, rows=side == 0, by_lines=by_lines))
+        pitch = ir.Constant(I64, line if by_lines else total)
+        found = b.call(pack, [panel, self.steps, source, pitch])
         known = b.load(place, typ=I32)
         b.store(b.select(b.icmp_unsigned(">", found, known), found, known), place)
 
@@ -66,14 +75,13 @@ class UnitDriver(Driver):
         self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None
     ) -> None:
         assert panel is not None
-        axis, total = self.plan.vector, self.plan.sums[0]
         halves = tuple(piece.count for piece in vectors.pieces)
-        self._pack_panel(1, Lines(halves, axis.y, total.y, rows=False), panel, at.y)
+        strides = self.plan.vector.y, self.plan.sums[0].y
+        self._pack_panel(1, halves, strides, panel, at.y)
 
     def _pack_rows(self, rows: Segment, at: Pointers, panel: ir.Value) -> None:
-        axis, total = self.plan.row, self.plan.sums[0]
-        lines = Lines(halves_of(rows.size), axis.x, total.x, rows=True)
-        self._pack_panel(0, lines, panel, at.x)
+        strides = self.plan.row.x, self.plan.sums[0].x
+        self._pack_panel(0, halves_of(rows.size), strides, panel, at.x)
 
     def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: Pointers) -> None:
         emit_configuration(self.builder, self.module, rows.size)
