@@ -1,0 +1,176 @@
+"""Products among the kernels of a program: their code, memory and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+
+from ..loops import BlockLoop, Contraction, Kernel
+from ..runtime.threads import available_cores
+from .contraction import (
+    MAX_WORKERS,
+    emit_contraction,
+    flops,
+    held_bytes,
+    held_factor,
+    is_packed,
+    is_shared,
+    part_name,
+    prepare_name,
+    unfinished_bytes,
+    units,
+)
+from .forms import form_of_values
+from .interrupts import leave_if_stopped
+from .pointers import I64, PTR, Pointers, moved_bytes, rounded, words_of
+from .scope import Scope
+from .unrolled import emit_unrolled, unrolled_form
+
+TASKS_PER_WORKER = 2  # of products that pack nothing; each task of the others packs what it reads
+# A product that packs nothing looks between tasks of about this size whether to end early.
+WATCHED_FLOPS = 1 << 28
+
+
+class Product(NamedTuple):
+    """The code of a product: its function, and what it needs."""
+
+    name: str
+    scratch: int  # bytes for each worker
+    unfinished: int  # bytes for sums in blocks, for all workers together
+    units: int  # that can be shared out
+
+
+class Products(Scope):
+    """Emits the products of a program."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.products: dict[Any, Product] = {}
+        self.held = self._places_held(self.program.kernels)
+        self.scratch_start += self.held_bytes
+
+    def _contraction(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: Contraction,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> None:
+        """A product: on one thread, or its units shared out to several."""
+        watched = watch is not None
+        product = self._product(name, kernel, watched)
+        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS)
+        shared = is_shared(kernel) and product.units > 1 and workers > 1
+        workers = workers if shared else 1
+        needed = product.unfinished + product.scratch * workers
+        self.scratch_bytes = max(self.scratch_bytes, needed)
+        room = moved_bytes(builder, pointers.arena, self.scratch_start)
+        args = self._product_arguments(builder, kernel, pointers, room, product.unfinished)
+        if not shared:
+            function = self.module.globals[product.name]
+            builder.call(function, args if watch is None else [*args, watch])
+            return
+        tasks = workers
+        if not is_packed(kernel, self.target):
+            tasks *= TASKS_PER_WORKER
+            if watched:
+                tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
+        tasks = min(product.units, tasks)
+        task = self._contraction_task(name, product, tasks, watched)
+        self._share_out(builder, task, args, tasks, watch, workers)
+
+    def _product_arguments(
+        self,
+        builder: ir.IRBuilder,
+        kernel: Contraction,
+        pointers: Pointers,
+        room: ir.Value,
+        unfinished: int,
+    ) -> list[ir.Value]:
+        """What the function of a product gets; `room` begins with the bytes for unfinished sums."""
+        accesses = [(kernel.x, kernel.x_offset), (kernel.y, kernel.y_offset)]
+        accesses += [(buffer, at.constant) for buffer, at in kernel.accesses()]
+        x, y, *others = [
+            moved_bytes(builder, pointers(buffer), first * buffer.dtype.itemsize)
+            for buffer, first in accesses
+        ]
+        out = pointers(kernel.out) if kernel.keeps_sums else room
+        if id(kernel) in self.held:
+            others.insert(0, moved_bytes(builder, pointers.arena, self.held[id(kernel)]))
+        return [out, x, y, moved_bytes(builder, room, unfinished), *others]
+
+    def _product(self, name: str, kernel: Contraction, watched: bool) -> Product:
+        """The code of a product; products of the same form have one."""
+        strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
+        dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
+        key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
+        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, kernel.steady,
+                form_of_values(kernel))  # fmt: skip
+        if form not in self.products:
+            inner = f"{name}.product"
+            plain = not watched and id(kernel) not in self.held
+            small = unrolled_form(kernel, self.target) if plain else None
+            if small is not None:
+                emit_unrolled(self.module, self.target, kernel, small, inner)
+                self.products[form] = Product(inner, 0, 0, 1)
+                return self.products[form]
+            scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
+            unfinished = rounded(unfinished_bytes(kernel, self.target))
+            total = units(kernel, self.target)
+            self.products[form] = Product(inner, rounded(scratch), unfinished, total)
+        return self.products[form]
+
+    def _contraction_task(
+        self, name: str, product: Product, tasks: int, watched: bool
+    ) -> ir.Function:
+        """`void name.task(context, task, worker)`: a range of the units of a product."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        builder = ir.IRBuilder(function.append_basic_block())
+        context, number, worker = function.args
+        part = self.module.globals[part_name(product.name)]
+        out, x, y, space, *more = words_of(builder, context, len(part.args) - 2)
+        if watched:
+            leave_if_stopped(builder, more[-1])
+        own = builder.mul(worker, ir.Constant(I64, product.scratch))
+        space = builder.gep(space, [own], source_etype=ir.IntType(8))
+        count = ir.Constant(I64, product.units)
+        bounds = [
+            builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
+            for place in (number, builder.add(number, ir.Constant(I64, 1)))
+        ]
+        builder.call(part, [out, x, y, space, *bounds, *more])
+        builder.ret_void()
+        return function
+
+    def _places_held(self, kernels: Sequence[Kernel]) -> dict[int, int]:
+        """Where in the arena products find what was prepared before the loop that they are in:
+        for all loops of blocks, and for this program where it is the body of a loop itself."""
+        self.held_bytes = 0
+        places: dict[int, int] = {}
+        inside = [k for loop in kernels if isinstance(loop, BlockLoop) for k in loop.body]
+        for kernel in [*kernels, *inside]:
+            size = held_bytes(kernel, self.target) if isinstance(kernel, Contraction) else 0
+            if size:
+                places[id(kernel)] = self.program.planned_bytes + self.held_bytes
+                self.held_bytes += rounded(size)
+        return places
+
+    def preparation(self, name: str, kernels: Sequence[Kernel]) -> ir.Function | None:
+        """`void name(buffers, arena)`: prepare what these products hold; None: nothing."""
+        held = [k for k in kernels if isinstance(k, Contraction) and id(k) in self.held]
+        if not held:
+            return None
+        function = self._function(name, [PTR, PTR])
+        builder = ir.IRBuilder(function.append_basic_block())
+        pointers = self._pointers(builder, function.args)
+        for number, kernel in enumerate(held):
+            product = self._product(f"{name}{number}", kernel, False)
+            buffer, first = held_factor(kernel, self.target)
+            factor = moved_bytes(builder, pointers(buffer), first * buffer.dtype.itemsize)
+            place = moved_bytes(builder, pointers.arena, self.held[id(kernel)])
+            builder.call(self.module.globals[prepare_name(product.name)], [place, factor])
+        builder.ret_void()
+        return function
