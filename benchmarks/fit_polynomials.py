@@ -198,9 +198,10 @@ FITS = {
         "(sinh(x) - x) / x^3 in x^2, |x| <= 1",
         odd(mp.sinh, 3, {1: 1}), lambda z: z, 0, 1, {64: 7, 32: 4},
     ),
-    "TANH": (
-        "(tanh(x) - x) / x^3 in x^2, |x| <= 0.8",
-        odd(mp.tanh, 3, {1: 1}), lambda z: z, 0, 0.64, {64: 13, 32: 6},
+    "HALF_EXPM1": (
+        "((exp(2r) - 1) / 2 - r) / r^2, -ln(2)/4 <= r <= 0.256",
+        plain(lambda r: mp.expm1(2 * r) / 2, 2, {1: 1}), lambda r: r, -HALF_LN2 / 2, 0.256,
+        {64: 11, 32: 6},
     ),
     "ASINH": (
         "(asinh(x) - x) / x^3 in x^2, |x| <= 1/2",

@@ -284,7 +284,7 @@ class Apply(Expr):
 # The elementary functions of the language; code generators must know them all.
 FLOAT_FUNCTIONS = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh "
-    "arcsinh arccosh arctanh expit erf erfc power cbrt sqrt floor ceil trunc rint hypot "
+    "arcsinh arccosh arctanh expit expit_tail erf erfc power cbrt sqrt floor ceil trunc rint hypot "
     "logaddexp copysign fmax fmin gammaln digamma gauss mills".split()
 )
 NUMBER_FUNCTIONS = frozenset(

@@ -110,6 +110,11 @@ def mp_sigmoid(x: mp.mpf) -> mp.mpf:
     return 1 / (1 + mp.exp(-x)) if x > 0 else mp.exp(x) / (1 + mp.exp(x))
 
 
+def mp_sigmoid_tail(x: mp.mpf) -> mp.mpf:
+    tail = mp_sigmoid(-abs(x))
+    return -tail if x < 0 else tail
+
+
 def c_lgamma(x: float) -> float:
     """C's lgamma: unlike SciPy's it is right at subnormal numbers and at -inf."""
     try:
@@ -140,6 +145,7 @@ MPMATH = {
     "arccosh": mp.acosh,
     "arctanh": mp.atanh,
     "sigmoid": mp_sigmoid,
+    "sigmoid_tail": mp_sigmoid_tail,
     "softplus": lambda x: mp_logaddexp(x, mp.mpf(0)),
     "logaddexp": mp_logaddexp,
     "erf": mp.erf,
@@ -156,6 +162,7 @@ MPMATH = {
 }
 NUMPY = {
     "sigmoid": scipy.special.expit,
+    "sigmoid_tail": lambda x: np.copysign(scipy.special.expit(-abs(x)), x),
     "softplus": lambda x: np.logaddexp(x, np.zeros_like(x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": scipy.special.erf,
@@ -252,7 +259,8 @@ EDGES = {
     "cosh": (710.4758600739439, 89.41599),
     "sigmoid": (-745.1332191019411, -103.97208, -708.3964, 36.7),
     "softplus": (-745.1332191019411, -103.97208, 36.7, 17),
-    "tanh": (0.8, 19.06, 9.01),
+    "sigmoid_tail": (-745.1332191019411, 103.97208, -708.3964, 36.7),
+    "tanh": (0.2554, 0.52, 19.06, 9.01, 22),
     "erf": (1, 5.92, 3.92),
     "erfc": (26.55, 27.23, 10.05, 9.19, -5.8),
     "gauss": (37.5, 38.6, 13, 14.4, -14.4),

@@ -31,14 +31,20 @@ from ..loops import (
     roots_of,
     walk,
 )
-from ..schedule.cost import iterations, nest_cost
+from ..schedule.cost import EXPENSIVE, iterations, nest_cost
+from ..schedule.memory import read_by, root, written_by
 from .interrupts import leave_if_stopped
+from .ordering import interleave
 from .scalars import Scalars, declare, memory_type, type_suffix
 from .target import Target
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
+# Long chains of instructions are interleaved, those of two vectors where they are not too many.
+UNROLL_CHAINS, MOST_CHAINED = 2, 1024
+# What it takes to hold the values of several chains.
+ENOUGH_REGISTERS = 32
 # Rows of up to so many vectors, whose ends overlap, are written out.
 MOST_WRITTEN_OUT = 8
 # A loop that costs so much looks now and then whether to end early, and about so much lies between.
@@ -85,6 +91,7 @@ class NestEmitter:
         self.values: dict[int, ir.Value] = {}  # scalars known so far, by expression
         self.inner: dict[int, ir.Value] = {}  # vectors of this iteration
         self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
+        self.interleaved = self._has_chains()
         self.watched_level, self.watched_every = self._choose_watch()
         self._initialise()
         self._compute_at(-1)
@@ -165,6 +172,16 @@ class NestEmitter:
     def _body(self) -> int:
         """About how many instructions one iteration takes."""
         return sum(8 if isinstance(e, Apply) else 1 for e in self.exprs)
+
+    def _has_chains(self) -> bool:
+        """Whether an iteration computes long functions, which are best computed side by side."""
+        if self.lanes == 1 or self.target.vector_registers < ENOUGH_REGISTERS:
+            return False
+        inner = [e for e in self.exprs if isinstance(e, Apply) and self.depths[id(e)] == self.last]
+        if not any(expr.name in EXPENSIVE for expr in inner):
+            return False
+        written = {id(root(buffer)) for buffer in written_by(self.nest)}
+        return not any(id(root(buffer)) in written for buffer in read_by(self.nest))
 
     def _register_level(self, store: Store) -> int:
         """The outermost loop from which on all loops are combined over by this store."""
@@ -325,6 +342,8 @@ class NestEmitter:
 
     def _choose_unroll(self, extent: int) -> int:
         wanted = UNROLL_SMALL if self._body() <= SMALL_BODY * 8 else UNROLL_LARGE
+        if self.interleaved and self._body() <= MOST_CHAINED:
+            wanted = max(wanted, UNROLL_CHAINS)
         while wanted > 1 and extent < wanted * self.lanes:
             wanted //= 2
         return wanted
@@ -373,11 +392,15 @@ class NestEmitter:
         counter = loop.__enter__()
         carried = iter(loop.carried)
         after: list[ir.Value] = []
+        block, starts = self.builder.block, []
         for offset in range(0, step, self.lanes):
+            starts.append(len(block.instructions))
             held = [next(carried) for _ in stores]
             at = self.builder.add(counter, _i64(offset)) if offset else counter
             mask = None if limit is None else self._mask(at, limit)
             after += self._vector_body(var, at, held, stores, mask)
+        if self.interleaved and limit is None and self.builder.block is block:
+            interleave(block, starts)
         loop.next = after
         return loop.__exit__()
 
@@ -398,6 +421,10 @@ class NestEmitter:
         self.at, self.mask = at, mask
         self.inner.clear()
         results = list(held)
+        if self.interleaved:
+            # all that is read is read before anything is written
+            for store in self.nest.stores:
+                self._vector_value(store.value)
         for store in self.nest.stores:
             value = self._vector_value(store.value)
             if store in stores:

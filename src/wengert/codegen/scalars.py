@@ -157,7 +157,7 @@ def _literal(value: Any, dtype: np.dtype) -> Any:
     return int(number) if dtype.kind in "biu" else number
 
 
-_VMATH_NAMES = {"expit": "sigmoid", "fabs": "absolute"}
+_VMATH_NAMES = {"expit": "sigmoid", "expit_tail": "sigmoid_tail", "fabs": "absolute"}
 Emit = Callable[[Scalars, list[ir.Value], np.dtype], ir.Value]
 _EMITTERS: dict[str, Emit] = {}
 

@@ -252,6 +252,17 @@ def _expit(x: Any) -> Any:
 expit: Op = special("expit", _expit, lambda ans, x: ans * expit(-x), native=True)
 
 
+def _expit_tail(x: Any) -> Any:
+    x = np.asarray(x, real_dtype("expit_tail", [type_of(x)]))
+    return np.copysign(approx.expit(-np.abs(x)), x)[()]
+
+
+# The smaller of expit(x) and expit(-x), with the sign of x: both follow from it.
+expit_tail: Op = special(
+    "expit_tail", _expit_tail, lambda ans, x: -expit(x) * expit(-x), native=True
+)
+
+
 def _softplus(x: Any) -> Any:
     return np.logaddexp(np.asarray(x, real_dtype("softplus", [type_of(x)])), 0)[()]
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..ops.contract import contract, normal_spec
-from ..ops.elementwise import absolute, add, copysign, negative, select, subtract
+from ..ops.elementwise import add, negative, select, subtract
 from ..ops.indexing import embed, index
 from ..ops.layout import permute
-from ..ops.logic import less
-from ..ops.special import expit
+from ..ops.logic import signbit
+from ..ops.special import expit_tail
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
 from ..types import ArrayType
@@ -28,7 +28,9 @@ from .loops import edit_loops, loop_items, make_body
 from .rewriting import apply, full, rebuild, same_type, users_of
 
 # What is computed again from rows rather than kept as a row of its own.
-_QUICK = frozenset("where less negative subtract add multiply scale copysign absolute".split())
+_QUICK = frozenset(
+    "where less signbit negative subtract add multiply scale copysign absolute".split()
+)
 
 
 def _is_scan(node: Node) -> bool:
@@ -159,7 +161,7 @@ def _fold(node: Operator, used: set[int]) -> list[Node] | None:
         source = plus.get(one.serial, minus.get(one.serial))
         if source is not None:
             if source not in tails:
-                tails[source] = _tail(new[source])
+                tails[source] = apply(expit_tail, new[source], params={})
             new[one.serial] = _unfolded(tails[source], one.serial in plus)
         elif isinstance(one, Operator):
             inputs = [new[s.serial] for s in one.inputs]
@@ -201,16 +203,10 @@ def _is(node: Node, name: str) -> bool:
     return isinstance(node, Operator) and node.op.name == name
 
 
-def _tail(x: Node) -> Node:
-    """expit(-|x|) with the sign of x."""
-    size = apply(negative, apply(absolute, x, params={}), params={})
-    return apply(copysign, apply(expit, size, params={}), x, params={})
-
-
 def _unfolded(tail: Node, plus: bool) -> Node:
     """expit(x) or, not `plus`, expit(-x), by the tail of x; its sign counts even if it is 0."""
     one = full(1, tail.type)
-    below = apply(less, apply(copysign, one, tail, params={}), full(0, tail.type), params={})
+    below = apply(signbit, tail, params={})
     if plus:
         small, large = apply(negative, tail, params={}), apply(subtract, one, tail, params={})
         return apply(select, below, small, large, params={})

@@ -28,8 +28,8 @@ from ..loops import (
 # Elementary functions that cost more than a load and a store.
 EXPENSIVE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh "
-    "arccosh arctanh arctan2 power expit erf erfc gauss mills logaddexp hypot cbrt gammaln "
-    "digamma fmod remainder searchsorted".split()
+    "arccosh arctanh arctan2 power expit expit_tail erf erfc gauss mills logaddexp hypot cbrt "
+    "gammaln digamma fmod remainder searchsorted".split()
 )
 FUNCTION_COST = 8
 # What runs one element at a time, without vectors.

@@ -16,6 +16,8 @@ LN2_PARTS = {
 EXP_RANGE = {64: (-746.0, 710.0), 32: (-104.0, 89.0)}
 # e^-|x| times 2 to this is no subnormal number in that range.
 SIGMOID_SHIFT = {64: 54, 32: 25}
+# Up to here tanh is below 1/4; beyond the other it is 1.
+TANH_NEAR, TANH_LIMIT = 0.2554, 22.0
 EXP2_RANGE = {64: (-1076.0, 1025.0), 32: (-151.0, 129.0)}
 
 
@@ -77,20 +79,31 @@ def expm1(k: Emitter, x: Lanes) -> Lanes:
 
 
 def sigmoid(k: Emitter, x: Lanes) -> Lanes:
-    """1 - s for x >= 0 and e - e s for x < 0, with e = e^-|x| and s = e / (1 + e).
+    """1 - s for x >= 0 and e - e s for x < 0, with e = e^-|x| and s = e / (1 + e)."""
+    e, small, s, unit = _sigmoid_parts(k, k.absolute(x))
+    negative = x < 0.0
+    whole, part = k.select(negative, e, unit), k.select(negative, small, 1.0)
+    return k.mad(-part, s, whole) * (1.0 / unit)
 
-    All of that is times a power of two, so that no e is subnormal. Subtracting s makes less of the
-    errors of the division than s itself would.
+
+def sigmoid_tail(k: Emitter, x: Lanes) -> Lanes:
+    """The sigmoid of -|x|, with the sign of x."""
+    e, small, s, unit = _sigmoid_parts(k, k.absolute(x))
+    return k.copysign(k.mad(-small, s, e) * (1.0 / unit), x)
+
+
+def _sigmoid_parts(k: Emitter, size: Lanes) -> tuple[Lanes, Lanes, Lanes, float]:
+    """Return u e, e, u s and the number u, a power of two, with e = e^-size and s = e / (1 + e).
+
+    Times u no e is subnormal. The sigmoid of -size is e - e s rather than s: subtracting s makes
+    less of the errors of the division than s itself would.
     """
     limit, shift = -EXP_RANGE[k.format.bits][0], SIGMOID_SHIFT[k.format.bits]
-    size = k.absolute(x)
-    near, _, n = _exp_near_one(k, -k.select(size > limit, limit, size))
-    e = near * k.power_of_two(n + shift)
+    _, tail, n = _exp_near_one(k, -k.select(size > limit, limit, size))
+    power = k.power_of_two(n, shift)
+    e = k.mad(power, tail, power)
     small = e * 2.0**-shift
-    s = e / (small + 1.0)
-    negative = x < 0.0
-    whole, part = k.select(negative, e, 2.0**shift), k.select(negative, small, 1.0)
-    return k.mad(-part, s, whole) * 2.0**-shift
+    return e, small, e / (small + 1.0), 2.0**shift
 
 
 def sinh(k: Emitter, x: Lanes) -> Lanes:
@@ -119,14 +132,23 @@ def _exp_and_inverse(k: Emitter, size: Lanes) -> tuple[Lanes, Lanes, Lanes, Lane
 
 
 def tanh(k: Emitter, x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) near 0, else 1 - 2 / (e^2x + 1)."""
+    """q = m / (m + 1), and near 0 m - m q, with m = (e^2|x| - 1) / 2.
+
+    With 2 |x| = n ln(2) + 2 r and p = (e^2r - 1) / 2, m is 2^n p + (2^n - 1) / 2: there p must not
+    be near -1/4 where n is 1, so n is 0 for somewhat longer than to be nearest.
+    """
+    bits = k.format.bits
     size = k.absolute(x)
-    doubled = size + size
-    near, _, n = _exp_near_one(k, k.select(doubled > 44.0, 44.0, doubled))
-    large = 1.0 - 2.0 / k.mad(near, k.power_of_two(n), 1.0)
-    square = x * x
-    small = k.mad(x * square, k.polynomial(square, c.TANH[k.format.bits]), x)
-    return k.copysign(k.select(size < 0.8, small, large), x)
+    near = size < TANH_NEAR
+    limited = k.select(size > TANH_LIMIT, TANH_LIMIT, size)
+    ln2_high, ln2_low = LN2_PARTS[bits]
+    n, integer = k.round_product(limited, 2.0 * LOG2_E)
+    n, power = k.select(near, 0.0, n), k.select(near, 1.0, k.power_of_two(integer))
+    r = k.mad(n, -0.5 * ln2_low, k.mad(n, -0.5 * ln2_high, limited))
+    p = k.mad(r * r, k.polynomial(r, c.HALF_EXPM1[bits]), r)
+    m = k.mad(power, p, k.mad(power, 0.5, -0.5))
+    q = m / (m + 1.0)
+    return k.copysign(k.select(near, k.exact_fma(-m, q, m), q), x)
 
 
 def exp_of_wide(k: Emitter, x: Lanes) -> Lanes:
@@ -142,6 +164,7 @@ FUNCTIONS = {
     "exp2": exp2,
     "expm1": expm1,
     "sigmoid": sigmoid,
+    "sigmoid_tail": sigmoid_tail,
     "sinh": sinh,
     "cosh": cosh,
     "tanh": tanh,
