@@ -6,7 +6,17 @@ import pytest
 import wengert as wg
 import wengert.numpy as xp
 from wengert.jit import jit
-from wengert.loops import Apply, Contraction, Host, Load, Nest, ParallelNest, roots_of, walk
+from wengert.loops import (
+    Apply,
+    Contraction,
+    Host,
+    Load,
+    Nest,
+    ParallelNest,
+    Repeat,
+    roots_of,
+    walk,
+)
 from wengert.ops.windows import fold
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
@@ -259,6 +269,49 @@ def test_threads_that_are_awake_share_smaller_nests():
     assert keeps_awake(parallelise(nest, awake=True), False)
     (host,) = [k for k in loops_of(xp.linalg.inv, np.eye(3)).kernels if isinstance(k, Host)]
     assert not keeps_awake(host, True)
+
+
+WEIGHT = RNG.normal(size=(64, 64)) * 0.05  # small, so that errors do not grow with the steps
+
+
+def recurrent_step(w, x, h):
+    """A gradient that a loop adds up, and what a parameter becomes by it."""
+
+    def loss(w):
+        body = lambda h, row: (xp.tanh(h @ w + row), None)
+        return xp.sum(wg.scan(body, h, x)[0])
+
+    slope = wg.grad(loss)(w)
+    return w - 0.1 * slope, slope
+
+
+@pytest.mark.parametrize("steps", [3, 60])
+def test_a_total_is_put_together_where_it_is_used(steps):
+    """Also in parts: nothing reads the gradient from memory to make the new parameter."""
+    args = WEIGHT, RNG.normal(size=(steps, 96, 64)), RNG.normal(size=(96, 64))
+    program = loops_of(recurrent_step, *args)
+    backward = [kernel for kernel in program.kernels if isinstance(kernel, Repeat)][-1]
+    if steps == 60:  # fewer are summed after the loop, by one product
+        assert backward.parts > 1 and keeps_awake(backward, False)
+        after = program.kernels[program.kernels.index(backward) + 1 :]
+        assert len(after) == 1 and str(after[0]).count("] = ") == 2
+    for got, want in zip(jit(recurrent_step)(*args), recurrent_step(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def test_a_total_goes_on_from_where_it_began():
+    def step(w, x, h):
+        def body(carry, row):
+            h, total = carry
+            h = xp.tanh(h @ w + row)
+            return (h, total + h.T @ row), None
+
+        h, total = wg.scan(body, (h, w), x)[0]
+        return h, total, xp.exp(-total * total)
+
+    args = WEIGHT, RNG.normal(size=(60, 96, 64)), RNG.normal(size=(96, 64))
+    for got, want in zip(jit(step)(*args), step(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
 def padded_nests(shape, widths):

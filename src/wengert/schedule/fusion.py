@@ -56,7 +56,7 @@ from .memory import buffers_of
 from .parallel import keeps_awake, parallelise
 from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
-from .repeat import repeat_kernels
+from .repeat import Element, repeat_kernels
 from .running import running_nests
 from .shaping import finished, pieces_of, shape_nest
 from .stretching import cut_along
@@ -92,6 +92,8 @@ class Scheduler:
         self.constants: dict[Any, Buffer] = {}
         self.items: dict[int, list[Buffer]] = {}
         self.item_outputs: dict[tuple[int, int], Buffer] = {}
+        # results that are not in their memory yet, by node and number
+        self.unjoined: dict[tuple[int, int], Element] = {}
         self.checks: list[Check] = []
         self.input_strides = input_strides
         self.continued = {node.serial for node in continued}
@@ -446,7 +448,7 @@ class Scheduler:
                     and isinstance(kernel, FusedNest)
                     and source.serial in kernel.members
                     and kernel.shape == shape == source.type.shape
-                    and self.is_pointwise(source)
+                    and (source.serial, kernel.index) in kernel.memo
                 )
                 earliest = max(earliest, position if same else position + 1)
             else:
@@ -580,12 +582,14 @@ class Scheduler:
                 self._materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
         outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
-        kernels: list[Kernel] | None = None
+        loop = None
         if node.op.name == "scan" and all(map(is_native, node.inputs)):
             step = functools.partial(_schedule_step, packing=self.packing)
-            kernels = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
-        if kernels is None:
-            kernels = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])]
+            loop = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
+        if loop is None:
+            loop = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])], {}
+        kernels, joins = loop
+        self.unjoined |= {(node.serial, number): element for number, element in joins.items()}
         self.kernels += kernels
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
@@ -649,8 +653,13 @@ class Scheduler:
         if source.serial not in self.items:  # of a region, which writes straight into its buffer
             self.kernel_of[node.serial] = self.kernel_of[source.serial]
             return
-        self.buffers[node.serial] = self.items[source.serial][node.params["index"]]
+        key = source.serial, node.params["index"]
+        buffer = self.buffers[node.serial] = self.items[source.serial][node.params["index"]]
         self.kernel_of[node.serial] = self.kernel_of[source.serial]
+        element = self.unjoined.get(key)
+        if element is not None:
+            store = functools.partial(_put_together, node, buffer, element)
+            self._join(node, node.type.shape, store)
 
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
         """Outputs that are inputs, constants, aliases or outputs already are copied."""
@@ -670,6 +679,12 @@ def _with_checks(kernels: Sequence[Kernel], checks: Sequence[Check]) -> list[Ker
     for position, kernel in enumerate(kernels):
         found += [kernel, *due.get(position, [])]
     return found
+
+
+def _put_together(node: Node, buffer: Buffer, element: Element, nest: FusedNest) -> Store:
+    """Store a result, which the nest knows from now on."""
+    value = nest.memo[node.serial, nest.index] = element(nest.index)
+    return Store(buffer, buffer.flat(nest.index), value)
 
 
 class FusedNest(Nest):
@@ -741,9 +756,7 @@ class FusedNest(Nest):
             return self._constant(node, index)
         assert isinstance(node, Operator)
         is_member = node.serial in self.members and index == self.index
-        if node.serial in scheduler.stored and not (
-            is_member and self.scheduler.is_pointwise(node)
-        ):
+        if node.serial in scheduler.stored and not (is_member and scheduler.is_pointwise(node)):
             buffer = scheduler._buffer_of(node)
             return Load(buffer, buffer.flat(index))
         value = self.scheduler.lowering(node).rule(index, *self.operands(node), **node.params)

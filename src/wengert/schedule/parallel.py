@@ -16,6 +16,7 @@ from ..loops import (
     Load,
     Nest,
     ParallelNest,
+    Repeat,
     Store,
     Var,
     c_strides,
@@ -37,7 +38,8 @@ def keeps_awake(kernel: Kernel, awake: bool) -> bool:
     """Whether threads are awake after a kernel, if they were `awake` before it."""
     if isinstance(kernel, Host):
         return False
-    return awake or isinstance(kernel, (ParallelNest, BlockLoop))
+    shared = isinstance(kernel, Repeat) and kernel.parts > 1
+    return awake or shared or isinstance(kernel, (ParallelNest, BlockLoop))
 
 
 def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:

@@ -8,6 +8,7 @@ samples never meet but in such sums, threads share them (`splitting`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from ..loops import (
     Affine,
     Buffer,
     Carried,
+    Expr,
     Host,
+    Index,
     Kernel,
     Load,
     LoopProgram,
@@ -31,9 +34,10 @@ from ..loops import (
 from .memory import plan
 from .splitting import Split, split_body
 from .steady import mark_in_body
-from .totals import find_totals, total_places
+from .totals import NewBuffer, find_totals, join_parts, total_places
 
-NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
+# An element of a result, by its index.
+Element = Callable[[Index], Expr]
 
 
 def repeat_kernels(
@@ -42,8 +46,9 @@ def repeat_kernels(
     outputs: Sequence[Buffer],
     schedule: Callable[..., LoopProgram],
     new_buffer: NewBuffer,
-) -> list[Kernel] | None:
-    """The loop from buffers to buffers and what goes before and after it; None: not native."""
+) -> tuple[list[Kernel], dict[int, Element]] | None:
+    """The loop from buffers to buffers and what goes before and after it, and the results that are
+    still to be put together of what its parts leave; None: not native."""
     body, steps = node.params["body"], node.params["length"]
     if not steps or any(buffer.size == 0 for buffer in [*inputs, *outputs]):
         return None
@@ -68,8 +73,9 @@ def repeat_kernels(
         mark_in_body(program.kernels, program.inputs[: body.constants])
     where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
-    sums, after = total_places(node, totals, inputs, outputs, parts, new_buffer)
+    sums = total_places(totals, outputs, parts, new_buffer)
     before: list[Kernel] = []
+    after: list[Kernel] = []
     carries = []
     for number in moving:
         start, end = where.start(number), where.end(number)
@@ -94,7 +100,7 @@ def repeat_kernels(
         carries,
         where.rows(),
         [where.result(k - body.carry) for k in kept[len(moving) :]],
-        sums,
+        list(sums.values()),
         parts,
         0 if split is None else split.width,
         0 if split is None else split.wide,
@@ -102,7 +108,12 @@ def repeat_kernels(
         node.op.name,
         [node],
     )
-    return [*before, loop, *after]
+    starts = inputs[body.constants :]
+    joins: dict[int, Element] = {
+        number: functools.partial(join_parts, node, number, starts[number], place.buffer)
+        for number, place in sums.items()
+    }
+    return [*before, loop, *after], joins
 
 
 class _Places:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph, Node, Operator
-from ..loops import Affine, Apply, Buffer, Expr, Kernel, Load, Nest, Rows, Store
+from ..loops import Affine, Apply, Buffer, Expr, Index, Load, Rows
 from ..ops.contract import contract
 from ..ops.elementwise import add
 from ..ops.layout import reduce_sum
 from ..passes.rewriting import is_uniform, same_type
-from .lowering import loop_variables
+
+NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 
 
 def find_totals(body: Any) -> dict[int, Node]:
@@ -62,26 +63,21 @@ def _is_sum(node: Node) -> bool:
 
 
 def total_places(
-    node: Operator,
-    numbers: Iterable[int],
-    inputs: Sequence[Buffer],
-    outputs: Sequence[Buffer],
-    parts: int,
-    new_buffer: Callable[[np.dtype, tuple[int, ...]], Buffer],
-) -> tuple[list[Rows], list[Kernel]]:
-    """Where each part of a loop adds to its totals, from zero on, and what joins the parts: the
-    value that a total began with, then one part after the other."""
-    places: list[Rows] = []
-    joins: list[Kernel] = []
+    numbers: Iterable[int], outputs: Sequence[Buffer], parts: int, new_buffer: NewBuffer
+) -> dict[int, Rows]:
+    """Where each part of a loop adds to its totals, from zero on."""
+    places = {}
     for number in numbers:
-        place, end = node.params["body"].constants + number, outputs[number]
-        size = prod(end.shape)
+        end = outputs[number]
         memory = new_buffer(end.dtype, (parts, *end.shape))
-        places.append(Rows(memory, part=size))
-        (var,) = loop_variables((size,))
-        terms: list[Expr] = [Load(memory, Affine.of(var) + part * size) for part in range(parts)]
-        if not is_uniform(node.inputs[place], 0):
-            terms.insert(0, Load(inputs[place], Affine.of(var)))
-        total = functools.reduce(lambda a, b: Apply("add", (a, b), end.dtype), terms)
-        joins.append(Nest([var], [Store(end, Affine.of(var), total)], "join", [node]))
-    return places, joins
+        places[number] = Rows(memory, part=prod(end.shape))
+    return places
+
+
+def join_parts(node: Operator, number: int, start: Buffer, memory: Buffer, index: Index) -> Expr:
+    """An element of a total: what it began with, then one part after the other."""
+    parts = range(memory.shape[0])
+    terms: list[Expr] = [Load(memory, memory.flat((Affine(k), *index))) for k in parts]
+    if not is_uniform(node.inputs[node.params["body"].constants + number], 0):
+        terms.insert(0, Load(start, start.flat(index)))
+    return functools.reduce(lambda a, b: Apply("add", (a, b), memory.dtype), terms)
