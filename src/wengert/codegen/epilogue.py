@@ -33,6 +33,7 @@ from ..loops import (
     roots_of,
     walk,
 )
+from .ordering import has_chains, interleave
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
 from .strided import I64, POINTER, Memory, counted_loop, moved, offset, private_function
@@ -58,6 +59,7 @@ class Stores:
         self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
         places = [(id(buffer), at) for buffer, at in kernel.accesses()]
         self.number = {place: number for number, place in enumerate(places)}
+        self.has_chains = has_chains(self.stores, walk(roots_of(self.stores)))
 
     def emit(
         self,
@@ -182,9 +184,13 @@ class Epilogue(Stores):
 
         def column(index: ir.Value, sums: ir.Value, others: Sequence[ir.Value]) -> None:
             near, rest = self._along(builder, self.tile_plan.column, index, sums, others)
+            block, starts = builder.block, []
             for piece in lines.pieces:
+                starts.append(len(block.instructions))
                 read = partial(self._sums, builder, lines.lanes, piece, near)
                 _Vector(self, builder, lines.lanes, piece, read, rest, known[piece.width]).emit()
+            if self.has_chains and builder.block is block:
+                interleave(block, starts)
 
         def line(index: ir.Value) -> None:
             here = self._along(builder, lines.down, index, sums, others)

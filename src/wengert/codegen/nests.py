@@ -31,10 +31,9 @@ from ..loops import (
     roots_of,
     walk,
 )
-from ..schedule.cost import EXPENSIVE, iterations, nest_cost
-from ..schedule.memory import read_by, root, written_by
+from ..schedule.cost import iterations, nest_cost
 from .interrupts import leave_if_stopped
-from .ordering import interleave
+from .ordering import has_chains, interleave
 from .scalars import Scalars, declare, memory_type, type_suffix
 from .target import Target
 
@@ -177,11 +176,8 @@ class NestEmitter:
         """Whether an iteration computes long functions, which are best computed side by side."""
         if self.lanes == 1 or self.target.vector_registers < ENOUGH_REGISTERS:
             return False
-        inner = [e for e in self.exprs if isinstance(e, Apply) and self.depths[id(e)] == self.last]
-        if not any(expr.name in EXPENSIVE for expr in inner):
-            return False
-        written = {id(root(buffer)) for buffer in written_by(self.nest)}
-        return not any(id(root(buffer)) in written for buffer in read_by(self.nest))
+        inner = [expr for expr in self.exprs if self.depths[id(expr)] == self.last]
+        return has_chains(self.nest.stores, inner)
 
     def _register_level(self, store: Store) -> int:
         """The outermost loop from which on all loops are combined over by this store."""

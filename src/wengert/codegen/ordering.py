@@ -10,10 +10,14 @@ the end first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from llvmlite import ir
+
+from ..loops import Apply, Expr, Load, LoadAt, Store
+from ..schedule.cost import EXPENSIVE
+from ..schedule.memory import root
 
 # Cycles until a result is there; the others take as long as an addition. Only the order matters.
 _LATENCY = {
@@ -25,6 +29,19 @@ _ADDITION = 4
 _AT_ONCE = 2  # vector instructions that begin in one cycle
 # More than this take too long to put in order, and too many registers.
 MOST_INSTRUCTIONS = 2000
+
+
+def has_chains(stores: Iterable[Store], inner: Iterable[Expr]) -> bool:
+    """Whether stores are of long functions, best computed side by side with those of other vectors.
+
+    `inner` are the expressions of each vector. Nothing that is stored may be read in another place.
+    """
+    written, long = {id(root(store.buffer)) for store in stores}, False
+    for expr in inner:
+        if isinstance(expr, (Load, LoadAt)) and id(root(expr.buffer)) in written:
+            return False
+        long = long or (isinstance(expr, Apply) and expr.name in EXPENSIVE)
+    return long
 
 
 def interleave(block: ir.Block, starts: Sequence[int]) -> None:
