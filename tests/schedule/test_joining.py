@@ -4,7 +4,9 @@ import numpy as np
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.loops import Affine, Apply, Buffer, Load, Nest, Repeat, Store, Var
+from wengert.loops import Affine, Apply, Buffer, Load, Nest, Repeat, Store, Var, roots_of, walk
+from wengert.passes import optimise
+from wengert.schedule import schedule
 from wengert.schedule.joining import join_nests
 from wengert.schedule.shaping import tile_turned
 
@@ -78,3 +80,20 @@ def test_turned_arrays_are_right():
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         turn = lambda x: wnp.swapaxes(x, -1, -2) * 2 + 1
         np.testing.assert_array_equal(wg.jit(turn)(x), turn(x))
+
+
+def test_pieces_of_an_array_are_added_to_zero_once():
+    """However many pieces there are; and the zero makes 0.0 of -0.0, as without a compiler."""
+
+    def together(a, b, c):
+        pieces = wnp.pad(a, (0, 32)), wnp.pad(b, (16, 16)), wnp.pad(c, (32, 0))
+        return wnp.sqrt(pieces[0] + pieces[1] + pieces[2] + 0.0)
+
+    args = tuple(np.where(np.arange(16) % 2, k, -0.0) for k in (1.0, 4.0, 9.0))
+    program = schedule(optimise(wg.trace(together, *args)))
+    values = [value for kernel in program.kernels for value in walk(roots_of(kernel.stores))]
+    sums = [one for one in values if isinstance(one, Apply) and one.name == "add"]
+    assert len(sums) == 3
+    got, want = wg.jit(together)(*args), together(*args)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

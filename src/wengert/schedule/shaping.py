@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from math import prod
+from math import copysign, prod
 
 from ..loops import (
     Affine,
@@ -131,7 +131,9 @@ def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Aff
     if isinstance(expr, IndexValue):
         return IndexValue(change(expr.at))
     if isinstance(expr, Apply):
-        return Apply(expr.name, tuple(memo[id(arg)] for arg in expr.args), expr.dtype)
+        args = tuple(memo[id(arg)] for arg in expr.args)
+        shorter = _without_zeros(args) if expr.name == "add" else None
+        return shorter or Apply(expr.name, args, expr.dtype)
     if isinstance(expr, Choose):
         test = InRange(change(expr.test.at), expr.test.low, expr.test.high)
         known = decided(test)
@@ -140,6 +142,27 @@ def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Aff
         return Choose(test, memo[id(expr.yes)], memo[id(expr.no)], expr.dtype)
     assert isinstance(expr, (Literal, Sum))
     return expr
+
+
+def _without_zeros(args: tuple[Expr, ...]) -> Expr | None:
+    """A sum to which another zero was to be added; one is enough to make 0.0 of -0.0.
+
+    Such sums are left of arrays put together of pieces, where all choices are made.
+    """
+    for this, other in (args, args[::-1]):
+        if _is_zero(this) and (_is_zero(other) or _has_zero(other)):
+            return other
+    return None
+
+
+def _is_zero(expr: Expr) -> bool:
+    if not isinstance(expr, Literal) or expr.dtype.kind != "f":
+        return False
+    return expr.value == 0 and copysign(1, expr.value) > 0
+
+
+def _has_zero(expr: Expr) -> bool:
+    return isinstance(expr, Apply) and expr.name == "add" and any(map(_is_zero, expr.args))
 
 
 def decided(test: InRange) -> bool | None:
