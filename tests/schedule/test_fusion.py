@@ -271,6 +271,16 @@ def test_threads_that_are_awake_share_smaller_nests():
     assert not keeps_awake(host, True)
 
 
+@pytest.mark.parametrize("length", [65536, 70000, 100_000])
+def test_threads_have_equally_much_to_do(length):
+    nest = loops_of(lambda x: 2 * x + 1, np.ones(length)).kernels[0]
+    shared = parallelise(nest, awake=True)
+    lengths = [shared.body.vars[0].extent] * shared.task.extent
+    lengths += [] if shared.rest is None else [shared.rest.vars[0].extent]
+    assert sum(lengths) == length
+    assert len(lengths) % 2 == 0 and max(lengths) - min(lengths) < 1024
+
+
 WEIGHT = RNG.normal(size=(64, 64)) * 0.05  # small, so that errors do not grow with the steps
 
 

@@ -90,6 +90,10 @@ def _keeps_apart(nest: Nest, var: Var) -> bool:
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
     per_step = max(1, cost // var.extent)
     chunk = max(-(-TASK_COST // per_step), -(-var.extent // MAX_TASKS), 1)
+    tasks = var.extent // chunk
+    if tasks > 1:
+        # an even number of equal ones, so that no thread waits for another at the end
+        chunk = -(-var.extent // (tasks - tasks % 2))
     if var is nest.vars[-1]:
         chunk = -(-chunk // GRAIN) * GRAIN
     return chunk
