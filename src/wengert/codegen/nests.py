@@ -36,6 +36,7 @@ from .interrupts import leave_if_stopped
 from .ordering import has_chains, interleave
 from .scalars import Scalars, declare, memory_type, type_suffix
 from .target import Target
+from .turning import emit_squares, has_squares
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
@@ -237,7 +238,10 @@ class NestEmitter:
             accumulators[id(store)] = self._identity(store, self.vector)
         keys = [id(s) for s in self.nest.stores if id(s) in accumulators]
         var = self.vars[level]
-        loop = _Loop(self.builder, 0, var.extent, 1, [accumulators[key] for key in keys])
+        first = emit_squares(self) if level == self.last - 1 and has_squares(self) else 0
+        if first == var.extent:
+            return {}
+        loop = _Loop(self.builder, first, var.extent, 1, [accumulators[key] for key in keys])
         self.counters[var] = loop.__enter__()
         if level == self.watched_level:
             leave_if_stopped(self.builder, self.watch, (self.counters[var], self.watched_every))
@@ -436,6 +440,26 @@ class NestEmitter:
             else:
                 self._vector_store(store, value)
         return results
+
+    def one_vector(self, start: int, known: dict[int, ir.Value]) -> list[ir.Value]:
+        """The values of all stores for the vector of the last loop that begins at `start`, where
+        the other loops are; some expressions are `known`."""
+        kept = dict(self.values)
+        self._compute_at(self.last - 1)
+        self.bases = self._hoisted_addresses(self.vars[self.last])
+        self.splats = self._hoisted_splats()
+        self.values = kept
+        self.at, self.mask = _i64(start), None
+        self.inner = dict(known)
+        return [self._vector_value(store.value) for store in self.nest.stores]
+
+    def store_vector(self, store: Store, value: ir.Value) -> None:
+        """Store a value of the last `one_vector`."""
+        self._vector_store(store, value)
+
+    def address_of(self, buffer: Buffer, at: Affine) -> ir.Value:
+        """The address of an element, where the loops are."""
+        return self._address(buffer, self._index(at))
 
     def _store_picked(self, store: Store, value: ir.Value) -> None:
         """Put one value where other values say."""
