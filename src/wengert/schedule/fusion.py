@@ -653,10 +653,10 @@ class Scheduler:
         if source.serial not in self.items:  # of a region, which writes straight into its buffer
             self.kernel_of[node.serial] = self.kernel_of[source.serial]
             return
-        key = source.serial, node.params["index"]
-        buffer = self.buffers[node.serial] = self.items[source.serial][node.params["index"]]
+        number = node.params["index"]
+        buffer = self.buffers[node.serial] = self.items[source.serial][number]
         self.kernel_of[node.serial] = self.kernel_of[source.serial]
-        element = self.unjoined.get(key)
+        element = self.unjoined.get((source.serial, number))
         if element is not None:
             store = functools.partial(_put_together, node, buffer, element)
             self._join(node, node.type.shape, store)
