@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # All of a square is written out: so many expressions at most, and vectors of the last loop.
 MOST_EXPRESSIONS = 1024
-MOST_VECTORS = 2
+MOST_VECTORS = 4
 
 
 def has_squares(nest: NestEmitter) -> bool:
