@@ -5,8 +5,7 @@ Most state is computed aside and copied into place at the end. The copy is not n
 - nothing can fail any more once the first element is written: no check comes at that kernel or
   after it, none of them can be ended by Ctrl-C (see `building`), and NumPy evaluates no operation
   of the program;
-- nobody needs the old content any more: it is read only by earlier kernels, or by the one kernel
-  that writes, and there each element only where the new value of that same element is computed.
+- nobody needs the old content any more (see `schedule.inplace`).
 
 So a gradient goes straight into its memory, and `p -= lr * p.grad` happens in place, also where it
 is the epilogue of the product that computes the gradient.
@@ -14,46 +13,20 @@ is the epilogue of the product that computes the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-from ..loops import (
-    Buffer,
-    Check,
-    Choose,
-    Contraction,
-    Host,
-    Kernel,
-    Load,
-    LoadAt,
-    LoopProgram,
-    Nest,
-    ParallelNest,
-    Repeat,
-    Store,
-    has_checks,
-    roots_of,
-    walk,
-)
-from ..schedule.memory import read_by, root, written_by
+from ..loops import Buffer, Check, Host, Kernel, LoopProgram, Repeat, has_checks
+from ..schedule.inplace import may_share, writers_of
 
 
 def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
     """Whether the output `new` may lie in the memory of the input `old` (None: it is not read)."""
-    writers = _writers(loops, new)
+    writers = writers_of(loops, new)
     if not writers:
         return False
     if any(isinstance(kernel, Host) for kernel in loops.kernels):
         return False
     if any(map(_can_fail, loops.kernels[writers[0] :])):
         return False
-    if old is None:
-        return True
-    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, read_by(kernel))]
-    if not readers or readers[-1] < writers[0]:
-        return True
-    same = len(writers) == 1 and readers[-1] == writers[0]
-    return same and _is_elementwise(loops.kernels[writers[0]], new, old)
+    return old is None or may_share(loops, new, old)
 
 
 def _can_fail(kernel: Kernel) -> bool:
@@ -62,60 +35,4 @@ def _can_fail(kernel: Kernel) -> bool:
 
 def first_writer(loops: LoopProgram, new: Buffer) -> int:
     """The number of the first kernel that writes an output."""
-    return _writers(loops, new)[0]
-
-
-def _writers(loops: LoopProgram, new: Buffer) -> list[int]:
-    return [k for k, kernel in enumerate(loops.kernels) if _names(new, written_by(kernel))]
-
-
-def _names(buffer: Buffer, found: Iterable[Buffer]) -> bool:
-    return any(root(other) is buffer for other in found)
-
-
-def _is_elementwise(kernel: Kernel, new: Buffer, old: Buffer) -> bool:
-    """Whether each element of `old` is read only where the same element of `new` is computed."""
-    if isinstance(kernel, Contraction):
-        # unfinished sums may lie in the result itself, and factors are read all the time
-        computed = [expr.buffer for expr in walk(kernel.values) if isinstance(expr, Load)]
-        if _names(new, [kernel.out]) or _names(old, [*kernel.factors, *computed]):
-            return False
-        nests = [Nest(list(kernel.vars.values()), kernel.stores)]
-    elif isinstance(kernel, ParallelNest):
-        nests = kernel.parts()
-    elif isinstance(kernel, Nest):
-        nests = [kernel]
-    else:
-        return False
-    return all(_nest_is_elementwise(nest, new, old) for nest in nests)
-
-
-def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
-    loads = _loads(nest.stores, old)
-    writers = [k for k, store in enumerate(nest.stores) if root(store.buffer) is new]
-    if not writers:
-        return not loads
-    store = nest.stores[writers[0]]
-    if len(writers) > 1 or not _stores_each_once(nest.vars, store):
-        return False
-    if any(isinstance(load, LoadAt) or load.at != store.at for load in loads):
-        return False
-    # Other stores may read the element too (Adam's mean moves the parameter as well): each pass
-    # through the loops loads it once, for the first store that needs it, but not out of a branch.
-    before = {id(load) for load in _loads(nest.stores[: writers[0] + 1], old)}
-    after = _loads(nest.stores[writers[0] + 1 :], old)
-    if after and any(isinstance(expr, Choose) for expr in walk(roots_of(nest.stores))):
-        return False
-    return all(id(load) in before for load in after)
-
-
-def _loads(stores: Sequence[Store], old: Buffer) -> list[Any]:
-    """Where the stores read the buffer."""
-    values = walk(roots_of(stores))
-    return [e for e in values if isinstance(e, (Load, LoadAt)) and root(e.buffer) is old]
-
-
-def _stores_each_once(variables: Sequence[Any], store: Store) -> bool:
-    if store.combine is not None or store.picks:
-        return False
-    return all(store.at.coefficient(var) for var in variables if var.extent > 1)
+    return writers_of(loops, new)[0]

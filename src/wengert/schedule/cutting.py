@@ -11,10 +11,10 @@ import functools
 from collections.abc import Sequence
 
 from ..graph import Graph, Node, Operator, Variable
-from ..loops import Alias, Pointwise
+from ..loops import Alias, Pointwise, Scatter
 from ..ops.elementwise import add
 from ..ops.indexing import index
-from ..passes.rewriting import apply, users_of
+from ..passes.rewriting import apply, is_uniform, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
@@ -48,6 +48,14 @@ class Cutter:
 
     def _with_axis(self) -> list[Node]:
         return [node for node in self.graph.nodes if node.serial in self.axes]
+
+    def _axis_told(self) -> str:
+        names = [
+            f"axis {self.axes[node.serial]} of {node.name}"
+            for node in self.graph.inputs
+            if node.serial in self.axes
+        ]
+        return ", ".join(names[:4]) + f" (length {self.length})" if names else f"{self.length}"
 
     # ------------------------------------------------------------ what belongs together
 
@@ -228,15 +236,19 @@ class Cutter:
             found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
         return found
 
-    def _add_region(self, phase: int, new: dict[int, Node]) -> None:
+    def _results_of(self, phase: int) -> tuple[list[Operator], list[Operator]]:
+        """What others need of a region, and the operators that compute it."""
         wanted = self._wanted_from(phase)
         members = self.members[phase]
         results = [
             node for node in members if node.serial in wanted and self.phases[node.serial] == phase
         ]
+        return results, _needed(self._with_cheap_sources(members), results)
+
+    def _add_region(self, phase: int, new: dict[int, Node]) -> None:
+        results, needed = self._results_of(phase)
         if not results:
             return
-        needed = _needed(self._with_cheap_sources(members), results)
         builder = self._builder(needed, results)
         region = builder.build()
         inputs = tuple(new[node.serial] for node in builder.sources)
@@ -272,6 +284,12 @@ class Cutter:
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         return BlockBuilder(members, results, self.axes, self.length, self.width)
+
+
+def adds_to_zeros(node: Operator, places: dict[int, int]) -> bool:
+    """Whether samples are added to zeros where indices say, each sample with its own elements."""
+    scatters = isinstance(lowering_of(node), Scatter)
+    return scatters and 1 in places and is_uniform(node.inputs[0], 0)
 
 
 def _needed(members: Sequence[Operator], results: Sequence[Operator]) -> list[Operator]:

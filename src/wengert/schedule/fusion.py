@@ -48,11 +48,13 @@ from ..ops.layout import reshape
 from ..passes.lengths import AnyLength
 from ..passes.rewriting import users_of
 from ..types import ArrayType
+from . import chunks
+from .chunks import NotNative, chunk_kernels, cut_chunks, memory_of
 from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
 from .joining import join_nests
 from .lowering import is_native, loop_variables, lowering_of, multiplication
-from .memory import buffers_of
+from .memory import buffers_of, plan
 from .parallel import keeps_awake, parallelise
 from .prologues import Packer, fuse_prologues
 from .regions import cut_regions
@@ -68,6 +70,9 @@ MOST_REPEATED = 48
 # would have to come back from main memory.
 MOST_KEPT = 1 << 20
 
+# Operations of the scheduler's own, whose arguments may lie in memory with any strides.
+VIEWING = frozenset(["region", "chunks"])
+
 # LLVM takes a time that grows with the square of the values that a loop has at hand.
 MOST_STORES = 64
 
@@ -82,6 +87,7 @@ class Scheduler:
         any_length: AnyLength | None = None,
         packing: Packer | None = None,
         continued: Iterable[Node] = (),
+        output_strides: Sequence[tuple[int, ...]] | None = None,
     ):
         self.graph = graph
         self.packing = packing
@@ -95,7 +101,7 @@ class Scheduler:
         # results that are not in their memory yet, by node and number
         self.unjoined: dict[tuple[int, int], Element] = {}
         self.checks: list[Check] = []
-        self.input_strides = input_strides
+        self.input_strides, self.output_strides = input_strides, output_strides
         self.continued = {node.serial for node in continued}
         self.numbers = 0
         self.length: Buffer | None = None  # of a graph for any length
@@ -228,7 +234,7 @@ class Scheduler:
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
             loops = self.lowering(user)
-            if (isinstance(loops, Product) or user.op.name == "region") and self._is_free(node):
+            if (isinstance(loops, Product) or user.op.name in VIEWING) and self._is_free(node):
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
@@ -286,21 +292,24 @@ class Scheduler:
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         """One buffer for each output; an operator writes straight into the first of its own."""
         pairs = []
-        for node in self.graph.outputs:
+        for number, node in enumerate(self.graph.outputs):
             assert node is not None
             buffer = self._new_buffer(node.type, "output", "out")
+            pairs.append((node, buffer))
+            if self.output_strides and self.output_strides[number] != buffer.strides:
+                buffer.strides = self.output_strides[number]
+                continue  # copied at the end
             if isinstance(node, Operator) and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
             elif isinstance(node, Operator) and node.op.name == "item":
                 place = (node.inputs[0].serial, node.params["index"])
                 self.item_outputs.setdefault(place, buffer)
-            pairs.append((node, buffer))
         return pairs
 
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
         if node.op.name == "item":
-            return node.inputs[0].op.name == "region"  # type: ignore[attr-defined]
+            return node.inputs[0].op.name in VIEWING  # type: ignore[attr-defined]
         return not isinstance(self.lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
@@ -344,6 +353,8 @@ class Scheduler:
             self._schedule_product(node)
         elif node.op.name == "region":
             self._schedule_region(node)
+        elif node.op.name == "chunks":
+            self._schedule_chunks(node)
         elif node.op.name == "item":
             self._schedule_item(node)
         else:
@@ -611,11 +622,7 @@ class Scheduler:
         from .channels import ChannelScheduler
 
         inputs = [self._view(source) for source in node.inputs]
-        items = {
-            user.params["index"]: user
-            for user in self.graph.operators
-            if user.op.name == "item" and user.inputs[0] is node
-        }
+        items = self._items_of(node)
         region = node.op.region
         kind = ChannelScheduler if region.direct and region.inner else BlockScheduler
         outputs = [
@@ -628,6 +635,23 @@ class Scheduler:
         self.kernels.append(loop)
         for flag, member in body.flags:
             self._add_check(flag, member)
+
+    def _items_of(self, node: Operator) -> dict[int, Operator]:
+        """The results of an operation that has several, by number."""
+        return {
+            user.params["index"]: user
+            for user in self.graph.operators
+            if user.op.name == "item" and user.inputs[0] is node
+        }
+
+    def _schedule_chunks(self, node: Operator) -> None:
+        """A loop over chunks of samples, with the program of one chunk inside."""
+        inputs = [self._view(source) for source in node.inputs]
+        items = self._items_of(node)
+        outputs = [self._buffer_of(items[number]) for number in range(len(node.type))]
+        chunk = functools.partial(_schedule_chunk, packing=self.packing)
+        self.kernels += chunk_kernels(node, inputs, outputs, chunk, self._arena_buffer)
+        self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _result_buffer(
         self, node: Node, axis: int | None, strides: tuple[int, ...] | None
@@ -811,8 +835,40 @@ def schedule(
 
     `packing` tells what the code generator does with the factors of products (see `prologues`).
     """
-    cut = cut_regions(graph) if any_length is None else cut_along(any_length)
-    return _shaped(Scheduler(cut, input_strides, any_length, packing))
+    if any_length is not None:
+        return _shaped(Scheduler(cut_along(any_length), input_strides, any_length, packing))
+    whole = _shaped(Scheduler(cut_regions(graph), input_strides, packing=packing))
+    return _in_chunks(graph, whole, input_strides, packing) or whole
+
+
+def _in_chunks(
+    graph: Graph,
+    whole: LoopProgram,
+    input_strides: Sequence[tuple[int, ...]] | None,
+    packing: Packer | None,
+) -> LoopProgram | None:
+    """The graph in chunks of samples, if it needs much memory as a whole and less so."""
+    memory = memory_of(plan(whole))
+    if memory <= chunks.MOST_MEMORY:
+        return None
+    try:
+        cut = cut_chunks(graph, memory)
+        if cut is None:
+            return None
+        found = _shaped(Scheduler(cut_regions(cut), input_strides, packing=packing))
+    except NotNative:
+        return None
+    return found if memory_of(plan(found)) <= memory // chunks.LEAST_SAVING else None
+
+
+def _schedule_chunk(
+    graph: Graph,
+    input_strides: Sequence[tuple[int, ...]],
+    output_strides: Sequence[tuple[int, ...]],
+    packing: Packer | None,
+) -> LoopProgram:
+    """The loops of one chunk."""
+    return _shaped(Scheduler(cut_regions(graph), input_strides, None, packing, (), output_strides))
 
 
 def _schedule_step(

@@ -9,14 +9,13 @@ for any number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph import Constant, Graph, Node, Operator
 from .axes import AxisClasses
-from .building import blocked, has_loops, resized
 from .regions import MOST_WEIGHTS
+from .samples import keeps_apart, resized_graph
 from .weighing import time_apart
 
 # How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
@@ -74,11 +73,10 @@ def split_body(
     width, wide = divmod(length, parts)
     summed = {node.serial for node in sums}
     for node in graph.operators:
-        fits = _adds_up if node.serial in summed else _separates
-        if not fits(node, classes, known, width):
+        if not keeps_apart(node, classes, known, [width], node.serial in summed):
             return None
     widths = [width, width + 1] if wide else [width]
-    graphs = [found for n in widths if (found := _resized_graph(graph, known, n)) is not None]
+    graphs = [found for n in widths if (found := resized_graph(graph, known, n)) is not None]
     if len(graphs) < len(widths):
         return None
     return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
@@ -97,43 +95,3 @@ def _nbytes(node: Node) -> int:
     if isinstance(node, Constant) and not any(np.asarray(node.output).strides):
         return 0  # one number
     return int(node.type.size * node.type.dtype.itemsize)
-
-
-def _separates(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:
-    """Whether an operation works sample by sample, or has nothing to do with samples."""
-    places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
-    if node.serial not in axes:
-        return not places
-    if not has_loops(node) or blocked(node, axes, width) is None:
-        return False
-    return classes.relations[node.serial].separates(axes[node.serial], places)
-
-
-def _adds_up(node: Operator, classes: AxisClasses, axes: dict[int, int], width: int) -> bool:
-    """Whether an operation sums over all samples, and over nothing else that parts share."""
-    places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
-    if not places or node.serial in axes or blocked(node, axes, width) is None:
-        return False
-    return has_loops(node) and classes.relations[node.serial].adds_up(places)
-
-
-def _resized_graph(graph: Graph, axes: dict[int, int], width: int) -> Graph | None:
-    new: dict[int, Any] = {}
-    for node in graph.nodes:
-        own = resized(node.type, axes.get(node.serial), width)
-        if isinstance(node, Operator):
-            params = blocked(node, axes, width)
-            sources = tuple(new[source.serial] for source in node.inputs)
-            new[node.serial] = Operator(node.op, sources, params or node.params, None, own)
-            new[node.serial].source = node.source
-        elif isinstance(node, Variable):
-            new[node.serial] = Variable(node.name, None, own, False)
-        elif node.serial not in axes:
-            new[node.serial] = node
-        else:
-            value = np.asarray(node.output)
-            if any(value.strides) or not value.size:
-                return None  # each part would need a table of its own
-            new[node.serial] = Constant(np.broadcast_to(value.flat[0], own.shape), own)
-    inputs = [new[node.serial] for node in graph.inputs]
-    return Graph(inputs, [new[node.serial] for node in graph.outputs if node is not None])

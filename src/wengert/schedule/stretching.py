@@ -17,13 +17,11 @@ from collections.abc import Sequence
 
 from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
-from ..loops import Scatter
 from ..passes.lengths import INDEX, AnyLength
-from ..passes.rewriting import is_uniform
 from ..types import ArrayType
 from .axes import relate
 from .building import BlockBuilder, Region, flops_of
-from .cutting import Cutter
+from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
 from .regions import WIDTH
 
@@ -58,10 +56,7 @@ class _LengthCutter(Cutter):
         self._repeat_cheap()
 
     def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
-        """Also what is added to zeros where indices say, each sample with its own elements."""
-        if isinstance(lowering_of(node), Scatter):
-            return 1 in places and is_uniform(node.inputs[0], 0)
-        return super()._can_sum(node, places)
+        return adds_to_zeros(node, places) or super()._can_sum(node, places)
 
     def _obstacle(self, node: Operator) -> str:
         if lowering_of(node) is None:

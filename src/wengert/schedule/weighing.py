@@ -120,14 +120,6 @@ class TimedCutter(Cutter):
         reasons = Counter(self.objections.values()).most_common(3)
         return "; ".join([f"along {self._axis_told()}", *[f"{why} ({n})" for why, n in reasons]])
 
-    def _axis_told(self) -> str:
-        names = [
-            f"axis {self.axes[node.serial]} of {node.name}"
-            for node in self.graph.inputs
-            if node.serial in self.axes
-        ]
-        return ", ".join(names[:4]) + f" (length {self.length})" if names else f"{self.length}"
-
     def _outside_told(self) -> list[str]:
         """What keeps operators along the axis out of all regions, and which these are."""
         found: dict[str, list[Operator]] = {}
