@@ -153,3 +153,22 @@ def test_why_there_are_no_regions_is_told(monkeypatch):
     assert told(lambda x: x + 1, np.ones(3)) == [
         "no regions: little arithmetic, or no axis that most of it runs along"
     ]
+
+
+def test_a_loop_beside_a_region(monkeypatch):
+    """A `scan` is weighed as one of the operators outside, whatever it gives out."""
+    monkeypatch.undo()
+    monkeypatch.setenv("WENGERT_CACHE", "off")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 1, 28, 28)).astype(np.float32)
+    kernel = rng.normal(size=(8, 1, 3, 3)).astype(np.float32) / 3
+
+    def read(x, kernel):
+        rows = wnp.mean(wnp.tanh(wnp.conv(x, kernel)), axis=3)
+        return wg.scan(lambda h, row: (wnp.tanh(h + row), None), x[:, 0, :8, 0].T, rows.T)[0]
+
+    def summed(x, kernel):
+        return wnp.sum(read(x, kernel) ** 2)
+
+    got = wg.jit(summed)(x, kernel)
+    np.testing.assert_allclose(got, summed(x, kernel), rtol=1e-5)

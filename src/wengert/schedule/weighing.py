@@ -156,8 +156,9 @@ def time_in_blocks(work: float, elements: float) -> float:
 
 
 def computed_in(nodes: Sequence[Operator]) -> list[Operator]:
-    """Operators whose elements are computed, and not only moved, products apart."""
-    return [node for node in nodes if not flops_of(node) and not is_free(node)]
+    """Operators whose elements are computed, and not only moved; products and programs apart."""
+    others = [node for node in nodes if not flops_of(node) and not node.op.multiple]
+    return [node for node in others if not is_free(node)]
 
 
 def elements_of(nodes: Iterable[Node]) -> int:
