@@ -16,6 +16,7 @@ import numpy as np
 
 from ..graph.drawing import to_svg
 from ..loops import BlockLoop, Check, Host, Kernel
+from ..schedule.chunking import tell_chunks
 from ..schedule.regions import tell_regions
 from .dynamic import sized
 from .frames import Frame
@@ -68,10 +69,11 @@ class Explanation:
 
     @property
     def regions(self) -> str:
-        """What runs block by block along an axis, why that ends, and what stays outside."""
+        """What runs block by block along an axis, why that ends, and what stays outside; where the
+        batch is worked through in chunks, this for one of them."""
         if self._stages.any_length is not None:
             return "one program for any length: all along the dynamic axis runs block by block"
-        return tell_regions(self._stages.optimised)
+        return tell_chunks(self._stages.loops) or tell_regions(self._stages.optimised)
 
     @property
     def loops(self) -> str:

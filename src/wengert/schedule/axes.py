@@ -68,8 +68,11 @@ class Relation:
         return sorted(places.items()) in [sorted(group) for group in self.sums]
 
 
-def relate(node: Operator, loops: Any) -> Relation:
-    """How the axes of a node and of its inputs belong together."""
+def relate(node: Operator, loops: Any, merged: bool = False) -> Relation:
+    """How the axes of a node and of its inputs belong together.
+
+    With `merged` they also do where an axis is another one together with axes behind that.
+    """
     if isinstance(loops, Pointwise):
         return _Recorder(node).pointwise(loops)
     if isinstance(loops, Accumulate):
@@ -83,7 +86,7 @@ def relate(node: Operator, loops: Any) -> Relation:
     if isinstance(loops, Product):
         return _multiplied(node)
     if isinstance(loops, Alias):
-        return _reshaped(node)
+        return _reshaped(node, merged)
     return _all_mixed(node)
 
 
@@ -126,20 +129,25 @@ def _multiplied(node: Operator) -> Relation:
     return found
 
 
-def _reshaped(node: Operator) -> Relation:
+def _reshaped(node: Operator, merged: bool) -> Relation:
     """Axes with the same length and as many elements in front are the same."""
     found = Relation()
     old, new = node.inputs[0].type.shape, node.type.shape
-    starts = {(before, length): axis for axis, before, length in _with_front(old)}
+    starts = {before: (axis, length) for axis, before, length in _with_front(old) if length > 1}
     for axis, before, length in _with_front(new):
-        if length > 1 and (before, length) in starts:
-            found.pairs.append((axis, 0, starts[before, length]))
+        place, own = starts.get(before, (0, 0))
+        if length > 1 and own and (own == length or (merged and _divides(own, length))):
+            found.pairs.append((axis, 0, place))
     matched = {axis for axis, _, _ in found.pairs}
     found.mixed = {axis for axis in range(len(new)) if axis not in matched}
     found.mixed_places = {
         (0, axis) for axis in range(len(old)) if axis not in {pair[2] for pair in found.pairs}
     }
     return found
+
+
+def _divides(a: int, b: int) -> bool:
+    return max(a, b) % min(a, b) == 0
 
 
 def _with_front(shape: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -297,10 +305,13 @@ class AxisClasses:
     """The axes of all values of a graph, joined where they are one and the same."""
 
     def __init__(self, operators: Sequence[Operator]):
-        self.relations = {node.serial: relate(node, lowering_of(node)) for node in operators}
+        self.relations = {node.serial: self._relation(node) for node in operators}
         self.parents: dict[tuple[int, int], tuple[int, int]] = {}
         for node in operators:
             self._join_all(node)
+
+    def _relation(self, node: Operator) -> Relation:
+        return relate(node, lowering_of(node))
 
     def _join_all(self, node: Operator) -> None:
         relation = self.relations[node.serial]

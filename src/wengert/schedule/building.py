@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,26 +106,47 @@ def combine_of(node: Operator) -> str:
     return str(found)
 
 
-def resized(array_type: ArrayType, axis: int | None, width: int) -> ArrayType:
-    """The type with another length of one axis."""
+class Part(NamedTuple):
+    """How much of an axis of samples is meant: so many out of the whole length.
+
+    Axes that are longer have several places for each sample, one after the other.
+
+    >>> Part(16, 100).of(100), Part(16, 100).of(700)
+    (16, 112)
+    """
+
+    width: int
+    length: int
+
+    def fits(self, extent: int) -> bool:
+        """Whether the part of an axis ends between two places."""
+        return extent * self.width % max(self.length, 1) == 0
+
+    def of(self, extent: int) -> int:
+        """The part's length of an axis."""
+        return extent * self.width // self.length if self.length else self.width
+
+
+def resized(array_type: ArrayType, axis: int | None, part: Part) -> ArrayType:
+    """The type of a part of the samples, which are along this axis."""
     if axis is None:
         return array_type
     shape = array_type.shape
-    return ArrayType(array_type.dtype, (*shape[:axis], width, *shape[axis + 1 :]))
+    return ArrayType(array_type.dtype, (*shape[:axis], part.of(shape[axis]), *shape[axis + 1 :]))
 
 
-def blocked(node: Operator, axes: dict[int, int], width: int) -> dict[str, Any] | None:
-    """The parameters of an operator on one block; None where it cannot be had."""
+def blocked(node: Operator, axes: dict[int, int], part: Part) -> dict[str, Any] | None:
+    """The parameters of an operator on a part of the samples; None where it cannot be had."""
     axis = axes.get(node.serial)
     params = node.params
     if axis is not None and node.op.resize is not None:
-        params = node.op.resize(axis, width, **params)
-    sources = [resized(source.type, axes.get(source.serial), width) for source in node.inputs]
+        params = node.op.resize(axis, part.of(node.type.shape[axis]), **params)
+    sources = [resized(source.type, axes.get(source.serial), part) for source in node.inputs]
     try:
         found = node.op.type_rule(*sources, **params)
     except WengertError:
         return None
-    wanted = resized(node.type, axis, width)
+    wanted = resized(node.type, axis, part)
     return params if (found.dtype, found.shape) == (wanted.dtype, wanted.shape) else None
 
 
@@ -142,14 +163,19 @@ class BlockBuilder:
     ):
         self.members, self.results = members, results
         self.axes, self.length, self.width = axes, length, width
+        self.part = Part(width, length)
         self.new: dict[int, Node] = {}
         self.own: dict[int, int] = {}  # the axis of samples of the new nodes
         self.sources: list[Node] = []
         self.inputs: list[Variable] = []
         self.exists: Variable | None = None  # which samples there are, if not all
-        if length % width:
+        if self._is_partial():
             self.exists = self._variable("exists", ArrayType(BOOL, (width,)), 0)
         self.masked = self._choose_masked()
+
+    def _is_partial(self) -> bool:
+        """Whether the last block may be partly empty."""
+        return bool(self.length % self.width)
 
     def build(self) -> Region:
         """The region."""
@@ -185,14 +211,14 @@ class BlockBuilder:
         return variable
 
     def _add(self, node: Operator) -> None:
-        params = blocked(node, self.axes, self.width)
+        params = blocked(node, self.axes, self.part)
         assert params is not None
         axis = self.axes.get(node.serial)
         inputs = [self._input(node, number) for number in range(len(node.inputs))]
         if axis is None and self.exists is not None:
             inputs = self._masked_terms(node, inputs)
         made: Node = self._apply(
-            node.op, tuple(inputs), params, resized(node.type, axis, self.width), axis
+            node.op, tuple(inputs), params, resized(node.type, axis, self.part), axis
         )
         made.source = node.source
         self.new[node.serial] = self._mask(made, "add") if node.serial in self.masked else made
@@ -224,14 +250,16 @@ class BlockBuilder:
     def _counting(self, source: Node) -> Node:
         """Indices 0, 1, 2, ... of the samples: those of a block count from its own start."""
         axis = self.axes[source.serial]
-        block_type = resized(source.type, axis, self.width)
-        made = Constant(np.arange(self.width, dtype=block_type.dtype).reshape(block_type.shape))
+        block_type = resized(source.type, axis, self.part)
+        made = Constant(
+            np.arange(block_type.size, dtype=block_type.dtype).reshape(block_type.shape)
+        )
         self.own[made.serial] = axis
         return made
 
     def _outside(self, source: Node) -> Node:
         axis = self.axes.get(source.serial)
-        block_type = resized(source.type, axis, self.width)
+        block_type = resized(source.type, axis, self.part)
         if isinstance(source, Constant):
             if axis is None:
                 return source

@@ -15,67 +15,53 @@ What mixes samples, such as a batch norm, ends a chunk as it ends a region.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph import Graph, Node, Operator, Variable
-from ..loops import (
-    Affine,
-    Buffer,
-    Carried,
-    Host,
-    Kernel,
-    Literal,
-    LoopProgram,
-    Nest,
-    Repeat,
-    Rows,
-    Store,
-    identity_of,
-)
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..ops.indexing import index
 from ..ops.op import REGISTRY
+from ..ops.random import random_word
 from ..passes import optimise
 from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..types import ArrayType
-from .building import BlockBuilder, blocked, combine_of, flops_of
+from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
 from .cutting import Cutter, adds_to_zeros
-from .inplace import may_share
-from .lowering import loop_variables
-from .memory import plan
-from .samples import BodyCut, MixedSamples, SampleClasses, cut_loop, is_loop, resized_operator
+from .regions import tell_regions
+from .samples import (
+    BodyCut,
+    MixedSamples,
+    SampleClasses,
+    counts_on,
+    cut_loop,
+    is_loop,
+    resized_operator,
+)
 from .weighing import nbytes
 
 # Programs that need less memory than this, in bytes, are left as they are: it is what a server's
 # last-level cache holds, and nobody misses it.
 MOST_MEMORY = 1 << 26
-# What a chunk is to need, and how many samples it has: fewer than the least do too little with each
-# weight that is read, and with more than the most a product does not get faster.
+# What a chunk is to need, and how many samples it has at least: fewer do too little with each
+# weight that is read.
 CHUNK_MEMORY = 1 << 24
-LEAST_SAMPLES, MOST_SAMPLES = 16, 512
-# Samples in a chunk are a multiple of this if possible, so that no vector is partly empty.
-GRAIN = 16
+LEAST_SAMPLES = 16
+# Lanes of a vector. A chunk fills whole ones if possible; where a number of samples divides the
+# batch, this part of them may be lost, because then the rest needs no program of its own.
+LANES, MOST_LOST = 16, 0.25
 # By how much less memory must be needed.
 LEAST_SAVING = 2
 # Axes that are looked at.
 MOST_TRIED = 2
 
-Schedule = Callable[..., LoopProgram]
-NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
-
 
 class NotNative(Exception):  # noqa: N818 - control flow, not an error
     """NumPy would have to evaluate an operation inside of a chunk."""
-
-
-def memory_of(program: LoopProgram) -> int:
-    """Bytes that a planned program needs, the bodies of its loops included."""
-    loops = [kernel for kernel in program.kernels if isinstance(kernel, Repeat)]
-    inside = [memory_of(body) * loop.parts for loop in loops for body in loop.bodies]
-    return program.planned_bytes + max(inside, default=0)
 
 
 # ---------------------------------------------------------------- what is cut
@@ -87,22 +73,19 @@ class Chunks:
     share, then arrays of samples; its results first arrays of samples, then sums over them."""
 
     axis: str  # in words
-    width: int  # samples in a chunk
+    part: Part  # that a chunk is of all samples
     pieces: list[tuple[Graph, int]]  # programs, and how many chunks each is for
     in_axes: list[int]  # of the arrays of samples
     out_axes: list[int]
     combines: list[str]  # how sums are put together
 
     def told(self) -> str:
-        """How the samples are worked through, in words."""
-        (_, count), *rest = self.pieces
-        last = f" and one of {self._last_width()}" if rest else ""
-        return f"along {self.axis}: {count} chunks of {self.width}{last}, one after the other"
-
-    def _last_width(self) -> int:
-        graph = self.pieces[-1][0]
-        rows = graph.inputs[len(graph.inputs) - len(self.in_axes) :]
-        return int(rows[0].type.shape[self.in_axes[0]])
+        """How the samples are worked through, and what is done with those of a chunk, in words."""
+        (graph, count), *rest = self.pieces
+        last = f" and one of {self.part.length % self.part.width}" if rest else ""
+        head = f"along {self.axis}: {count} chunks of {self.part.width}{last}, one after the other"
+        inside = tell_regions(graph).splitlines()
+        return "\n".join([f"{head}; in a chunk:", *["  " + line for line in inside]])
 
 
 class ChunksOp:
@@ -130,10 +113,9 @@ def _candidates(graph: Graph, classes: SampleClasses) -> list[tuple[int, int]]:
     bytes_of: Counter[tuple[int, int]] = Counter()
     for node in graph.operators:
         if not node.op.multiple:
-            axes = [a for a, n in enumerate(node.type.shape) if n >= 2 * LEAST_SAMPLES]
-            bytes_of.update(
-                dict.fromkeys([classes.find((node.serial, a)) for a in axes], nbytes(node))
-            )
+            long = [a for a, n in enumerate(node.type.shape) if n >= 2 * LEAST_SAMPLES]
+            kinds = {classes.find((node.serial, axis)) for axis in long}
+            bytes_of.update(dict.fromkeys(kinds, nbytes(node)))
     return [kind for kind, _ in bytes_of.most_common(MOST_TRIED)]
 
 
@@ -143,18 +125,15 @@ def choose_width(length: int, memory: int) -> int:
     A number that divides the batch, if there is one of about the right size.
 
     >>> choose_width(60_000, 60_000 << 16), choose_width(20_011, 20_011 << 16)
-    (240, 256)
+    (250, 256)
     """
-    most = CHUNK_MEMORY * length // max(memory, 1)
-    most = max(LEAST_SAMPLES, min(most, MOST_SAMPLES)) // GRAIN * GRAIN
-    whole = [n for n in range(GRAIN, most + 1, GRAIN) if length % n == 0 and 2 * n > most]
-    return whole[-1] if whole else min(most, _even_width(length, most))
-
-
-def _even_width(length: int, most: int) -> int:
-    """Chunks of equal size as far as possible, where the last one is smaller than the others."""
+    most = max(CHUNK_MEMORY * length // max(memory, 1), LEAST_SAMPLES) // LANES * LANES
+    for width in range(min(most, length), most // 2, -1):
+        if length % width == 0 and -width % LANES <= MOST_LOST * width:
+            return width
+    # as even as possible, and the last one smaller than the others
     even = -(-length // -(-length // most))
-    return -(-even // GRAIN) * GRAIN
+    return -(-even // LANES) * LANES
 
 
 class ChunkCutter(Cutter):
@@ -180,17 +159,21 @@ class ChunkCutter(Cutter):
     def _choose_width(self) -> int:
         return choose_width(self.length, self.memory) if self.length else 0
 
+    def _length(self, lengths: set[int]) -> int:
+        """Of merged axes, some hold several places for each sample."""
+        return math.gcd(*lengths)
+
     @property
-    def widths(self) -> list[int]:
-        """The numbers of samples that a chunk can have."""
+    def sizes(self) -> list[Part]:
+        """A chunk, and the rest if there is one."""
         rest = self.length % self.width
-        return [self.width, rest] if rest else [self.width]
+        return [self.part, Part(rest, self.length)] if rest else [self.part]
 
     # ------------------------------------------------------------ what belongs together
 
     def _classify_all(self) -> None:
         super()._classify_all()
-        if self.length < 2 * self.width:  # also where the axes of one class differ in length
+        if self.length < 2 * self.width:
             self.inside, self.sums = set(), set()
 
     def _classify(self, node: Operator) -> None:
@@ -208,7 +191,7 @@ class ChunkCutter(Cutter):
         if not any(node.serial in self.axes for node in (*loop.inputs, *items)):
             return
         try:
-            cut = cut_loop(loop, self.classes, self.axes, items, self.widths)
+            cut = cut_loop(loop, self.classes, self.axes, items, self.sizes)
         except MixedSamples as why:
             self.objections[loop.serial] = str(why)
             return
@@ -216,8 +199,10 @@ class ChunkCutter(Cutter):
         self.inside.add(loop.serial)
 
     def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
+        if counts_on(node, self.axes):
+            return None
         found = super()._objection(node, places)
-        if found is None and blocked(node, self.axes, self.widths[-1]) is None:
+        if found is None and blocked(node, self.axes, self.sizes[-1]) is None:
             return "needs all samples"
         return found
 
@@ -243,21 +228,21 @@ class ChunkCutter(Cutter):
         kept = [node for node in results if node.serial in self.axes]
         combines = [self._combine(node) for node in results[len(kept) :]]
         builders = [
-            _ChunkBuilder(members, results, self.axes, width, self.loops) for width in self.widths
+            _ChunkBuilder(members, results, self.axes, part, self.loops) for part in self.sizes
         ]
         pieces = [builder.program(combines) for builder in builders]
         counts = [self.length // self.width, 1]
         sources = builders[0].ordered_sources()
         chunks = Chunks(
             self._axis_told(),
-            self.width,
+            self.part,
             list(zip(pieces, counts, strict=False)),
-            [self.axes[source.serial] for source in sources if source.serial in self.axes],
+            [axis for axis in map(builders[0].axis_of, sources) if axis is not None],
             [self.axes[node.serial] for node in kept],
             combines,
         )
         types = tuple(ArrayType(*node.type[:2]) for node in results)
-        inputs = tuple(new[source.serial] for source in sources)
+        inputs = tuple(new.get(source.serial, source) for source in sources)
         operator = Operator(ChunksOp(chunks), inputs, {}, None, types)
         for number, node in enumerate(results):
             item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
@@ -276,15 +261,23 @@ class _ChunkBuilder(BlockBuilder):
         members: Sequence[Operator],
         results: Sequence[Operator],
         axes: dict[int, int],
-        width: int,
+        part: Part,
         loops: dict[int, BodyCut],
     ):
         self.loops = loops
-        super().__init__(members, results, axes, width, width)
+        self.counters: dict[int, int] = {}  # the axis of sources that are made here
+        super().__init__(members, results, axes, part.length, part.width)
+
+    def _is_partial(self) -> bool:
+        return False  # the rest has a program of its own
+
+    def axis_of(self, source: Node) -> int | None:
+        """The axis of samples of what comes from outside; None: all chunks share it."""
+        return self.counters.get(source.serial, self.axes.get(source.serial))
 
     def ordered_sources(self) -> list[Node]:
         """What comes from outside: first what all chunks share."""
-        return sorted(self.sources, key=lambda source: source.serial in self.axes)
+        return sorted(self.sources, key=lambda source: self.axis_of(source) is not None)
 
     def program(self, combines: Sequence[str]) -> Graph:
         """From what is shared, the sums so far and samples to results for samples and new sums."""
@@ -292,7 +285,7 @@ class _ChunkBuilder(BlockBuilder):
             self._add(node)
         variables = dict(zip([s.serial for s in self.sources], self.inputs, strict=True))
         ordered = [variables[source.serial] for source in self.ordered_sources()]
-        shared = sum(source.serial not in self.axes for source in self.sources)
+        shared = sum(self.axis_of(source) is None for source in self.sources)
         made = [self.new[node.serial] for node in self.results]
         first = len(made) - len(combines)
         totals = [Variable("", None, ArrayType(*node.type[:2]), False) for node in made[first:]]
@@ -305,132 +298,32 @@ class _ChunkBuilder(BlockBuilder):
         return optimise(Graph(inputs, [*made[:first], *sums]))
 
     def _add(self, node: Operator) -> None:
-        if node.serial not in self.loops and node.op is not ITEM:
+        counts = counts_on(node, self.axes)
+        if node.serial not in self.loops and node.op is not ITEM and not counts:
             super()._add(node)
             return
         sources = tuple(self._input(node, number) for number in range(len(node.inputs)))
-        cut = self.loops.get(node.serial)
-        made = resized_operator(node, sources, self.axes, self.width, cut)
-        if made is None:
-            raise NotNative
+        if counts:
+            blocks = self.part.of(node.params["blocks"])
+            first = self._first_of(node.params["blocks"])
+            made = apply(random_word, *sources, first, params={**node.params, "blocks": blocks})
+        else:
+            cut = self.loops.get(node.serial)
+            found = resized_operator(node, sources, self.axes, self.part, cut)
+            if found is None:
+                raise NotNative
+            made = found
         if node.serial in self.axes:
             self.own[made.serial] = self.axes[node.serial]
         self.new[node.serial] = made
 
-
-# ---------------------------------------------------------------- loops
-
-
-def chunk_kernels(
-    node: Operator,
-    inputs: Sequence[Buffer],
-    outputs: Sequence[Buffer],
-    schedule: Schedule,
-    new_buffer: NewBuffer,
-) -> list[Kernel]:
-    """A loop over the chunks from buffers to buffers, and one for the rest."""
-    chunks: Chunks = node.op.chunks
-    kept, sums = outputs[: len(chunks.out_axes)], outputs[len(chunks.out_axes) :]
-    shared = len(inputs) - len(chunks.in_axes)
-    strides = [buffer.strides for buffer in (*inputs[:shared], *sums, *inputs[shared:])]
-    programs = [
-        plan(schedule(graph, strides, [buffer.strides for buffer in outputs]))
-        for graph, _ in chunks.pieces
-    ]
-    if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
-        raise NotNative
-    loops = [_Loop(program, shared, len(kept)) for program in programs]
-    made: list[Kernel] = []
-    places: list[list[Buffer]] = []  # of each sum, before the first loop and after each
-    for number, (total, combine) in enumerate(zip(sums, chunks.combines, strict=True)):
-        apart = not all(loop.shares(number) for loop in loops)
-        others = [new_buffer(total.dtype, total.shape) if apart else total for _ in loops]
-        places.append([*others, total])
-        made.append(_filled(others[0], combine, node))
-    start = 0
-    for number, (loop, (_, count)) in enumerate(zip(loops, chunks.pieces, strict=True)):
-        loop.fixed = list(map(Rows, inputs[:shared]))
-        loop.rows = list(_moving(inputs[shared:], chunks.in_axes, start, chunks.width))
-        loop.results = list(_moving(kept, chunks.out_axes, start, chunks.width))
-        pairs = [(line[number], line[number + 1]) for line in places]
-        made.append(loop.kernel(node, count, pairs, new_buffer))
-        start += count * chunks.width
-    return made
-
-
-def _filled(buffer: Buffer, combine: str, node: Operator) -> Nest:
-    """What a sum begins with."""
-    variables = loop_variables(buffer.shape)
-    place = buffer.flat(tuple(Affine.of(var) for var in variables))
-    value = Literal(identity_of(combine, buffer.dtype), buffer.dtype)
-    return Nest(variables, [Store(buffer, place, value)], "zeros", [node])
-
-
-def _moving(
-    buffers: Sequence[Buffer], axes: Sequence[int], start: int, width: int
-) -> Iterator[Rows]:
-    """Arrays of samples, from chunk to chunk; the first chunk begins with the sample `start`."""
-    for buffer, axis in zip(buffers, axes, strict=True):
-        view = buffer
-        if start:
-            view = Buffer(buffer.name, buffer.dtype, buffer.shape, buffer.strides, buffer.kind)
-            view.base, view.start = buffer, Affine(start * buffer.strides[axis])
-        yield Rows(view, width * buffer.strides[axis])
-
-
-class _Loop:
-    """The loop around the program of a chunk."""
-
-    def __init__(self, program: LoopProgram, shared: int, kept: int):
-        self.program, self.shared, self.kept = program, shared, kept
-        self.first_row = shared + len(program.outputs) - kept
-        self.before = program.inputs[shared : self.first_row]
-        self.after = program.outputs[kept:]
-        self.fixed: list[Rows] = []
-        self.rows: list[Rows] = []
-        self.results: list[Rows] = []
-
-    def shares(self, number: int) -> bool:
-        """Whether a sum can stay where it is from chunk to chunk."""
-        return may_share(self.program, self.after[number], self.before[number])
-
-    def kernel(
-        self,
-        node: Operator,
-        count: int,
-        sums: Sequence[tuple[Buffer, Buffer]],
-        new_buffer: NewBuffer,
-    ) -> Repeat:
-        """The loop over so many chunks; each of the sums lies in one buffer before and in one after
-        it. Where that is the same buffer, it is both an argument and a result of every chunk."""
-        staying = [k for k, (before, after) in enumerate(sums) if before is after]
-        moving = [k for k, (before, after) in enumerate(sums) if before is not after]
-        program = self.program
-        program.inputs = [
-            *program.inputs[: self.shared],
-            *[self.before[k] for k in (*staying, *moving)],
-            *program.inputs[self.first_row :],
-        ]
-        program.outputs = [
-            *[self.after[k] for k in moving],
-            *program.outputs[: self.kept],
-            *[self.after[k] for k in staying],
-        ]
-        in_place = [Rows(sums[k][1]) for k in staying]
-        return Repeat(
-            count,
-            False,
-            program,
-            [*self.fixed, *in_place],
-            [_carried(*sums[k], new_buffer) for k in moving],
-            self.rows,
-            [*self.results, *in_place],
-            [],
-            label="chunks",
-            nodes=[node],
-        )
-
-
-def _carried(before: Buffer, after: Buffer, new_buffer: NewBuffer) -> Carried:
-    spare = [Rows(new_buffer(after.dtype, after.shape)) for _ in range(2)]
-    return Carried(Rows(before), Rows(after), spare=tuple(spare))
+    def _first_of(self, extent: int) -> Node:
+        """Where along an axis of this length the chunk begins: an array of numbers outside, of
+        which each chunk reads its first."""
+        step = extent // self.length
+        places = Constant(np.arange(0, extent, step, dtype=np.uint64))
+        self.counters[places.serial] = 0
+        own = self._variable("", resized(places.type, 0, self.part), 0)
+        self.sources.append(places)
+        self.inputs.append(own)
+        return apply(index, own, params={"key": (0,)})

@@ -18,7 +18,7 @@ from ..passes.rewriting import apply, is_uniform, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
-from .building import BlockBuilder, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
+from .building import BlockBuilder, Part, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
 from .cost import EXPENSIVE
 from .lowering import lowering_of
 
@@ -36,11 +36,21 @@ class Cutter:
             axis = classes.axis_in(node, kind)
             if axis is not None:
                 self.axes[node.serial] = axis
-        lengths = {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
-        self.length = lengths.pop() if len(lengths) == 1 else 0
+        self.length = self._length(
+            {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
+        )
         self.width = self._choose_width()
         self._classify_all()
         self._drop_small()
+
+    def _length(self, lengths: set[int]) -> int:
+        """How many samples there are, by the lengths of the axes; 0 where these do not agree."""
+        return lengths.pop() if len(lengths) == 1 else 0
+
+    @property
+    def part(self) -> Part:
+        """A block of the samples."""
+        return Part(self.width, self.length)
 
     def _choose_width(self) -> int:
         """Samples in a block."""
@@ -94,7 +104,7 @@ class Cutter:
             return "cannot be computed for a part of the samples"
         if not relation.separates(self.axes[node.serial], places):
             return "mixes samples"
-        return None if blocked(node, self.axes, self.width) is not None else "needs all samples"
+        return None if blocked(node, self.axes, self.part) is not None else "needs all samples"
 
     def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
         return sum_of(node) is not None

@@ -49,7 +49,8 @@ from ..passes.lengths import AnyLength
 from ..passes.rewriting import users_of
 from ..types import ArrayType
 from . import chunks
-from .chunks import NotNative, chunk_kernels, cut_chunks, memory_of
+from .chunking import chunk_kernels, memory_of
+from .chunks import NotNative, cut_chunks
 from .cost import EXPENSIVE
 from .epilogues import fuse_epilogues
 from .joining import join_nests

@@ -1,5 +1,4 @@
-"""Samples through the loops inside a graph: which axis they are of every value of a body, whether
-the loop keeps them apart, and the same loop for fewer of them.
+"""Samples through all of a graph: behind reshapes that merge their axis with others, and in loops.
 
 `axes` relates the results of one operation to its arguments; a `scan` has a graph inside, and what
 it does to an axis is what that graph does, step after step. A loop can run for a part of the
@@ -17,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
+from ..ops.random import random_word
 from ..passes.rewriting import is_uniform
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
-from .axes import AxisClasses
-from .building import blocked, has_loops, resized, sum_of
+from .axes import AxisClasses, Relation, relate
+from .building import Part, blocked, has_loops, resized, sum_of
+from .lowering import lowering_of
 
 # Operations that take sums over parts of the samples to sums over the same parts.
 LINEAR = frozenset("add subtract negative reshape permute index".split())
@@ -34,6 +35,12 @@ def is_loop(node: Node) -> bool:
     return isinstance(node, Operator) and node.op.name == "scan"
 
 
+def counts_on(node: Operator, axes: dict[int, int]) -> bool:
+    """Whether elements depend on their number along the samples, so that a part of them is had by
+    counting on from a number that is given to it."""
+    return node.op is random_word and axes.get(node.serial) == len(node.type.shape) - 1
+
+
 class SampleClasses(AxisClasses):
     """The axes of all values of a graph, joined where they are one and the same, through loops."""
 
@@ -41,6 +48,12 @@ class SampleClasses(AxisClasses):
         self.inner: dict[int, SampleClasses] = {}  # of bodies, by the serial of the loop
         self.known: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
         super().__init__(operators)
+
+    def _relation(self, node: Operator) -> Relation:
+        found = relate(node, lowering_of(node), merged=True)
+        if node.op is random_word:
+            found.mixed.discard(len(node.type.shape) - 1)  # see `counts_on`
+        return found
 
     def _join_all(self, node: Operator) -> None:
         if is_loop(node):
@@ -101,12 +114,12 @@ def cut_loop(
     classes: SampleClasses,
     axes: dict[int, int],
     used: Iterable[Operator],
-    widths: Sequence[int],
+    sizes: Sequence[Part],
     partial: Iterable[int] = (),
 ) -> BodyCut:
     """How a loop runs for a part of the samples, which are these `axes` of values outside of it.
 
-    `used` are the results that somebody reads, `widths` the numbers of samples to run for, and
+    `used` are the results that somebody reads, `sizes` the parts to run for, and
     `partial` values outside that are sums over a part of the samples. Raises `MixedSamples`.
     """
     body: Body = loop.params["body"]
@@ -119,8 +132,10 @@ def cut_loop(
             raise MixedSamples("mixes samples")
         if found:
             own[node.serial] = found[0]
+            if not all(part.fits(node.type.shape[found[0]]) for part in sizes):
+                raise MixedSamples("has an axis that samples do not share evenly")
     cut = BodyCut(own)
-    sums = _Partial(body, cut, inner, widths).all_sums(_fresh_totals(loop, set(partial)))
+    sums = _Partial(body, cut, inner, sizes).all_sums(_fresh_totals(loop, set(partial)))
     outputs: list[Any] = body.graph.outputs
     cut.totals = {number for number, node in enumerate(outputs) if node.serial in sums}
     for item in used:
@@ -169,8 +184,8 @@ def _rank(node: Node) -> int:
 class _Partial:
     """Finds the values of a body that are sums over samples, and checks all others."""
 
-    def __init__(self, body: Body, cut: BodyCut, classes: SampleClasses, widths: Sequence[int]):
-        self.body, self.cut, self.classes, self.widths = body, cut, classes, widths
+    def __init__(self, body: Body, cut: BodyCut, classes: SampleClasses, sizes: Sequence[Part]):
+        self.body, self.cut, self.classes, self.sizes = body, cut, classes, sizes
         self.items: dict[int, list[Operator]] = {}
         for node in body.graph.operators:
             if node.op is ITEM:
@@ -222,7 +237,7 @@ class _Partial:
         items = self.items.get(loop.serial, [])
         if any(node.serial in self.cut.axes for node in (*loop.inputs, *items)):
             self.cut.inner[loop.serial] = cut_loop(
-                loop, self.classes, self.cut.axes, items, self.widths, known
+                loop, self.classes, self.cut.axes, items, self.sizes, known
             )
 
     def _check_all(self, sums: set[int]) -> None:
@@ -243,7 +258,7 @@ class _Partial:
 
     def _check(self, node: Operator, sums: set[int]) -> None:
         is_sum = node.serial in sums and node.op.name not in LINEAR
-        if not keeps_apart(node, self.classes, self.cut.axes, self.widths, is_sum):
+        if not keeps_apart(node, self.classes, self.cut.axes, self.sizes, is_sum):
             raise MixedSamples("mixes samples")
         if node.serial not in sums and any(source.serial in sums for source in node.inputs):
             raise MixedSamples(_NEEDS_SUM)
@@ -253,7 +268,7 @@ def keeps_apart(
     node: Operator,
     classes: AxisClasses,
     axes: dict[int, int],
-    widths: Iterable[int],
+    sizes: Iterable[Part],
     is_sum: bool = False,
 ) -> bool:
     """Whether an operation works sample by sample, or has nothing to do with samples; or, where it
@@ -261,7 +276,7 @@ def keeps_apart(
     places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
     if not places and node.serial not in axes:
         return not is_sum
-    if not has_loops(node) or any(blocked(node, axes, width) is None for width in widths):
+    if not has_loops(node) or any(blocked(node, axes, part) is None for part in sizes):
         return False
     relation = classes.relations[node.serial]
     if is_sum:
@@ -273,21 +288,21 @@ def keeps_apart(
 
 
 def resized_graph(
-    graph: Graph, axes: dict[int, int], width: int, inner: dict[int, BodyCut] | None = None
+    graph: Graph, axes: dict[int, int], part: Part, inner: dict[int, BodyCut] | None = None
 ) -> Graph | None:
-    """The graph for so many samples; None where a constant has other values for each."""
+    """The graph for a part of the samples; None where a constant has other values for each."""
     new: dict[int, Any] = {}
     for node in graph.nodes:
         axis = axes.get(node.serial)
         made: Node | None
         if isinstance(node, Operator):
             sources = tuple(new[source.serial] for source in node.inputs)
-            made = resized_operator(node, sources, axes, width, (inner or {}).get(node.serial))
+            made = resized_operator(node, sources, axes, part, (inner or {}).get(node.serial))
         elif isinstance(node, Variable):
-            made = Variable(node.name, None, resized(node.type, axis, width), False)
+            made = Variable(node.name, None, resized(node.type, axis, part), False)
         else:
             assert isinstance(node, Constant)
-            made = _resized_constant(node, axis, width)
+            made = _resized_constant(node, axis, part)
         if made is None:
             return None
         new[node.serial] = made
@@ -299,12 +314,12 @@ def resized_operator(
     node: Operator,
     sources: tuple[Node, ...],
     axes: dict[int, int],
-    width: int,
+    part: Part,
     cut: BodyCut | None,
 ) -> Operator | None:
-    """An operator on values of so many samples; of a loop, also its body is."""
+    """An operator on a part of the samples; of a loop, also its body is."""
     if cut is not None:
-        body = _resized_body(node.params["body"], cut, width)
+        body = _resized_body(node.params["body"], cut, part)
         if body is None:
             return None
         params = {**node.params, "body": body}
@@ -313,22 +328,22 @@ def resized_operator(
         params = node.params
         kind = sources[0].type[params["index"]] if node.op is ITEM else node.type
     else:
-        params = blocked(node, axes, width) or node.params
-        kind = resized(node.type, axes.get(node.serial), width)
+        params = blocked(node, axes, part) or node.params
+        kind = resized(node.type, axes.get(node.serial), part)
     made = Operator(node.op, sources, params, None, kind)
     made.source = node.source
     return made
 
 
-def _resized_body(body: Body, cut: BodyCut, width: int) -> Body | None:
-    graph = resized_graph(body.graph, cut.axes, width, cut.inner)
+def _resized_body(body: Body, cut: BodyCut, part: Part) -> Body | None:
+    graph = resized_graph(body.graph, cut.axes, part, cut.inner)
     return None if graph is None else Body(graph, body.constants, body.carry)
 
 
-def _resized_constant(node: Constant, axis: int | None, width: int) -> Constant | None:
+def _resized_constant(node: Constant, axis: int | None, part: Part) -> Constant | None:
     if axis is None:
         return node
-    value, kind = np.asarray(node.output), resized(node.type, axis, width)
+    value, kind = np.asarray(node.output), resized(node.type, axis, part)
     if any(value.strides) or not value.size:
         return None  # each part would need a table of its own
     return Constant(np.broadcast_to(value.flat[0], kind.shape), kind)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
 from .axes import AxisClasses
+from .building import Part
 from .regions import MOST_WEIGHTS
 from .samples import keeps_apart, resized_graph
 from .weighing import time_apart
@@ -73,11 +74,11 @@ def split_body(
     width, wide = divmod(length, parts)
     summed = {node.serial for node in sums}
     for node in graph.operators:
-        if not keeps_apart(node, classes, known, [width], node.serial in summed):
+        if not keeps_apart(node, classes, known, [Part(width, length)], node.serial in summed):
             return None
-    widths = [width, width + 1] if wide else [width]
-    graphs = [found for n in widths if (found := resized_graph(graph, known, n)) is not None]
-    if len(graphs) < len(widths):
+    sizes = [Part(n, length) for n in ([width, width + 1] if wide else [width])]
+    graphs = [found for part in sizes if (found := resized_graph(graph, known, part)) is not None]
+    if len(graphs) < len(sizes):
         return None
     return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
 
