@@ -52,8 +52,8 @@ MOST_MEMORY = 1 << 26
 CHUNK_MEMORY = 1 << 24
 LEAST_SAMPLES = 16
 # Lanes of a vector. A chunk fills whole ones if possible; where a number of samples divides the
-# batch, this part of them may be lost, because then the rest needs no program of its own.
-LANES, MOST_LOST = 16, 0.25
+# batch, so large a part may be lost: the rest needs no program of its own then.
+LANES, MOST_LOST = 16, 1 / 16
 # By how much less memory must be needed.
 LEAST_SAVING = 2
 # Axes that are looked at.

@@ -859,7 +859,7 @@ def _in_chunks(
         found = _shaped(Scheduler(cut_regions(cut), input_strides, packing=packing))
     except NotNative:
         return None
-    return found if memory_of(plan(found)) <= memory // chunks.LEAST_SAVING else None
+    return found if chunks.LEAST_SAVING * memory_of(plan(found)) <= memory else None
 
 
 def _schedule_chunk(

@@ -249,6 +249,7 @@ class _Partial:
 
     def _check_loop(self, loop: Operator, sums: set[int]) -> None:
         """Sums may go into a loop as what totals begin with, and nowhere else."""
+        self._cut_inner(loop, sums)
         cut = self.cut.inner.get(loop.serial)
         totals = set() if cut is None else cut.totals
         first = loop.params["body"].constants
