@@ -15,7 +15,9 @@ a region: what comes after it belongs to the next one.
 A block has one lane a sample, or one lane a channel, or lies as outside (see `blocks`, `channels`
 and `matrices`). The first suits small networks, whatever their shapes are; the second those whose
 values have many channels and are so large that 16 samples of them leave the near cache; the third
-samples that are matrices themselves. An estimate of time decides (see `weighing`).
+samples that are matrices themselves. An estimate of time decides (see `weighing`). What is in no
+region, or kept from one to the next, is kept for the whole batch, unless that is too much (see
+`chunks`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,189 @@
+"""Chunks of samples: how large they are, what is in them, and where their sums lie."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+from wengert.graph import verify
+from wengert.loops import Repeat
+from wengert.passes import optimise
+from wengert.schedule import chunks, plan, schedule
+from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
+from wengert.schedule.chunks import choose_width, cut_chunks
+
+MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "MOST_MEMORY", -1)
+    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 0)
+    monkeypatch.setattr(chunks, "LEAST_SAVING", 0)
+
+
+def graph_of(function, *args):
+    return optimise(wg.trace(function, *args))
+
+
+def cut(function, *args):
+    """The operators of a graph in chunks, by kind."""
+    found = cut_chunks(graph_of(function, *args), 0)
+    return [] if found is None else [node.op.name for node in found.operators]
+
+
+def chunk_loops(function, *args):
+    program = plan(schedule(graph_of(function, *args)))
+    return [k for k in program.kernels if isinstance(k, Repeat) and k.label == LABEL]
+
+
+def network(x, w, v):
+    return wnp.sum(wnp.tanh(wnp.tanh(x @ w) @ v) ** 2)
+
+
+def arguments(n):
+    rng = np.random.default_rng(n)
+    return [rng.normal(size=shape) for shape in ((n, 9), (9, 16), (16, 4))]
+
+
+# ---------------------------------------------------------------- sizes
+
+
+@pytest.mark.parametrize("length", [100, 1000, 4096, 20_000, 20_011, 60_000, 1_000_003])
+@pytest.mark.parametrize("each", [100, 10_000, 300_000, 5_000_000])
+def test_chunks_need_about_what_they_may(monkeypatch, length, each):
+    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
+    width = choose_width(length, length * each)
+    assert width * each <= max(16 * MB, 16 * each)
+    assert 2 * width * each >= min(16 * MB, length * each) or width >= 16
+    assert length % width == 0 or width % 16 == 0
+
+
+def test_a_width_that_divides_the_batch_is_preferred(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
+    assert choose_width(960, 320 * MB) == 48
+    assert choose_width(1000, 333 * MB) == 48  # and not 40: a third of the last vector is empty
+    assert choose_width(20_000, 250 * MB) == 1250
+    assert choose_width(1009, 64 * MB) == 208  # four of them, and one of 177
+
+
+# ---------------------------------------------------------------- what is in them
+
+
+def test_a_gradient_is_one_operator():
+    names = cut(wg.grad(network, argnums=(1, 2)), *arguments(64))
+    assert names == ["chunks", "item", "item"]
+
+
+def test_the_program_of_a_chunk_is_one_for_fewer_samples():
+    graph = graph_of(wg.value_and_grad(network, argnums=(0, 1)), *arguments(90))
+    (node,) = [n for n in cut_chunks(graph, 0).operators if n.op.name == "chunks"]
+    (whole, count), (rest, one) = node.op.chunks.pieces
+    assert (count, one) == (5, 1)
+    for program, samples in ((whole, 16), (rest, 10)):
+        verify(program)
+        shapes = [variable.type.shape for variable in program.inputs]
+        assert shapes[-1] == (samples, 9) and (90, 9) not in shapes
+        assert program.outputs[0].type.shape == (samples, 9)
+    assert node.op.chunks.combines == ["add", "add"]
+
+
+def test_what_needs_a_sum_comes_after_it():
+    def centred(x, w, v):
+        h = wnp.tanh(x @ w)
+        return wnp.sum(wnp.tanh((h - wnp.mean(h, axis=0)) @ v))
+
+    names = cut(centred, *arguments(64))
+    assert names.count("chunks") == 2
+
+
+def test_a_batch_of_one_chunk_is_left_alone():
+    assert cut(network, *arguments(31)) == []
+    assert cut(network, *arguments(32))[0] == "chunks"
+
+
+def test_what_mixes_samples_is_not_in_a_chunk():
+    assert cut(lambda x, w, v: wnp.cumsum(x, axis=0) * 2, *arguments(64)) == []
+    names = cut(lambda x, w, v: wnp.cumsum(wnp.tanh(x @ w) @ v, axis=0), *arguments(64))
+    assert names[0] == "chunks" and "cumsum" in " ".join(names)
+
+
+def test_axes_behind_a_reshape_are_cut_too():
+    def flat(x, w, v):
+        h = wnp.tanh(x.reshape(64, 3, 3) @ w[:3]).reshape(192, 16)
+        return wnp.sum(wnp.tanh(h @ v).reshape(64, 12) ** 2)
+
+    names = cut(wg.grad(flat, argnums=(1, 2)), *arguments(64))
+    assert names.count("chunks") == 1 and "contract" not in names and "reshape" not in names
+
+
+def test_random_bits_are_made_in_chunks():
+    def noisy(key, x, w, v):
+        mask = wnp.random.uniform(key, (64, 16)) < 0.5
+        return wnp.sum(wnp.where(mask, x @ w, 0.0) @ v)
+
+    graph = graph_of(noisy, wnp.random.key(0), *arguments(64))
+    found = cut_chunks(graph, 0)
+    sizes = [getattr(node.type, "size", 0) for node in found.operators]
+    assert max(sizes) < 64 * 16
+
+
+# ---------------------------------------------------------------- loops
+
+
+@pytest.mark.parametrize("n", [64, 70])
+def test_sums_stay_where_they_are(n):
+    loops = chunk_loops(wg.value_and_grad(network, argnums=(1, 2)), *arguments(n))
+    assert [loop.steps for loop in loops] == ([4] if n == 64 else [4, 1])
+    for loop in loops:
+        assert not loop.carries
+        in_place = [place.buffer for place in loop.results]
+        assert len(in_place) == 3 and all(b in [p.buffer for p in loop.fixed] for b in in_place)
+
+
+def test_sums_that_cannot_stay_go_back_and_forth(monkeypatch):
+    """The same numbers, from buffer to buffer."""
+    from wengert.schedule import chunking
+
+    monkeypatch.setenv("WENGERT_CACHE", "off")
+    function, args = wg.value_and_grad(network, argnums=(0, 1, 2)), arguments(70)
+    want = wg.jit(function)(*args)
+    monkeypatch.setattr(chunking, "may_share", lambda *ignored: False)
+    assert all(len(loop.carries) == 3 for loop in chunk_loops(function, *args))
+    got = wg.jit(wg.value_and_grad(network, argnums=(0, 1, 2)))(*args)
+    for one, other in zip(wg.tree.leaves(got), wg.tree.leaves(want), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_chunks_are_told():
+    program = schedule(graph_of(wg.grad(network, argnums=1), *arguments(70)))
+    head, *inside = tell_chunks(program).splitlines()
+    assert head == (
+        "along axis 0 of x (length 70): 4 chunks of 16 and one of 6, one after the other; "
+        "in a chunk:"
+    )
+    assert inside == ["  no regions: little arithmetic, or no axis that most of it runs along"]
+
+
+def test_programs_that_need_little_are_left_as_they_are(monkeypatch):
+    monkeypatch.setattr(chunks, "MOST_MEMORY", 64 * MB)
+    program = plan(schedule(graph_of(wg.grad(network, argnums=1), *arguments(4096))))
+    assert 0 < memory_of(program) < 64 * MB
+    assert tell_chunks(program) is None
+
+
+def test_programs_that_save_little_are_left_as_they_are(monkeypatch):
+    """What is kept for all samples anyway, because they are mixed in the end."""
+    monkeypatch.setattr(chunks, "LEAST_SAVING", 2)
+
+    def mixed(x, w, v):
+        return wnp.sort(wnp.cumsum(x @ w, axis=0), axis=0)
+
+    assert not chunk_loops(mixed, *arguments(512))
+
+
+def test_what_numpy_evaluates_is_not_in_a_chunk():
+    def inverse(x, w, v):
+        return wnp.linalg.svd((x @ w) @ v)[1]
+
+    assert "svd" in cut(inverse, *arguments(64))
