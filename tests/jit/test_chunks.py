@@ -1,5 +1,6 @@
 """Batches worked through in chunks: compiled = evaluated, the same bits, and memory that stays."""
 
+import os
 import tracemalloc
 
 import numpy as np
@@ -342,6 +343,67 @@ def test_a_loop_that_mixes_samples(small_chunks):
         return wg.scan(step, wnp.zeros((x.shape[1], 12)), x)[0]
 
     check(mixing, *sequences(WHOLE), chunked=False)
+
+
+# ---------------------------------------------------------------- at random
+
+
+def random_step(seed):
+    """A step of random operations on samples, sums over them and, rarely, what mixes them."""
+    choose = np.random.default_rng(seed)
+    plan = choose.integers(0, 10_000, size=(9, 3))
+    mixes = choose.random() < 0.3
+
+    def step(ws, carry, row):
+        h, total, products = carry
+        values = [h, row, h * 0.5]
+        for kind, one, other in plan:
+            a, b = values[one % len(values)], values[other % len(values)]
+            made = [
+                lambda a, b, w: a @ w,
+                lambda a, b, w: wnp.tanh(a + b),
+                lambda a, b, w: a * b + wnp.sum(w, axis=0),
+                lambda a, b, w: wnp.sin(a) - b @ w / 4,
+                lambda a, b, w: a.reshape(-1, 2, 3).reshape(-1, 3)[:, ::-1].reshape(-1, 6) + b,
+                lambda a, b, w: wnp.where(a > 0, a, wnp.mean(b, axis=1, keepdims=True)),
+                lambda a, b, w: a - wnp.mean(b, axis=0) if mixes else a - b,
+            ]
+            values.append(made[kind % 7](a, b, ws[other % len(ws)]))
+        new, gain = wnp.tanh(values[-1]), values[-2].T @ values[-3]
+        return (new, total + wnp.sum(values[-2]), products + gain), (values[-4], wnp.sum(new))
+
+    return step
+
+
+def compare_at_random(seed):
+    step = random_step(seed)
+    data = np.random.default_rng(seed)
+    n, every = int(data.integers(32, 80)), [None, None, 2, 3][seed % 4]
+    ws = [data.normal(size=(6, 6)) / 3 for _ in range(2)]
+    x, w = data.normal(size=(4, n, 6)) / 2, data.normal(size=(6, 6)) / 3
+
+    def loss(ws, w, x):
+        h = wnp.tanh(x[0] @ w)
+        start = (h, 0.0, wnp.zeros((6, 6)))
+        one = lambda carry, row: step(ws, carry, row)
+        found = wg.scan(one, start, x, reverse=seed % 3 == 1, checkpoint=every)
+        (h, total, products), (rows, sums) = found
+        ends = wnp.sum(wnp.cos(h @ w)) + wnp.sum(wnp.max(rows, axis=1)) + wnp.sum(sums**2)
+        return ends + wnp.sin(total / n) + wnp.sum(wnp.tanh(products / n))
+
+    check(wg.value_and_grad(loss, (0, 1, 2)), ws, w, x, chunked=False, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_loops(small_chunks, seed):
+    compare_at_random(seed)
+
+
+@pytest.mark.slow
+def test_many_random_loops(small_chunks):
+    first = int(os.environ.get("WENGERT_RANDOM_SEED", "1000"))
+    for seed in range(first, first + int(os.environ.get("WENGERT_RANDOM_LOOPS", "12"))):
+        compare_at_random(seed)
 
 
 # ---------------------------------------------------------------- memory

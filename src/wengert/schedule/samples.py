@@ -124,7 +124,8 @@ def cut_loop(
     """
     body: Body = loop.params["body"]
     inner = classes.inner[loop.serial]
-    kinds = _kinds_inside(loop, inner, axes, used)
+    places = _seen_from_outside(loop, axes, used)
+    kinds = {inner.find((node.serial, axis)) for node, axis in places if axis is not None}
     own: dict[int, int] = {}
     for node in body.graph.nodes:
         found = [a for a in range(_rank(node)) if inner.find((node.serial, a)) in kinds]
@@ -134,6 +135,8 @@ def cut_loop(
             own[node.serial] = found[0]
             if not all(part.fits(node.type.shape[found[0]]) for part in sizes):
                 raise MixedSamples("has an axis that samples do not share evenly")
+    if any(own.get(node.serial) != axis for node, axis in places):
+        raise MixedSamples("mixes samples")  # they are another axis outside, or two
     cut = BodyCut(own)
     sums = _Partial(body, cut, inner, sizes).all_sums(_fresh_totals(loop, set(partial)))
     outputs: list[Any] = body.graph.outputs
@@ -145,26 +148,27 @@ def cut_loop(
     return cut
 
 
-def _kinds_inside(
-    loop: Operator, inner: SampleClasses, axes: dict[int, int], used: Iterable[Operator]
-) -> set[tuple[int, int]]:
-    """The classes of axes in the body that are the samples."""
+def _seen_from_outside(
+    loop: Operator, axes: dict[int, int], used: Iterable[Operator]
+) -> list[tuple[Node, int | None]]:
+    """The arguments and results of a body, each with its axis of samples, by those outside."""
     body: Body = loop.params["body"]
     first = body.constants + body.carry
-    places: list[tuple[Any, int]] = [
-        (own, axes[source.serial] - (number >= first))
+    found: list[tuple[Any, Node, bool]] = [
+        (own, source, number >= first)
         for number, (source, own) in enumerate(zip(loop.inputs, body.graph.inputs, strict=True))
-        if source.serial in axes
     ]
-    places += [
-        (body.graph.outputs[number], axes[item.serial] - (number >= body.carry))
+    found += [
+        (body.graph.outputs[item.params["index"]], item, item.params["index"] >= body.carry)
         for item in used
-        for number in [item.params["index"]]
-        if item.serial in axes
     ]
-    if any(axis < 0 for _, axis in places):
+    places = [
+        (own, axes[outer.serial] - in_rows if outer.serial in axes else None)
+        for own, outer, in_rows in found
+    ]
+    if any(axis is not None and axis < 0 for _, axis in places):
         raise MixedSamples("runs along it step by step")
-    return {inner.find((node.serial, axis)) for node, axis in places}
+    return places
 
 
 def _fresh_totals(loop: Operator, partial: set[int]) -> set[int]:
