@@ -22,6 +22,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setenv("WENGERT_CACHE", "off")  # it does not know what is changed here
     monkeypatch.setattr(chunks, "MOST_MEMORY", -1)
     monkeypatch.setattr(chunks, "CHUNK_MEMORY", 0)
+    monkeypatch.setattr(chunks, "LEAST_IN_LOOPS", 16)
+    monkeypatch.setattr(chunks, "LEAST_USE", 0)
     monkeypatch.setattr(chunks, "LEAST_SAVING", 0)
     wg.clear_cache()
 

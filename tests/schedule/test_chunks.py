@@ -11,6 +11,7 @@ from wengert.passes import optimise
 from wengert.schedule import chunks, plan, schedule
 from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
 from wengert.schedule.chunks import choose_width, cut_chunks
+from wengert.schedule.samples import SampleClasses
 
 MB = 1 << 20
 
@@ -19,6 +20,8 @@ MB = 1 << 20
 def small_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "MOST_MEMORY", -1)
     monkeypatch.setattr(chunks, "CHUNK_MEMORY", 0)
+    monkeypatch.setattr(chunks, "LEAST_IN_LOOPS", 16)
+    monkeypatch.setattr(chunks, "LEAST_USE", 0)
     monkeypatch.setattr(chunks, "LEAST_SAVING", 0)
 
 
@@ -53,7 +56,7 @@ def arguments(n):
 @pytest.mark.parametrize("each", [100, 10_000, 300_000, 5_000_000])
 def test_chunks_need_about_what_they_may(monkeypatch, length, each):
     monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
-    width = choose_width(length, length * each)
+    width = choose_width(length, length * each, 16)
     assert width * each <= max(16 * MB, 16 * each)
     assert 2 * width * each >= min(16 * MB, length * each) or width >= 16
     assert length % width == 0 or width % 16 == 0
@@ -61,10 +64,35 @@ def test_chunks_need_about_what_they_may(monkeypatch, length, each):
 
 def test_a_width_that_divides_the_batch_is_preferred(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
-    assert choose_width(960, 320 * MB) == 48
-    assert choose_width(1000, 333 * MB) == 48  # and not 40: a third of the last vector is empty
-    assert choose_width(20_000, 250 * MB) == 1250
-    assert choose_width(1009, 64 * MB) == 208  # four of them, and one of 177
+    assert choose_width(960, 320 * MB, 16) == 48
+    assert choose_width(1000, 333 * MB, 16) == 48  # and not 40: a third of the last vector is empty
+    assert choose_width(20_000, 250 * MB, 16) == 1250
+    assert choose_width(1009, 64 * MB, 16) == 208  # four of them, and one of 177
+
+
+def test_where_weights_take_long_to_read_chunks_are_larger(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
+    assert choose_width(1024, 1024 * MB, 16) == 16
+    assert choose_width(1024, 1024 * MB, 256) == 256
+    assert choose_width(1000, 1000 * MB, 240) == 250  # which divides the batch
+
+    def samples(hidden, steps):
+        """In a chunk, at least, of a loop with a square matrix of weights."""
+        x, w = np.ones((steps, 64, hidden), np.float32), np.ones((hidden, hidden), np.float32)
+
+        def loss(w, x):
+            step = lambda h, row: (wnp.tanh(row + h @ w), None)
+            return wnp.sum(wg.scan(step, wnp.zeros((64, hidden), np.float32), x)[0])
+
+        graph = graph_of(wg.grad(loss), w, x)
+        classes = SampleClasses(graph.operators)
+        kind = classes.find((graph.inputs[1].serial, 1))
+        axes = {n.serial: a for n in graph.nodes if (a := classes.axis_in(n, kind)) is not None}
+        work, far = chunks.use_of_weights(graph, classes, axes)
+        return 128 * far * 64 / work
+
+    assert samples(128, 20) < 32  # read once, and near from then on
+    assert samples(1024, 20) == pytest.approx(256, rel=0.1)  # at every step
 
 
 # ---------------------------------------------------------------- what is in them

@@ -32,25 +32,33 @@ from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
 from .cutting import Cutter, adds_to_zeros
-from .regions import tell_regions
+from .regions import MOST_WEIGHTS, tell_regions
 from .samples import (
     BodyCut,
     MixedSamples,
     SampleClasses,
+    axes_inside,
     counts_on,
     cut_loop,
     is_loop,
+    items_of,
     resized_operator,
 )
+from .splitting import FEWEST_SAMPLES, PARTS
 from .weighing import nbytes
 
 # Programs that need less memory than this, in bytes, are left as they are: it is what a server's
 # last-level cache holds, and nobody misses it.
 MOST_MEMORY = 1 << 26
-# What a chunk is to need, and how many samples it has at least: fewer do too little with each
-# weight that is read.
+# What a chunk is to need.
 CHUNK_MEMORY = 1 << 24
-LEAST_SAMPLES = 16
+# Samples that it has at least; where there are loops, as many as threads share well.
+LEAST_SAMPLES, LEAST_IN_LOOPS = 16, PARTS[0] * FEWEST_SAMPLES
+# Operations that a chunk does at least with each byte of weights, or of their gradients, that come
+# from far away for it: so much that waiting for them does not count.
+LEAST_USE = 128
+# Bytes of weights and their gradients that stay near from one step of a loop to the next.
+MOST_NEAR = 2 * MOST_WEIGHTS
 # Lanes of a vector. A chunk fills whole ones if possible; where a number of samples divides the
 # batch, so large a part may be lost: the rest needs no program of its own then.
 LANES, MOST_LOST = 16, 1 / 16
@@ -119,21 +127,47 @@ def _candidates(graph: Graph, classes: SampleClasses) -> list[tuple[int, int]]:
     return [kind for kind, _ in bytes_of.most_common(MOST_TRIED)]
 
 
-def choose_width(length: int, memory: int) -> int:
-    """Samples in a chunk, for a batch of this length that takes so many bytes.
+def choose_width(length: int, memory: int, least: int) -> int:
+    """Samples in a chunk, for a batch of this length that takes so many bytes: at least so many.
 
     A number that divides the batch, if there is one of about the right size.
 
-    >>> choose_width(60_000, 60_000 << 16), choose_width(20_011, 20_011 << 16)
+    >>> choose_width(60_000, 60_000 << 16, 16), choose_width(20_011, 20_011 << 16, 16)
     (250, 256)
     """
-    most = max(CHUNK_MEMORY * length // max(memory, 1), LEAST_SAMPLES) // LANES * LANES
-    for width in range(min(most, length), most // 2, -1):
+    most = CHUNK_MEMORY * length // max(memory, 1) // LANES * LANES
+    if most > least:
+        near = range(most, max(most // 2, least - 1), -1)
+    else:  # more memory than that in any case: as little as possible
+        most, near = least, range(least, 2 * least)
+    for width in near:
         if length % width == 0 and -width % LANES <= MOST_LOST * width:
             return width
     # as even as possible, and the last one smaller than the others
     even = -(-length // -(-length // most))
-    return -(-even // LANES) * LANES
+    return max(-(-even // LANES) * LANES, least)
+
+
+def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -> tuple[int, int]:
+    """The arithmetic of products along the samples, and the bytes that come from far away for it:
+    what samples share. In loops they do so at every step, unless they are few enough to stay near.
+    """
+    work = far = 0
+    items = items_of(graph)
+    for node in graph.operators:
+        if flops_of(node) and any(value.serial in axes for value in (node, *node.inputs)):
+            work += flops_of(node)
+            far += sum(nbytes(v) for v in (node, *node.inputs) if v.serial not in axes)
+        elif is_loop(node):
+            try:
+                own = axes_inside(node, classes, axes, items.get(node.serial, ()))
+            except MixedSamples:
+                continue
+            steps, inside = node.params["length"], node.params["body"].graph
+            once, read = use_of_weights(inside, classes.inner[node.serial], own)
+            work += steps * once
+            far += read if read <= MOST_NEAR else steps * read
+    return work, far
 
 
 class ChunkCutter(Cutter):
@@ -144,10 +178,7 @@ class ChunkCutter(Cutter):
     def __init__(self, graph: Graph, classes: SampleClasses, kind: tuple[int, int], memory: int):
         self.memory = memory
         self.loops: dict[int, BodyCut] = {}  # how loops are cut, by serial
-        self.items: dict[int, list[Operator]] = {}
-        for node in graph.operators:
-            if node.op is ITEM:
-                self.items.setdefault(node.inputs[0].serial, []).append(node)
+        self.items = items_of(graph)
         super().__init__(graph, classes, kind)
 
     @property
@@ -157,7 +188,12 @@ class ChunkCutter(Cutter):
         return sum(nbytes(node) for node in members if node.serial in self.axes)
 
     def _choose_width(self) -> int:
-        return choose_width(self.length, self.memory) if self.length else 0
+        if not self.length:
+            return 0
+        work, far = use_of_weights(self.graph, self.classes, self.axes)
+        least = LEAST_IN_LOOPS if any(map(is_loop, self.graph.operators)) else LEAST_SAMPLES
+        enough = -(-LEAST_USE * far * self.length // max(work, 1))
+        return choose_width(self.length, self.memory, max(least, -(-enough // LANES) * LANES))
 
     def _length(self, lengths: set[int]) -> int:
         """Of merged axes, some hold several places for each sample."""

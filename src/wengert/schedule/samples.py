@@ -35,6 +35,15 @@ def is_loop(node: Node) -> bool:
     return isinstance(node, Operator) and node.op.name == "scan"
 
 
+def items_of(graph: Graph) -> dict[int, list[Operator]]:
+    """The results that are read of operations with several, by the serial of the operation."""
+    found: dict[int, list[Operator]] = {}
+    for node in graph.operators:
+        if node.op is ITEM:
+            found.setdefault(node.inputs[0].serial, []).append(node)
+    return found
+
+
 def counts_on(node: Operator, axes: dict[int, int]) -> bool:
     """Whether elements depend on their number along the samples, so that a part of them is had by
     counting on from a number that is given to it."""
@@ -124,19 +133,12 @@ def cut_loop(
     """
     body: Body = loop.params["body"]
     inner = classes.inner[loop.serial]
-    places = _seen_from_outside(loop, axes, used)
-    kinds = {inner.find((node.serial, axis)) for node, axis in places if axis is not None}
-    own: dict[int, int] = {}
+    own = axes_inside(loop, classes, axes, used)
     for node in body.graph.nodes:
-        found = [a for a in range(_rank(node)) if inner.find((node.serial, a)) in kinds]
-        if len(found) > 1:
-            raise MixedSamples("mixes samples")
-        if found:
-            own[node.serial] = found[0]
-            if not all(part.fits(node.type.shape[found[0]]) for part in sizes):
+        if node.serial in own:
+            extent = node.type.shape[own[node.serial]]
+            if not all(part.fits(extent) for part in sizes):
                 raise MixedSamples("has an axis that samples do not share evenly")
-    if any(own.get(node.serial) != axis for node, axis in places):
-        raise MixedSamples("mixes samples")  # they are another axis outside, or two
     cut = BodyCut(own)
     sums = _Partial(body, cut, inner, sizes).all_sums(_fresh_totals(loop, set(partial)))
     outputs: list[Any] = body.graph.outputs
@@ -146,6 +148,25 @@ def cut_loop(
         if outputs[number].serial not in own and number not in cut.totals:
             raise MixedSamples("gives out a value that belongs to no sample")
     return cut
+
+
+def axes_inside(
+    loop: Operator, classes: SampleClasses, axes: dict[int, int], used: Iterable[Operator]
+) -> dict[int, int]:
+    """The axis of samples of the values in a loop's body, by serial. May raise `MixedSamples`."""
+    inner = classes.inner[loop.serial]
+    places = _seen_from_outside(loop, axes, used)
+    kinds = {inner.find((node.serial, axis)) for node, axis in places if axis is not None}
+    own: dict[int, int] = {}
+    for node in loop.params["body"].graph.nodes:
+        found = [a for a in range(_rank(node)) if inner.find((node.serial, a)) in kinds]
+        if len(found) > 1:
+            raise MixedSamples("mixes samples")
+        if found:
+            own[node.serial] = found[0]
+    if any(own.get(node.serial) != axis for node, axis in places):
+        raise MixedSamples("mixes samples")  # they are another axis outside, or two
+    return own
 
 
 def _seen_from_outside(
@@ -190,10 +211,7 @@ class _Partial:
 
     def __init__(self, body: Body, cut: BodyCut, classes: SampleClasses, sizes: Sequence[Part]):
         self.body, self.cut, self.classes, self.sizes = body, cut, classes, sizes
-        self.items: dict[int, list[Operator]] = {}
-        for node in body.graph.operators:
-            if node.op is ITEM:
-                self.items.setdefault(node.inputs[0].serial, []).append(node)
+        self.items = items_of(body.graph)
 
     def all_sums(self, candidates: set[int]) -> set[int]:
         """The serials of all sums, where of the carries at most the candidates are totals."""
