@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
+from ..loops import Alias, Pointwise
 from ..ops.indexing import index
 from ..ops.op import REGISTRY
 from ..ops.random import random_word
@@ -32,6 +33,7 @@ from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
 from .cutting import Cutter, adds_to_zeros
+from .lowering import lowering_of
 from .regions import MOST_WEIGHTS, tell_regions
 from .samples import (
     BodyCut,
@@ -252,7 +254,13 @@ class ChunkCutter(Cutter):
         return phases
 
     def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        return any((flops_of(n) or is_loop(n)) and n.serial in self.inside for n in nodes)
+        return any(flops_of(node) or is_loop(node) for node in nodes)
+
+    def _repeat(self) -> None:
+        self._repeat_cheap()
+
+    def _is_kept(self, node: Node) -> bool:
+        return isinstance(node, Operator) and not isinstance(lowering_of(node), (Pointwise, Alias))
 
     # ------------------------------------------------------------ the new graph
 
