@@ -63,6 +63,17 @@ class Reader(nn.Module):
         return self.dense(states) if self.every else self.dense(states[-1])
 
 
+class Deep(nn.Module):
+    """Two recurrent layers, and dropout between them: its bits have the samples second."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.dense = nn.LSTM(6, 8, num_layers=2, dropout=0.4), nn.Linear(8, 5)
+
+    def __call__(self, x):
+        return self.dense(self.layer(wnp.swapaxes(x, 0, 1))[0][-1])
+
+
 class Block(nn.Module):
     """Attention, a norm, and a dense layer over the mean of all tokens."""
 
@@ -121,6 +132,7 @@ NETWORKS = {
     "RNN": (lambda: Reader("RNN"), (7, 6), 1),
     "GRU": (lambda: Reader("GRU"), (7, 6), 1),
     "LSTM": (lambda: Reader("LSTM"), (7, 6), 1),
+    "deep": (Deep, (7, 6), 1),
     "transformer": (Block, (9, 16), 1),
     "tokens": (Speaker, (7, 5), 7),
 }

@@ -145,15 +145,29 @@ def test_axes_behind_a_reshape_are_cut_too():
     assert names.count("chunks") == 1 and "contract" not in names and "reshape" not in names
 
 
-def test_random_bits_are_made_in_chunks():
-    def noisy(key, x, w, v):
-        mask = wnp.random.uniform(key, (64, 16)) < 0.5
-        return wnp.sum(wnp.where(mask, x @ w, 0.0) @ v)
+@pytest.mark.parametrize("shape", [(64, 16), (3, 64, 16), (3, 5, 64, 2), (2, 64)])
+def test_random_bits_are_made_in_chunks(shape):
+    """Along any axis, as long as chunks are whole blocks of them."""
+    axis = shape.index(64)
 
-    graph = graph_of(noisy, wnp.random.key(0), *arguments(64))
-    found = cut_chunks(graph, 0)
-    sizes = [getattr(node.type, "size", 0) for node in found.operators]
-    assert max(sizes) < 64 * 16
+    def noisy(key, x, w):
+        mask = wnp.random.uniform(key, shape, np.float32) < 0.5
+        return wnp.sum(wnp.where(mask, wnp.moveaxis(x @ w, -1, axis), 0.0))
+
+    x = np.ones((*shape[:axis], *shape[axis + 1 :], 7))
+    found = cut_chunks(graph_of(noisy, wnp.random.key(0), x, np.ones((7, 64))), 0)
+    assert [node.op.name for node in found.operators].count("chunks") == 1
+    assert max(getattr(node.type, "size", 0) for node in found.operators) < 64
+
+
+def test_random_bits_that_chunks_would_cut_apart():
+    def noisy(key, x, w):
+        mask = wnp.random.uniform(key, (4, 66, 1), np.float32) < 0.5
+        return wnp.sum(wnp.where(mask, x @ w, 0.0))
+
+    graph = graph_of(noisy, wnp.random.key(0), np.ones((4, 66, 7)), np.ones((7, 5)))
+    names = [node.op.name for node in cut_chunks(graph, 0).operators]
+    assert "chunks" in names and "random_word" in names  # which are made for all before
 
 
 # ---------------------------------------------------------------- loops

@@ -111,8 +111,16 @@ def _samples(rng: np.random.Generator) -> Any:
 # ---------------------------------------------------------------- as loops
 
 
-def _random_word(key: Any, first: Any = 0, *, blocks: int, word: int, stream: int) -> np.ndarray:
-    number = np.arange(blocks, dtype=np.uint64) + np.uint64(first)
+def _random_word(key: Any, blocks: int, word: int, stream: int) -> np.ndarray:
+    return _words_at(key, np.arange(blocks, dtype=np.uint64), word, stream)
+
+
+def _word_from(key: Any, first: Any, blocks: int, word: int, stream: int) -> np.ndarray:
+    number = np.asarray(first, np.uint64)[..., None] + np.arange(blocks, dtype=np.uint64)
+    return _words_at(key, number, word, stream)
+
+
+def _words_at(key: Any, number: np.ndarray, word: int, stream: int) -> np.ndarray:
     counter = [number & _LOW, number >> _HALF, np.zeros_like(number), np.uint64(stream)]
     keys = np.asarray(key)[..., None, :]
     return _rounds(counter, [keys[..., 0], keys[..., 1]])[word]
@@ -129,15 +137,19 @@ def _apply(name: str, *args: Expr) -> Expr:
     return Apply(name, args, U64)
 
 
-def _word_loops(
-    at: Index, key: Operand, *first: Operand, blocks: int, word: int, stream: int
-) -> Expr:
+def _word_loops(at: Index, key: Operand, blocks: int, word: int, stream: int) -> Expr:
     keys = [cast(key((*at[:-1], Affine(part))), U64) for part in range(2)]
     block = cast(IndexValue(at[-1]), U64)
-    for start in first:
-        block = _apply("add", block, cast(start(()), U64))
-    words = _rounds_of(block, keys, stream, wide=bool(first) or blocks > 1 << 32)
+    words = _rounds_of(block, keys, stream, wide=blocks > 1 << 32)
     return cast(words[word], _BITS[32])
+
+
+def _word_from_loops(
+    at: Index, key: Operand, first: Operand, blocks: int, word: int, stream: int
+) -> Expr:
+    keys = [cast(key((Affine(part),)), U64) for part in range(2)]
+    block = _apply("add", cast(IndexValue(at[-1]), U64), cast(first(at[:-1]), U64))
+    return cast(_rounds_of(block, keys, stream, wide=True)[word], _BITS[32])
 
 
 def _rounds_of(block: Expr, keys: list[Expr], stream: int, wide: bool) -> list[Expr]:
@@ -164,27 +176,43 @@ def _rounds_of(block: Expr, keys: list[Expr], stream: int, wide: bool) -> list[E
     return [c0, c1, c2, c3]
 
 
-# One of the four words of each of `blocks` blocks, from the first one on or from the one whose
-# number the second argument is: what compiled code makes bits of.
+# One of the four words of each of the first `blocks` blocks: what compiled code makes bits of.
 random_word: Op = Op(
     "random_word",
     _random_word,
-    lambda key, *first, blocks, word, stream: ArrayType(_BITS[32], (*key.shape[:-1], blocks)),
+    lambda key, blocks, word, stream: ArrayType(_BITS[32], (*key.shape[:-1], blocks)),
     zero="random bits are integers",
     batch=lambda size, flags, key, **params: random_word(key, **params),
     loops=Pointwise(_word_loops),
     samples=lambda rng: [
         (
-            (rng.integers(0, 2**32, size=(*lead, 2), dtype=np.uint32), *first),
+            (rng.integers(0, 2**32, size=(*lead, 2), dtype=np.uint32),),
             {"blocks": 5, "word": word, "stream": word},
         )
-        for lead, first, word in [
-            ((), (), 0),
-            ((), (np.uint64(2**32 - 2),), 1),
-            ((3,), (), 2),
-            ((2, 1), (), 3),
-        ]
+        for lead, word in [((), 0), ((), 1), ((3,), 2), ((2, 1), 3)]
     ],
+)
+
+
+# The same from other blocks on, as many for each number of a first one, for one key: what programs
+# use that make bits for a part of an array.
+random_word_from: Op = Op(
+    "random_word_from",
+    _word_from,
+    lambda key, first, blocks, word, stream: ArrayType(_BITS[32], (*first.shape, blocks)),
+    zero="random bits are integers",
+    loops=Pointwise(_word_from_loops),
+    samples=lambda rng: [
+        (
+            (
+                rng.integers(0, 2**32, size=2, dtype=np.uint32),
+                rng.integers(0, 2**40, size=shape, dtype=np.uint64),
+            ),
+            {"blocks": 5, "word": word, "stream": 1},
+        )
+        for shape, word in [((), 0), ((3,), 1), ((2, 1), 3)]
+    ],
+    absent={"batch": "it is made by the compiler, after all transforms"},
 )
 
 

@@ -26,11 +26,11 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise
 from ..ops.indexing import index
 from ..ops.op import REGISTRY
-from ..ops.random import random_word
 from ..passes import optimise
 from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..types import ArrayType
+from .bits import counted_part, counts_on, has_whole_blocks
 from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
@@ -40,7 +40,6 @@ from .samples import (
     MixedSamples,
     SampleClasses,
     axes_inside,
-    counts_on,
     cut_loop,
     is_loop,
     items_of,
@@ -238,7 +237,8 @@ class ChunkCutter(Cutter):
 
     def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
         if counts_on(node, self.axes):
-            return None
+            whole = has_whole_blocks(node, self.axes[node.serial], self.sizes)
+            return None if whole else "needs all samples"
         found = super()._objection(node, places)
         if found is None and blocked(node, self.axes, self.sizes[-1]) is None:
             return "needs all samples"
@@ -342,30 +342,34 @@ class _ChunkBuilder(BlockBuilder):
         return optimise(Graph(inputs, [*made[:first], *sums]))
 
     def _add(self, node: Operator) -> None:
-        counts = counts_on(node, self.axes)
-        if node.serial not in self.loops and node.op is not ITEM and not counts:
+        if counts_on(node, self.axes):
+            axis = self.axes[node.serial]
+            made = counted_part(node, axis, self.part, self._first_input, self._first_of)
+        elif node.serial in self.loops or node.op is ITEM:
+            made = self._resized(node)
+        else:
             super()._add(node)
             return
-        sources = tuple(self._input(node, number) for number in range(len(node.inputs)))
-        if counts:
-            blocks = self.part.of(node.params["blocks"])
-            first = self._first_of(node.params["blocks"])
-            made = apply(random_word, *sources, first, params={**node.params, "blocks": blocks})
-        else:
-            cut = self.loops.get(node.serial)
-            found = resized_operator(node, sources, self.axes, self.part, cut)
-            if found is None:
-                raise NotNative
-            made = found
         if node.serial in self.axes:
             self.own[made.serial] = self.axes[node.serial]
         self.new[node.serial] = made
 
+    def _resized(self, node: Operator) -> Operator:
+        sources = tuple(self._input(node, number) for number in range(len(node.inputs)))
+        cut = self.loops.get(node.serial)
+        found = resized_operator(node, sources, self.axes, self.part, cut)
+        if found is None:
+            raise NotNative
+        return found
+
+    def _first_input(self, node: Operator) -> Node:
+        return self._input(node, 0)
+
     def _first_of(self, extent: int) -> Node:
         """Where along an axis of this length the chunk begins: an array of numbers outside, of
         which each chunk reads its first."""
-        step = extent // self.length
-        places = Constant(np.arange(0, extent, step, dtype=np.uint64))
+        numbers = np.arange(self.length, dtype=np.uint64) * np.uint64(extent)
+        places = Constant(numbers // np.uint64(self.length))
         self.counters[places.serial] = 0
         own = self._variable("", resized(places.type, 0, self.part), 0)
         self.sources.append(places)

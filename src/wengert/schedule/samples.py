@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
-from ..ops.random import random_word
 from ..passes.rewriting import is_uniform
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from .axes import AxisClasses, Relation, relate
+from .bits import counted_axes
 from .building import Part, blocked, has_loops, resized, sum_of
 from .lowering import lowering_of
 
@@ -44,12 +44,6 @@ def items_of(graph: Graph) -> dict[int, list[Operator]]:
     return found
 
 
-def counts_on(node: Operator, axes: dict[int, int]) -> bool:
-    """Whether elements depend on their number along the samples, so that a part of them is had by
-    counting on from a number that is given to it."""
-    return node.op is random_word and axes.get(node.serial) == len(node.type.shape) - 1
-
-
 class SampleClasses(AxisClasses):
     """The axes of all values of a graph, joined where they are one and the same, through loops."""
 
@@ -60,8 +54,7 @@ class SampleClasses(AxisClasses):
 
     def _relation(self, node: Operator) -> Relation:
         found = relate(node, lowering_of(node), merged=True)
-        if node.op is random_word:
-            found.mixed.discard(len(node.type.shape) - 1)  # see `counts_on`
+        found.mixed -= counted_axes(node)
         return found
 
     def _join_all(self, node: Operator) -> None:
