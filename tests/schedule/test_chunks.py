@@ -222,6 +222,10 @@ def test_programs_that_save_little_are_left_as_they_are(monkeypatch):
         return wnp.sort(wnp.cumsum(x @ w, axis=0), axis=0)
 
     assert not chunk_loops(mixed, *arguments(512))
+    graph = graph_of(mixed, *arguments(512))
+    kept = 512 * 16 * 8  # x @ w
+    assert cut_chunks(graph, 2 * kept - 1) is None
+    assert cut_chunks(graph, 2 * kept) is not None
 
 
 def test_what_numpy_evaluates_is_not_in_a_chunk():

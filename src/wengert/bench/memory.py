@@ -1,7 +1,7 @@
-"""Memory of the digit network's training step: what it keeps, and what each step allocates.
+"""Memory of training steps: what they keep, and what each step allocates.
 
-wengert's figure is the arena of the compiled step, which depends on the blocks and not on the
-batch; PyTorch's are the activations that it keeps for the backward pass.
+wengert's figure is the arena of the compiled step, which depends on the blocks or the chunks of
+samples and not on the batch; PyTorch's are the activations that it keeps for the backward pass.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from . import cnn
 from .workload import WENGERT, Builder, Workload, load
 
 SMALL, LARGE = 100, 60_000
-MOST_BYTES = 4e6
+MOST_BYTES, MOST_IN_CHUNKS = 4e6, 32e6
 STEPS = 100
 
 
-def arena(batch: int) -> Builder:
-    """Bytes of working memory of wengert's step."""
+def arena(batch: int, layers: cnn.Layers | None = None) -> Builder:
+    """Bytes of working memory of wengert's step, for the digit network or another one."""
 
     def build() -> Callable[[], int]:
-        step, arguments = cnn.compiled_step(cnn.digit_network(), batch)
+        step, arguments = cnn.compiled_step(layers or cnn.digit_network(), batch)
         return lambda: step.memory(*arguments)["arena"]
 
     return build
@@ -99,6 +99,17 @@ def workloads(quick: bool) -> list[Workload]:
                 reports=True,
                 unit="bytes",
                 limit=MOST_BYTES,
+            )
+        )
+    if not quick:
+        found.append(
+            Workload(
+                "memory",
+                f"a small VGG's step, batch {LARGE:,}",
+                {WENGERT: arena(LARGE, cnn.vgg())},
+                reports=True,
+                unit="bytes",
+                limit=MOST_IN_CHUNKS,
             )
         )
     step = Workload(

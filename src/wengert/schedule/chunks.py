@@ -110,11 +110,14 @@ class ChunksOp:
 
 
 def cut_chunks(graph: Graph, memory: int) -> Graph | None:
-    """The graph in chunks of samples, where it needs so many bytes as it is; None: it has none."""
+    """The graph in chunks of samples, where it needs so many bytes as it is; None: it has none, or
+    what one chunk leaves for others is nearly as much."""
     classes = SampleClasses(graph.operators)
     cutters = [ChunkCutter(graph, classes, kind, memory) for kind in _candidates(graph, classes)]
     best = max(cutters, key=lambda cutter: cutter.covered, default=None)
-    return best.cut() if best is not None and best.covered else None
+    if best is None or not best.covered or LEAST_SAVING * best.kept > memory:
+        return None
+    return best.cut()
 
 
 def _candidates(graph: Graph, classes: SampleClasses) -> list[tuple[int, int]]:
@@ -187,6 +190,15 @@ class ChunkCutter(Cutter):
         """Bytes of the values that only a chunk of is kept."""
         members = [node for nodes in self.members.values() for node in nodes]
         return sum(nbytes(node) for node in members if node.serial in self.axes)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the values that are kept for all samples, from one loop over chunks to another
+        or to what mixes samples."""
+        given = {node.serial for node in self.graph.outputs if node is not None}
+        results = [node for phase in self.members for node in self._results_of(phase)[0]]
+        between = [node for node in results if node.serial in self.axes]
+        return sum(nbytes(node) for node in between if node.serial not in given)
 
     def _choose_width(self) -> int:
         if not self.length:
