@@ -451,6 +451,17 @@ def test_memory_does_not_grow_with_the_batch(no_disk, name):
     assert "one after the other; in a chunk:" in told(step, *args)
 
 
+def test_a_chunk_is_explained(no_disk):
+    """With the regions in it, and the arguments by their names."""
+    step, args = steps("VGG", 250)
+    head, inside, *_ = told(step, *args).splitlines()
+    assert head == (
+        "along axis 0 of x, axis 0 of y (length 250): 5 chunks of 48 and one of 10, "
+        "one after the other; in a chunk:"
+    )
+    assert inside.startswith("  along axis 0 of x, axis 0 of y (length 48): ")
+
+
 def test_small_batches_are_left_alone(no_disk):
     step, args = steps("LSTM", 100)
     assert "chunk" not in told(step, *args)

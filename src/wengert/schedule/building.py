@@ -268,7 +268,7 @@ class BlockBuilder:
                 made = Constant(np.broadcast_to(value.flat[0], block_type.shape), block_type)
                 self.own[made.serial] = axis
                 return made
-        variable = self._variable("", block_type, axis)
+        variable = self._variable(getattr(source, "name", ""), block_type, axis)
         self.sources.append(source)
         self.inputs.append(variable)
         return variable

@@ -63,7 +63,7 @@ class Cutter:
         names = [
             f"axis {self.axes[node.serial]} of {node.name}"
             for node in self.graph.inputs
-            if node.serial in self.axes
+            if node.serial in self.axes and node.name
         ]
         return ", ".join(names[:4]) + f" (length {self.length})" if names else f"{self.length}"
 
