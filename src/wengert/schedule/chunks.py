@@ -57,7 +57,7 @@ CHUNK_MEMORY = 1 << 24
 LEAST_SAMPLES, LEAST_IN_LOOPS = 16, PARTS[0] * FEWEST_SAMPLES
 # Operations that a chunk does at least with each byte of weights, or of their gradients, that come
 # from far away for it: so much that waiting for them does not count.
-LEAST_USE = 128
+LEAST_USE = 64
 # Bytes of weights and their gradients that stay near from one step of a loop to the next.
 MOST_NEAR = 2 * MOST_WEIGHTS
 # Lanes of a vector. A chunk fills whole ones if possible; where a number of samples divides the
@@ -154,7 +154,8 @@ def choose_width(length: int, memory: int, least: int) -> int:
 
 def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -> tuple[int, int]:
     """The arithmetic of products along the samples, and the bytes that come from far away for it:
-    what samples share. In loops they do so at every step, unless they are few enough to stay near.
+    what samples share. In loops they do so at every step for every part of the samples that threads
+    have, unless they are few enough to stay near.
     """
     work = far = 0
     items = items_of(graph)
@@ -170,7 +171,7 @@ def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -
             steps, inside = node.params["length"], node.params["body"].graph
             once, read = use_of_weights(inside, classes.inner[node.serial], own)
             work += steps * once
-            far += read if read <= MOST_NEAR else steps * read
+            far += read if read <= MOST_NEAR else steps * PARTS[0] * read
     return work, far
 
 
