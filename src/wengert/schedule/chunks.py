@@ -45,7 +45,7 @@ from .samples import (
     items_of,
     resized_operator,
 )
-from .splitting import FEWEST_SAMPLES, PARTS
+from .splitting import FEWEST_FOR_MANY_WEIGHTS, PARTS
 from .weighing import nbytes
 
 # Programs that need less memory than this, in bytes, are left as they are: it is what a server's
@@ -53,8 +53,9 @@ from .weighing import nbytes
 MOST_MEMORY = 1 << 26
 # What a chunk is to need.
 CHUNK_MEMORY = 1 << 24
-# Samples that it has at least; where there are loops, as many as threads share well.
-LEAST_SAMPLES, LEAST_IN_LOOPS = 16, PARTS[0] * FEWEST_SAMPLES
+# Samples that it has at least; where there are loops, as many as threads share well: what they do
+# not share, and waking them, comes with every chunk.
+LEAST_SAMPLES, LEAST_IN_LOOPS = 16, PARTS[0] * FEWEST_FOR_MANY_WEIGHTS
 # Operations that a chunk does at least with each byte of weights, or of their gradients, that come
 # from far away for it: so much that waiting for them does not count.
 LEAST_USE = 64

@@ -868,8 +868,9 @@ def _schedule_chunk(
     output_strides: Sequence[tuple[int, ...]],
     packing: Packer | None,
 ) -> LoopProgram:
-    """The loops of one chunk."""
-    return _shaped(Scheduler(cut_regions(graph), input_strides, None, packing, (), output_strides))
+    """The loops of one chunk; threads have just shared the work of the one before."""
+    scheduler = Scheduler(cut_regions(graph), input_strides, None, packing, (), output_strides)
+    return _shaped(scheduler, awake=True)
 
 
 def _schedule_step(
@@ -892,10 +893,9 @@ def _schedule_step(
     return program
 
 
-def _shaped(scheduler: Scheduler) -> LoopProgram:
+def _shaped(scheduler: Scheduler, awake: bool = False) -> LoopProgram:
     program = scheduler.run()
     kernels: list[Kernel] = []
-    awake = False
     for kernel in program.kernels:
         for part in shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]:
             kernels.append(parallelise(part, awake) if isinstance(part, Nest) else part)
