@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from ..graph import Operator
 from ..loops import (
     Affine,
@@ -32,9 +30,9 @@ from .inplace import may_share
 from .lowering import loop_variables
 from .memory import plan
 from .steady import mark_in_body
+from .totals import NewBuffer
 
 Schedule = Callable[..., LoopProgram]
-NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 
 # The name of loops over chunks.
 LABEL = "chunks"
