@@ -507,6 +507,6 @@ def logit(x: Array) -> Array:
 
 
 def expit(x: Array) -> Array:
-    """1 / (1 + exp(-x)), in the dtype of x."""
+    """1 / (1 + exp(-x))."""
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1.0, e) / (1 + e)

@@ -79,10 +79,9 @@ def special(
     *derivative: Callable,
     domains: Sequence[Interval] = (REAL,),
     params: Sequence[dict[str, Any]] = ({},),
-    native: bool = False,
     **parts: Any,
 ) -> Op:
-    """An elementwise operation on real numbers; `native` functions keep their argument's dtype."""
+    """An elementwise operation on real numbers."""
     parts.setdefault("compose", _composed(name, function))
     parts.setdefault("loops", _own_function(name))
 
@@ -93,7 +92,7 @@ def special(
 
     op = Op(
         name,
-        function if native else _widened(name, function),
+        _widened(name, function),
         lambda *types, **_: ArrayType(real_dtype(name, types), broadcast_shapes(name, types)),
         derivative=derivative,
         batch=batch_elementwise(lambda: op),
@@ -244,34 +243,22 @@ sinc: Op = special(
 logit = special("logit", approx.logit, lambda ans, x: 1 / (x * (1 - x)), domains=(PROBABILITY,))
 
 
-def _expit(x: Any) -> Any:
-    return approx.expit(np.asarray(x, real_dtype("expit", [type_of(x)])))[()]
-
-
 # ans * expit(-x) rather than ans * (1 - ans), which would lose the tail.
-expit: Op = special("expit", _expit, lambda ans, x: ans * expit(-x), native=True)
-
-
-def _expit_tail(x: Any) -> Any:
-    x = np.asarray(x, real_dtype("expit_tail", [type_of(x)]))
-    return np.copysign(approx.expit(-np.abs(x)), x)[()]
+expit: Op = special("expit", approx.expit, lambda ans, x: ans * expit(-x))
 
 
 # The smaller of expit(x) and expit(-x), with the sign of x: both follow from it.
 expit_tail: Op = special(
-    "expit_tail", _expit_tail, lambda ans, x: -expit(x) * expit(-x), native=True
+    "expit_tail",
+    lambda x: np.copysign(approx.expit(-np.abs(x)), x),
+    lambda ans, x: -expit(x) * expit(-x),
 )
-
-
-def _softplus(x: Any) -> Any:
-    return np.logaddexp(np.asarray(x, real_dtype("softplus", [type_of(x)])), 0)[()]
 
 
 softplus = special(
     "softplus",
-    _softplus,
+    lambda x: np.logaddexp(x, 0),
     lambda ans, x: expit(x),
-    native=True,
     compose=lambda x: logaddexp(convert(x, dtype=real_dtype("softplus", [type_of(x)])), 0),
 )
 relu = unary(
