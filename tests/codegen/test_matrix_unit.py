@@ -16,12 +16,20 @@ from wengert.bench.steps import begin_with
 from wengert.codegen import tiling, unit_tiling
 from wengert.codegen.bfloat import Lines, packing_of
 from wengert.codegen.compile import compile_module
-from wengert.codegen.target import Target
+from wengert.codegen.target import WITH_MATRIX_UNIT, Target
 from wengert.codegen.unit_tiling import panel_bytes
 
-pytestmark = pytest.mark.skipif(
-    not Target.host().has_matrix_unit, reason="this processor has no matrix unit"
-)
+
+def has_unit() -> bool:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENGERT_CPU", WITH_MATRIX_UNIT)
+        try:
+            return Target.host().has_matrix_unit
+        except ValueError:
+            return False
+
+
+pytestmark = pytest.mark.skipif(not has_unit(), reason="this processor has no matrix unit")
 
 # Errors in units of the sum of magnitudes: what multiply-adds of float32 make, and no more.
 MOST_ERROR = 2.5e-7
@@ -31,6 +39,7 @@ MOST_ERROR = 2.5e-7
 def on_the_unit(monkeypatch):
     """Have every product that can be on the matrix unit computed there."""
     monkeypatch.setenv("WENGERT_CACHE", "off")
+    monkeypatch.setenv("WENGERT_CPU", WITH_MATRIX_UNIT)
     monkeypatch.setattr(unit_tiling, "_GAIN", 0.0)
     tiling._best_plan.cache_clear()
     yield
@@ -255,16 +264,20 @@ def test_training_is_the_same_for_any_number_of_threads():
 
 
 def test_small_products_are_not_on_the_unit_and_large_ones_are(monkeypatch):
-    monkeypatch.undo()
+    monkeypatch.setattr(unit_tiling, "_GAIN", 1.35)
     tiling._best_plan.cache_clear()
     function = wg.jit(lambda x, y: x @ y)
     assert not uses_unit(function, *matrices(8, 8, 8))
     assert uses_unit(function, *matrices(512, 512, 512))
 
 
-def test_named_targets_go_without_it():
+def test_it_is_used_on_request_alone(monkeypatch):
     host = Target.host()
+    assert host.has_matrix_unit and host.runs_here()
     assert not Target.named("sapphirerapids").has_matrix_unit
+    monkeypatch.delenv("WENGERT_CPU")
+    assert not Target.host().has_matrix_unit
+    assert not uses_unit(wg.jit(lambda x, y: x @ y), *matrices(512, 512, 512))
     assert not replace(
         host, features=host.features.replace("+amx-bf16", "-amx-bf16")
     ).has_matrix_unit

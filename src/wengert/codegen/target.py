@@ -7,8 +7,9 @@ working set stays close. `Target.host()` describes the machine in front of us, o
 code here.
 
 Newer servers have a *matrix unit* (AMX), which multiplies tiles of bfloat16 numbers; `bfloat` says
-how products of float32 numbers are made of these. A process has to ask the system before it may use
-it. Named targets go without it: `WENGERT_CPU=sapphirerapids` switches it off.
+how products of float32 numbers are made of these. It is fast on a machine of one's own and slow
+where cores are shared with others, so it is used on request: `WENGERT_CPU=matrix-unit` is the
+machine in front of us with it. A process has to ask the system before it may use it.
 
 LLVM halves its vectors on the first AVX-512 processors by default, because light use of the wide
 units lowered their clock. Generated code uses them heavily, so every AVX-512 target switches that
@@ -45,6 +46,7 @@ _NEON = ("neon",)
 _ARM82 = ("neon", "fullfp16", "lse")
 
 _MATRIX_UNIT = {"amx-tile", "amx-bf16"}
+WITH_MATRIX_UNIT = "matrix-unit"
 # Linux gives a process the registers of the matrix unit on request: the numbers of the call, of the
 # request, and of what is asked for.
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
@@ -148,6 +150,8 @@ class Target:
         if self.architecture != machine.architecture:
             return (self.architecture,)
         available = _enabled(machine.features)
+        if self.has_matrix_unit and _host(WITH_MATRIX_UNIT).has_matrix_unit:
+            available |= _MATRIX_UNIT
         return tuple(sorted(_enabled(self.features) - available))
 
     def runs_here(self) -> bool:
@@ -171,8 +175,11 @@ class Target:
 def _host(override: str) -> Target:
     if override in ("", "host", "native"):
         return _machine()
+    if override == WITH_MATRIX_UNIT:
+        return _machine_with_unit()
     if override not in _NAMED:
-        raise ValueError(_unknown_name("environment variable WENGERT_CPU", override, "host"))
+        own = ("host", WITH_MATRIX_UNIT)
+        raise ValueError(_unknown_name("environment variable WENGERT_CPU", override, *own))
     target = _named(override)
     missing = target.missing_here()
     if missing:
@@ -202,11 +209,27 @@ def _machine() -> Target:
         available.setdefault("neon", True)  # part of the base instruction set
         if sys.platform == "darwin":
             available.update(dict.fromkeys(_ARM82, True))  # true of every Apple processor
-    if available.get("amx-bf16") and not _may_use_matrix_unit():
-        available.update({name: False for name in available if name.startswith("amx")})
+    available.update({name: False for name in available if name.startswith("amx")})
     l1d, l2 = cache_sizes()
     target = _describe(triple, binding.get_host_cpu_name(), available)
     return replace(target, l1d_bytes=l1d, l2_bytes=l2)
+
+
+@functools.cache
+def _machine_with_unit() -> Target:
+    """This machine with its matrix unit, where it has one and the system lets us use it."""
+    target, available = _machine(), llvm().get_host_cpu_features()
+    has_unit = all(available.get(name) for name in _MATRIX_UNIT)
+    if not has_unit or target.vector_bytes < 64 or not _may_use_matrix_unit():
+        raise ValueError(
+            f"environment variable WENGERT_CPU: got {WITH_MATRIX_UNIT!r}, but this machine has no "
+            f"matrix unit for bfloat16 (AMX) that this process may use; "
+            f"choose one of {', '.join(_runnable_names())}"
+        )
+    features = target.features
+    for name in _MATRIX_UNIT:
+        features = features.replace(f"-{name},", f"+{name},")
+    return replace(target, features=features)
 
 
 def _may_use_matrix_unit() -> bool:
