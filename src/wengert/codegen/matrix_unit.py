@@ -14,6 +14,7 @@ plain code of `emit_plain_tile` takes its place.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -240,7 +241,7 @@ def emit_plain_tile(
         here = memory.at(out, b.mul(first, pitch))
         x_here = memory.at(x, b.mul(first, ir.Constant(I64, plan.row.x)))
         for piece in vectors.pieces:
-            one = type(piece)(0, piece.width, piece.count)
+            one = replace(piece, start=0)
             tile = tile_of(module, plan, True, Shape(count, 1, (one,), x_operand, y_operand))
             y_here = memory.at(y, piece.start * plan.vector.y)
             b.call(tile, [memory.at(here, piece.start), pitch, x_here, y_here, steps, flags])
