@@ -136,6 +136,29 @@ class TestDerivatives:
         third = lambda f: wg.grad(wg.grad(wg.grad(f)))(0.7)
         np.testing.assert_allclose(third(f), third(g), rtol=1e-12)
 
+    @pytest.mark.parametrize("options", OPTIONS, ids=str)
+    @pytest.mark.parametrize("argument", range(4))
+    def test_forward_over_reverse(self, options, argument):
+        """What the pullback reads of a step has a tangent too."""
+
+        def product(scan, **options):
+            def f(value):
+                arguments = [*ARGUMENTS[:argument], value, *ARGUMENTS[argument + 1 :]]
+                return rnn(scan, **options)(*arguments)
+
+            return wg.hvp(f, ARGUMENTS[argument], np.cos(ARGUMENTS[argument]))
+
+        got = product(wg.scan, **options)
+        assert_same(got, product(unrolled, reverse=options.get("reverse", False)), 1e-11)
+
+    def test_forward_over_reverse_over_forward(self):
+        def third(scan):
+            f = lambda x: scan(lambda c, x: (wnp.sin(c) * x, c * x), x[0], x)[0]
+            slope = lambda x: wg.jvp(f, (x,), (np.ones(4),))[1]
+            return wg.jvp(wg.grad(slope), (XS[0, :1] * np.arange(1.0, 5),), (np.arange(4.0),))
+
+        assert_same(third(wg.scan), third(unrolled), 1e-11)
+
     @pytest.mark.parametrize("transform", [wg.hessian, wg.jacfwd, wg.jacrev])
     @pytest.mark.parametrize("options", [{}, {"checkpoint": 3}], ids=str)
     def test_matrices(self, transform, options):

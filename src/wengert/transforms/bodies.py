@@ -306,6 +306,14 @@ def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
     return forward.pullback
 
 
+def without_pullback(body: Body) -> Body:
+    """The same step, where rows that were residuals of another trace are results like any other.
+
+    They have tangents of their own: in forward over reverse, the pullback is what reads them.
+    """
+    return body if body.pullback is None else Body(body.graph, body.constants, body.carry)
+
+
 class _StepAndBack:
     """A step and its pullback in one graph, and the nodes of both."""
 

@@ -16,7 +16,16 @@ from ..ops.layout import broadcast_to, permute
 from ..ops.op import Op, Traced
 from ..trace import Trace
 from ..types import ArrayType, type_of
-from .bodies import Body, Pullback, batched_body, pullback, pushforward, without_seeds, zeros
+from .bodies import (
+    Body,
+    Pullback,
+    batched_body,
+    pullback,
+    pushforward,
+    without_pullback,
+    without_seeds,
+    zeros,
+)
 from .modes import zero_like
 
 
@@ -74,6 +83,8 @@ class _Loop(Op):
         if trace.stores:
             active = tuple(_is_active(arg, trace) for arg in args)
             params["body"] = _extended(params["body"], active, params["recompute"])
+        else:
+            params["body"] = params["body"].derived(without_pullback)
         return trace.record(self, args, params)[:count]
 
 
