@@ -59,11 +59,30 @@ def _to(item: Any, dtype: np.dtype) -> Any:
     return item if own.dtype == dtype and not own.weak else convert(item, dtype=dtype)
 
 
+def as_dtype(dtype: Any) -> np.dtype:
+    """The dtype that the argument `dtype` names, which must be one of numbers.
+
+    NumPy's classes of dtypes count: ``np.dtype(np.dtypes.Float64DType)`` alone is that of objects.
+    """
+    if isinstance(dtype, type) and issubclass(dtype, np.dtype):
+        dtype = dtype()
+    found = np.dtype(dtype)
+    if found.kind not in "biufc":
+        raise DTypeError(
+            explain(
+                "dtype",
+                f"got {found}, in which a traced value would lose its derivative",
+                "Give a dtype of numbers or bool.",
+            )
+        )
+    return found
+
+
 def cast(x: Any, dtype: Any) -> Any:
     """`x` in another dtype; unchanged when it has it or when dtype is None."""
     if dtype is None:
         return x
-    dtype = np.dtype(dtype)
+    dtype = as_dtype(dtype)
     own = type_of(x)
     return x if own.dtype == dtype and not own.weak else convert(x, dtype=dtype)
 

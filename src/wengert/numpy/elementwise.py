@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, read_only
 from ..types import promotable, result_dtype, type_of
-from .common import as_value, cast, ndim, shape
+from .common import as_dtype, as_value, cast, ndim, shape
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
@@ -49,7 +49,7 @@ __all__ = [
 def _loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any) -> Sequence[Any]:
     """The dtypes of the arguments for the loop that gives `dtype`."""
     types = [type_of(arg) for arg in args]
-    wanted = np.dtype(dtype)
+    wanted = as_dtype(dtype)
     places = (*map(promotable, types), *[None] * ufunc.nout)
     signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
     try:

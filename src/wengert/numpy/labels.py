@@ -18,7 +18,7 @@ from ..ops.contract import Labels, Spec, contract, normal_spec
 from ..ops.indexing import index
 from ..ops.layout import permute, reduce_sum, reshape
 from ..types import result_dtype, type_of
-from .common import as_value, cast, shape
+from .common import as_dtype, as_value, cast, shape
 
 
 def product(
@@ -111,7 +111,7 @@ def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
             return result
         # sums of short integers are long, but not in einsum
         return cast(result, result_dtype(*map(type_of, arrays)))
-    common = np.dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
+    common = as_dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
     if dtype is not None or len(arrays) != 2:
         arrays = [cast(x, common) for x in arrays]
     terms = [_without_repeats(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
