@@ -58,14 +58,14 @@ def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
     if chunk >= var.extent:
         return nest
     task = Var("task", var.extent // chunk)
-    stores, joins = _partial_stores(nest, var, -(-var.extent // chunk), task)
-    apart = Nest(nest.vars, stores, nest.label, nest.nodes)
-    body = _chunk(apart, var, chunk, Affine.of(task) * chunk, task)
     left = var.extent - task.extent * chunk
+    parts = _parts_of_sums(nest, var, task.extent + (left > 0))
+    body = _chunk(_apart(nest, parts, Affine.of(task)), var, chunk, Affine.of(task) * chunk)
     rest = None
     if left:
         start = Affine(task.extent * chunk)
-        rest = _chunk(apart, var, left, start, task)
+        rest = _chunk(_apart(nest, parts, Affine(task.extent)), var, left, start)
+    joins = [_join(nest, store, parts[id(store)]) for store in nest.stores if id(store) in parts]
     return ParallelNest(task, body, rest, joins)
 
 
@@ -99,37 +99,47 @@ def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
     return chunk
 
 
-def _chunk(nest: Nest, var: Var, length: int, start: Affine, task: Var) -> Nest:
+def _chunk(nest: Nest, var: Var, length: int, start: Affine) -> Nest:
     """The nest for one stretch of the loop that begins at `start`."""
     part = Var(var.name, length)
     variables = [part if v is var else v for v in nest.vars if v is not var or length > 1]
     value = Affine.of(part) + start
-    fixed_task = Affine(task.extent)
-
-    def change(at: Affine) -> Affine:
-        moved = at.substitute(var, value)
-        return moved if task in dict(start.terms) else moved.substitute(task, fixed_task)
-
-    return rewrite_indices(nest, variables, change)
+    return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
 
 
-def _partial_stores(nest: Nest, var: Var, tasks: int, task: Var) -> tuple[list[Store], list[Nest]]:
-    """Stores that combine over the cut loop, each task with a place of its own; and the joins."""
-    stores, joins = [], []
+def _parts_of_sums(nest: Nest, var: Var, tasks: int) -> dict[int, Buffer]:
+    """Memory for what each task combines by itself, for the stores that the loop is not in."""
+    parts = {}
     for store in nest.stores:
-        if not store.combine or store.at.coefficient(var):
-            stores.append(store)
-            continue
-        size = store.at.bounds()[1] + 1
-        shape = (tasks, size)
-        dtype = store.buffer.dtype
-        partial = Buffer(f"{store.buffer.name}_parts", dtype, shape, c_strides(shape), "arena")
-        place = store.at + Affine.of(task) * size
-        stores.append(store.changed(buffer=partial, at=place, continues=False))
-        used = {v for v, _ in store.at.terms}
-        kept = [v for v in nest.vars if v in used]
-        number = Var("t", tasks)
-        value = Load(partial, store.at + Affine.of(number) * size)
-        join = Store(store.buffer, store.at, value, store.combine, store.continues)
-        joins.append(Nest([*kept, number], [join], "join"))
-    return stores, joins
+        if store.combine and not store.at.coefficient(var):
+            shape = (tasks, store.at.bounds()[1] + 1)
+            name, dtype = f"{store.buffer.name}_parts", store.buffer.dtype
+            parts[id(store)] = Buffer(name, dtype, shape, c_strides(shape), "arena")
+    return parts
+
+
+def _apart(nest: Nest, parts: dict[int, Buffer], number: Affine) -> Nest:
+    """The nest with what the task of this number combines in a place of its own."""
+    stores = [
+        store.changed(
+            buffer=parts[id(store)], at=_place(store, parts[id(store)], number), continues=False
+        )
+        if id(store) in parts
+        else store
+        for store in nest.stores
+    ]
+    return Nest(nest.vars, stores, nest.label, nest.nodes)
+
+
+def _join(nest: Nest, store: Store, parts: Buffer) -> Nest:
+    """What all tasks have combined, joined in order."""
+    used = {var for var, _ in store.at.terms}
+    number = Var("t", parts.shape[0])
+    value = Load(parts, _place(store, parts, Affine.of(number)))
+    join = Store(store.buffer, store.at, value, store.combine, store.continues)
+    return Nest([*[var for var in nest.vars if var in used], number], [join], "join")
+
+
+def _place(store: Store, parts: Buffer, number: Affine) -> Affine:
+    """Where the task of this number keeps its part of what is stored."""
+    return store.at + number * parts.strides[0]

@@ -111,13 +111,25 @@ class _Fuser:
         self.readers: dict[int, list[int]] = {}
         self.writers: dict[int, list[int]] = {}
         for position, kernel in enumerate(self.kernels):
-            for users, buffers in (
-                (self.readers, read_by(kernel)),
-                (self.writers, written_by(kernel)),
-            ):
-                for buffer in {id(root(buffer)): buffer for buffer in buffers}:
-                    users.setdefault(buffer, []).append(position)
+            for positions in self._uses(kernel):
+                positions.append(position)
         self.sums: dict[int, str] = {}  # products that become nests, and what memory is around
+
+    def _uses(self, kernel: Kernel) -> list[list[int]]:
+        """For each buffer that a kernel reads or writes, the positions of all who do."""
+        found = []
+        for users, buffers in ((self.readers, read_by(kernel)), (self.writers, written_by(kernel))):
+            owners = {id(root(buffer)) for buffer in buffers}
+            found += [users.setdefault(owner, []) for owner in owners]
+        return found
+
+    def _replace(self, position: int, kernel: Kernel) -> None:
+        """Put another kernel at a position; it may read what the one before did not."""
+        for positions in self._uses(self.kernels[position]):
+            positions.remove(position)
+        self.kernels[position] = kernel
+        for positions in self._uses(kernel):
+            positions.append(position)
 
     def run(self) -> list[Kernel]:
         """The kernels that are left, products that read each element once as nests."""
@@ -151,10 +163,10 @@ class _Fuser:
             fused[place] = after
         for place, product in fused.items():
             product.nodes = [*value.nest.nodes, *product.nodes]
-            self.kernels[place] = product
+            self._replace(place, product)
             if any(_reads_once(product, is_x) for at, is_x in value.readers if at == place):
                 self.sums[place] = store.buffer.kind
-        self.kernels[position] = _without(value.nest, store)
+        self._replace(position, _without(value.nest, store))
 
     def _value(self, position: int, store: Store) -> _Value | None:
         """The store as a value that only products need; None: it is something else."""

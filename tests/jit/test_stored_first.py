@@ -1,0 +1,61 @@
+"""Memory is written before it is read: programs in which some of it was not, once.
+
+What a program reads too early is whatever was there before, often the right number or zero. So the
+arena is full of NaN here, and the loops are verified as in all tests.
+"""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.runtime import arena
+from wengert.tree import leaves
+
+
+@pytest.fixture(autouse=True)
+def full_of_nan(monkeypatch):
+    """Arenas that hold no number before the first call."""
+
+    class Nan:
+        uint8, empty = np.uint8, staticmethod(lambda n, dtype: np.full(n, 255, dtype))
+
+    monkeypatch.setattr(arena, "np", Nan)
+
+
+def agree(function, x):
+    """Compiled = evaluated."""
+    compiled = wg.jit(function)
+    for _ in range(2):
+        for got, want in zip(leaves(compiled(x)), leaves(function(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+@pytest.mark.parametrize("rows", [30, 40])
+def test_sums_of_one_whole_task_and_a_rest(rows):
+    """Of 300 elements in tasks of 256, the one task and the rest have parts of their own."""
+    agree(lambda x: np.sum(np.sin(np.sort(x, axis=0)) * x), numbers(rows, 300))
+
+
+def test_a_sum_beside_other_results_of_its_loops():
+    def function(x):
+        t = np.linalg.solve(2 * np.eye(100), x)
+        diagonal = np.sin(np.diag(np.diag(x)))
+        return np.sum(np.sin(t)) + np.sum(diagonal) + np.sum(np.sin(x * t))
+
+    agree(wg.value_and_grad(function), numbers(100, 301))
+
+
+def test_a_value_that_another_value_in_a_product_reads():
+    """The loops that compute `2 * x` are still there when a product computes from it."""
+
+    def function(x):
+        t = x * 2
+        u = np.outer(t[0], t[:, 0])
+        return np.sum(np.sin(np.outer(u[0], u[:, 0])))
+
+    agree(wg.grad(function), numbers(100, 1))
+    agree(wg.grad(function), numbers(400, 1))
