@@ -1,4 +1,8 @@
-"""What holds for every test."""
+"""What holds for every test: every program that is compiled is verified."""
+
+from wengert.jit import debugging
+
+debugging.verify_always = True
 
 
 def pytest_make_parametrize_id(val, argname):

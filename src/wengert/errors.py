@@ -67,6 +67,10 @@ class GraphError(WengertError, ValueError):
     """A graph that breaks the rules that `verify` checks."""
 
 
+class LoopError(WengertError, ValueError):
+    """A program of loops that breaks the rules that `verify_loops` checks."""
+
+
 class DataError(WengertError, ValueError):
     """Data whose bytes or lengths are not what they should be."""
 

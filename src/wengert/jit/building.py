@@ -14,6 +14,7 @@ from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import plan, schedule
 from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
 from ..schedule.prologues import Packing
+from ..schedule.verify import verify_loops
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
@@ -45,6 +46,9 @@ class Stages:
             loops = schedule(self.optimised, self._strides(leaves), self.any_length, _packing)
             self.loops: LoopProgram = plan(loops)
             self.direct = _direct(captured, self.loops)
+        if debugging.verifies():
+            with clock("verify"):
+                verify_loops(self.loops)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]

@@ -1,7 +1,8 @@
 """What `WENGERT_DEBUG` prints, and `debug_nans`.
 
 WENGERT_DEBUG=1 says what compiles and how long each stage took, 2 adds graph and loops, 3 the LLVM
-IR, 4 the assembly. All of it goes to standard error.
+IR, 4 the assembly. All of it goes to standard error. With any of them every program of loops is
+verified before code is made of it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ def level() -> int:
         raise ValueError(
             f"environment variable WENGERT_DEBUG: got {text!r}, expected 0, 1, 2, 3 or 4"
         ) from None
+
+
+# Whether to verify all programs of loops, whatever WENGERT_DEBUG is: the tests do.
+verify_always = False
+
+
+def verifies() -> bool:
+    """Whether programs of loops are verified."""
+    return verify_always or level() > 0
 
 
 def show(text: str) -> None:

@@ -1,0 +1,96 @@
+"""The dtypes of a program of loops: what is stored, and all views of one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...errors import LoopError
+from ...loops import (
+    BOOL,
+    BlockLoop,
+    Buffer,
+    Check,
+    Choose,
+    Contraction,
+    Host,
+    Kernel,
+    Nest,
+    ParallelNest,
+    Repeat,
+    Rows,
+    Sum,
+    Transfer,
+)
+from ..memory import buffers_of, root
+from .accesses import expressions_of
+
+
+def verify_types(kernel: Kernel, name: str) -> None:
+    """Check one kernel, but for what is inside of loops over kernels."""
+    if isinstance(kernel, Nest):
+        _verify_nest(kernel, name)
+    elif isinstance(kernel, ParallelNest):
+        for part in kernel.parts():
+            _verify_nest(part, name)
+    elif isinstance(kernel, Contraction):
+        _verify_product(kernel, name)
+    elif isinstance(kernel, Transfer):
+        _same(name, kernel.inner.name, kernel.inner.dtype, kernel.outer.dtype)
+    elif isinstance(kernel, BlockLoop):
+        for part in (*kernel.fills, *kernel.joins):
+            verify_types(part, name)
+    elif isinstance(kernel, Repeat):
+        _verify_rows(kernel, name)
+    elif isinstance(kernel, Check):
+        _same(name, kernel.flag.name, kernel.flag.dtype, BOOL)
+    else:
+        assert isinstance(kernel, Host), kernel
+    if not isinstance(kernel, (BlockLoop, Repeat)):
+        _verify_views(buffers_of(kernel), name)
+
+
+def _same(name: str, what: str, got: np.dtype, wanted: np.dtype) -> None:
+    if got != wanted:
+        raise LoopError(f"{name}: {what} is {got}, but {wanted} is expected there")
+
+
+def _verify_views(buffers: Iterable[Buffer], name: str) -> None:
+    for buffer in buffers:
+        _same(name, f"a view of {root(buffer).name}", buffer.dtype, root(buffer).dtype)
+
+
+def _verify_nest(nest: Nest | Contraction, name: str) -> None:
+    for store in nest.stores:
+        _same(name, f"what {store.buffer.name} is given", store.value.dtype, store.buffer.dtype)
+    for expr in expressions_of(nest):
+        if isinstance(expr, Choose):
+            for part in (expr.yes, expr.no):
+                _same(name, "what is chosen", part.dtype, expr.dtype)
+
+
+def _verify_product(product: Contraction, name: str) -> None:
+    _verify_nest(product, name)
+    for buffer in product.factors:
+        _same(name, f"the factor {buffer.name}", buffer.dtype, product.out.dtype)
+    for value in product.values:
+        _same(name, "a factor that is computed", value.dtype, product.out.dtype)
+    for expr in expressions_of(product):
+        if isinstance(expr, Sum):
+            _same(name, "the sum", expr.dtype, product.out.dtype)
+
+
+def _verify_rows(loop: Repeat, name: str) -> None:
+    for body in loop.bodies:
+        starts = [carry.start for carry in loop.carries]
+        ends = [carry.end for carry in loop.carries]
+        pairs: list[tuple[Rows | None, Buffer]] = [
+            *zip((*loop.fixed, *starts, *loop.rows), body.inputs, strict=True),
+            *zip((*ends, *loop.results, *loop.totals), body.outputs, strict=True),
+        ]
+        for carry, inside in zip(loop.carries, body.outputs, strict=False):
+            pairs += [(rows, inside) for rows in (carry.rows, *carry.spare)]
+        for rows, inside in pairs:
+            if rows is not None:
+                _same(name, f"{rows.buffer.name} for its body", rows.buffer.dtype, inside.dtype)

@@ -1,0 +1,49 @@
+"""Nests in tasks: every task has what it combines in a place of its own, the last one too."""
+
+import numpy as np
+import pytest
+
+from wengert.loops import Affine, Buffer, Load, LoopProgram, Nest, ParallelNest, Store, Var
+from wengert.schedule import parallel, plan
+from wengert.schedule.verify import verify_loops
+
+DOUBLE = np.dtype(float)
+
+
+def buffer(name, kind, *shape):
+    strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    return Buffer(name, DOUBLE, shape, tuple(strides), kind)
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    monkeypatch.setattr(parallel, "PARALLEL_COST", 0)
+    monkeypatch.setattr(parallel, "TASK_COST", 16)
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 257), (3, 300), (3, 511), (2, 513), (5, 770)])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_parts_of_sums_are_apart(rows, columns, kept, small_tasks):
+    x = buffer("x", "input", rows, columns)
+    total = buffer("total", "output", *([rows] if kept else []))
+    twice = buffer("twice", "output", rows, columns)
+    i, j = Var("i", rows), Var("j", columns)
+    value = Load(x, x.flat((Affine.of(i), Affine.of(j))))
+    at = Affine.of(i) if kept else Affine(0)
+    # both loops of the sum are combined over, or the inner one is, which is cut for its length
+    nest = Nest([i, j], [Store(total, at, value, "add")])
+    found = parallel.parallelise(nest)
+    assert isinstance(found, ParallelNest)
+    verify_loops(plan(LoopProgram([x], [total], [found])))
+    nest.stores.append(Store(twice, value.at, value))
+    verify_loops(plan(LoopProgram([x], [total, twice], [parallel.parallelise(nest)])))
+
+
+def test_one_whole_task_and_a_rest_have_two_places(small_tasks):
+    x, total = buffer("x", "input", 300), buffer("total", "output")
+    j = Var("j", 300)
+    nest = Nest([j], [Store(total, Affine(0), Load(x, Affine.of(j)), "add")])
+    found = parallel.parallelise(nest)
+    assert found.task.extent == 1 and found.rest is not None
+    places = [part.stores[0].at for part in (found.body, found.rest)]
+    assert places == [Affine(0), Affine(1)]
