@@ -88,6 +88,7 @@ PROGRAMS = {
     ),
     "recurrence": (wg.value_and_grad(recurrence), numbers(12, 16, 8), numbers(8, 8)),
     "running sum": (wg.grad(running), numbers(20, 30)),
+    "large running sum": (wg.grad(running), numbers(100, 301)),
     "joined": (joined, numbers(9, 11)),
     "taken": (wg.grad(taken), numbers(6, 40)),
 }

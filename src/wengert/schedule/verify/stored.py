@@ -181,19 +181,23 @@ class _Kernel:
     # ------------------------------------------------------------ nests
 
     def _nest(self, nest: Nest) -> None:
-        line = next((var for var in nest.vars if var.ordered), None)
-        uses = uses_of_nest(nest, self.box)
-        if line is None:
-            self._check_nest(nest, uses)
+        uses = self._check_nest(nest, uses_of_nest(nest, self.box))
+        line = _line_of(nest)
+        stored = {id(store.owner) for store in uses.stores}
+        if line is None or not any(id(load.owner) in stored for load in uses.loads):
             self._check(uses)
-        else:
-            self._check_stores(nest)
-            self._line(nest, line, uses)
+            return
+        for turn in range(min(line.extent, MOST_TURNS)):
+            self._check(uses_of_nest(nest, {**self.box, line: (turn, 1)}))
 
-    def _check_nest(self, nest: Nest, uses: Uses) -> None:
-        """The turns of loops without an order are apart."""
+    def _check_nest(self, nest: Nest, uses: Uses) -> Uses:
+        """The turns of loops without an order are apart; gives what is left to be checked."""
         self._check_stores(nest)
+        line = _line_of(nest)
+        if line is not None:
+            return self._check_line(line, uses)
         self._check_turns(uses)
+        return uses
 
     def _check_stores(self, nest: Nest) -> None:
         for store in nest.stores:
@@ -224,22 +228,21 @@ class _Kernel:
         if any(a.meets(b) for a in one.places() for b in other.places()):
             raise LoopError(f"{self.name}: {problem}, {one.buffer.name} at {one.at} and {other.at}")
 
-    def _line(self, nest: Nest, line: Var, uses: Uses) -> None:
-        """A loop in order, each turn of which may read what the one before has stored."""
+    def _check_line(self, line: Var, uses: Uses) -> Uses:
+        """A loop in order may read what its turn before has stored: but for that, what it uses.
+
+        The first turn of all finds it in memory.
+        """
         first = {**self.box, line: (0, 1)}
-        for load in list(uses.loads):
+        left = Uses([], uses.stores)
+        for load in uses.loads:
             before = load.at + load.at.coefficient(line)
-            made = [s for s in uses.stores if s.owner is load.owner and s.at == before]
-            if made:
-                uses.loads.remove(load)
+            if any(s.owner is load.owner and _same(s.at, before) for s in uses.stores):
                 self._check_bounds(load, "reads")
                 self._check_stored(load, [p for p in [Places.at(load.at, first)] if p])
-        stored = {id(store.owner) for store in uses.stores}
-        if not any(id(load.owner) in stored for load in uses.loads):
-            self._check(uses)
-            return
-        for turn in range(min(line.extent, MOST_TURNS)):
-            self._check(uses_of_nest(nest, {**self.box, line: (turn, 1)}))
+            else:
+                left.loads.append(load)
+        return left
 
     def _tasks(self, kernel: ParallelNest) -> None:
         """Tasks that threads share: none may touch what another one writes."""
@@ -252,9 +255,9 @@ class _Kernel:
             self._check_no_meeting(one, other, "two tasks write one place")
         for one, other in (*_pairs(body.loads, rest.stores), *_pairs(rest.loads, body.stores)):
             self._check_no_meeting(one, other, "a task reads what another one writes")
-        self._check_nest(kernel.body, body)
+        body = self._check_nest(kernel.body, body)
         if kernel.rest is not None:
-            self._check_nest(kernel.rest, rest)
+            rest = self._check_nest(kernel.rest, rest)
         self._check(body + rest)
         for join in kernel.joins:
             self._nest(join)
@@ -378,11 +381,16 @@ def _pairs(ones: Iterable[Access], others: Sequence[Access]) -> Iterator[tuple[A
 
 def _same_turn(load: Access, store: Access) -> bool:
     """Whether the load is at the place that the store writes in the same turn."""
-    return (
-        not load.picks
-        and dict(load.at.terms) == dict(store.at.terms)
-        and (load.at.constant == store.at.constant)
-    )
+    return not load.picks and _same(load.at, store.at)
+
+
+def _same(one: Affine, other: Affine) -> bool:
+    return one.constant == other.constant and dict(one.terms) == dict(other.terms)
+
+
+def _line_of(nest: Nest) -> Var | None:
+    """The loop that goes in order, if there is one."""
+    return next((var for var in nest.vars if var.ordered), None)
 
 
 def _transferred(loop: BlockLoop, kernel: Transfer, first: int, stop: int) -> Uses:
