@@ -18,6 +18,7 @@ import wengert as wg
 from wengert import nn
 from wengert.codegen.compile import compile_module
 from wengert.codegen.entry import emit_entry
+from wengert.codegen.gate import gate_address
 from wengert.runtime.builtin import bind, c_api_addresses
 from wengert.runtime.layout import native_layout
 from wengert.runtime.signature import KeptSpec, Signature
@@ -203,7 +204,7 @@ def native():
     text = str(module)
     (declared,) = (line for line in text.splitlines() if line.startswith('declare i32 @"kernel"'))
     code = compile_module(text.replace(declared, KERNEL), symbols=c_api_addresses())
-    addresses = code.address("entry.run"), code.address("entry")
+    addresses = code.address("entry.run"), code.address("entry"), gate_address()
 
     def same(value, kept):
         signature = Signature((KeptSpec(kept),), ())  # the code is the same for all

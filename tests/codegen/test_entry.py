@@ -22,6 +22,7 @@ from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
 from wengert.codegen.entry import emit_entry
+from wengert.codegen.gate import gate_address
 from wengert.codegen.interrupts import emit_poll
 from wengert.runtime.arena import Arena, _free_arenas_after_fork
 from wengert.runtime.builtin import bind, c_api_addresses
@@ -174,7 +175,7 @@ def compiled(signature, kernel, poll=False):
 
 def make(signature, kernel, *, poll=False, code=None, **options):
     code = code or compiled(signature, kernel, poll)
-    addresses = code.address("entry.run"), code.address("entry")
+    addresses = code.address("entry.run"), code.address("entry"), gate_address()
     options.setdefault("fallback", fallback)
     return bind(signature, *addresses, keep_alive=code, **options)
 
@@ -933,7 +934,7 @@ def test_no_reference_is_lost_or_leaked():
 def test_a_program_is_freed_with_its_last_callable():
     owner = np.zeros(1)
     code = compiled(SQUARES_SIGNATURE, SQUARES)
-    addresses = code.address("entry.run"), code.address("entry")
+    addresses = code.address("entry.run"), code.address("entry"), gate_address()
     before = sys.getrefcount(owner)
     call = bind(SQUARES_SIGNATURE, *addresses, keep_alive=(owner, code)).call
     del code
@@ -994,13 +995,14 @@ LOADER = """
 import sys
 import numpy as np
 from wengert.codegen.compile import load_image
+from wengert.codegen.gate import gate_address
 from wengert.runtime.builtin import bind, c_api_addresses
 from wengert.runtime.signature import ArraySpec, Signature
 
 spec = ArraySpec(np.dtype(np.float64), (8,))
 signature = Signature((spec,), (ArraySpec(np.dtype(np.float64), ()), spec))
 code = load_image(open(sys.argv[1], "rb").read(), symbols=c_api_addresses())
-addresses = code.address("entry.run"), code.address("entry")
+addresses = code.address("entry.run"), code.address("entry"), gate_address()
 call = bind(signature, *addresses, fallback=lambda x: "fallback", keep_alive=code).call
 print(type(call).__name__, call(np.arange(8.0))[0], call(1))
 """

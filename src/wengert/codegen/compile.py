@@ -4,11 +4,12 @@ Object code comes first and is loaded second, so that its bytes can be kept on d
 `compile_module` turns IR into an *image* (the object file with the names that it defines and
 needs), and `load_image` makes an image callable, whether just compiled or read from the cache.
 
-One ORC JIT per process loads all images, each as a library with names of its own. Loading an
-object into it costs a tenth of what an MCJIT engine per module does, because no target machine is
-made for it. What an image needs is found, in this order, among the symbols given with it, among
-those registered with `add_symbol`, and in the process itself; it is looked for before linking, so
-that a missing name is reported as such.
+An ORC JIT loads many images, each as a library with names of its own. Loading an object into it
+costs a tenth of what an MCJIT engine per module does, because no target machine is made for it. It
+keeps some 10 kB of every library until it is gone itself; so a new one follows after `LIBRARIES`,
+and the old one goes with the last of its libraries. What an image needs is found, in this order,
+among the symbols given with it, among those registered with `add_symbol`, and in the process
+itself; it is looked for before linking, so that a missing name is reported as such.
 
 The generated code is explicit about vectors and unrolling, so LLVM's optimiser is normally not run
 (`optimise="none"`); scalar code gets a handful of local passes (`"light"`).
@@ -34,8 +35,11 @@ Optimise = Literal["none", "light"]
 
 _MAGIC = b"WGIMAGE1"
 _SIZES = struct.Struct("<II")  # bytes of the exported and of the needed names
+# Libraries of one JIT: to make another costs as much as two of them.
+LIBRARIES = 64
 _registered: dict[str, int] = {}
 _library_numbers = itertools.count()
+_jit: Any = None
 _jit_lock = threading.Lock()
 
 
@@ -275,8 +279,7 @@ def _target_machine(target: Target, level: int = 2) -> Any:
     )
 
 
-@functools.cache
-def _jit() -> Any:
+def _new_jit() -> Any:
     # JITLink places GOT and stubs for position-independent code; for Windows' object format LLVM
     # still recommends the older linker.
     return llvm().create_lljit_compiler(
@@ -308,8 +311,12 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
     builder.add_current_process()
     for name in compiled.exports:
         builder.export_symbol(name)
+    global _jit
     with _jit_lock:
-        return builder.link(_jit(), f"wengert.{next(_library_numbers)}")
+        number = next(_library_numbers)
+        if _jit is None or number % LIBRARIES == 0:
+            _jit = _new_jit()  # libraries keep the one before in memory
+        return builder.link(_jit, f"wengert.{number}")
 
 
 def _in_process(name: str) -> bool:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,8 +67,8 @@ class Repeated:
 
     def __init__(self, function: Jitted):
         self.function = function
-        # of each program, found by its id: itself and the memory it works in
-        self._arenas: dict[int, tuple[Program, np.ndarray]] = {}
+        # the memory that a program works in, as long as there is the program
+        self._arenas: weakref.WeakKeyDictionary[Program, np.ndarray] = weakref.WeakKeyDictionary()
         self.native_calls = 0  # how many calls were part of a native loop
 
     def prepare(self, *arguments: Any) -> Program:
@@ -197,7 +198,7 @@ class Repeated:
         """The address of the program's scratch memory."""
         if program.arena is not None:
             return program.arena.address
-        if id(program) not in self._arenas:
+        if program not in self._arenas:
             memory = aligned_empty((max(program.arena_bytes, 1),), np.dtype(np.uint8))
-            self._arenas[id(program)] = (program, memory)
-        return self._arenas[id(program)][1].ctypes.data
+            self._arenas[program] = memory
+        return self._arenas[program].ctypes.data

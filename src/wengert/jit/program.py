@@ -173,6 +173,7 @@ class Program:
 
     def bind(self, signature: Any, compiled: Any, name: str) -> Any:
         """The native entry `name` of `compiled` as a callable."""
+        from ..codegen.gate import gate_address
         from ..runtime.arena import Arena
         from ..runtime.builtin import bind
 
@@ -184,6 +185,7 @@ class Program:
             signature,
             compiled.address(f"{name}.run"),
             compiled.address(name) if name in compiled.exports else None,
+            gate_address(),
             captured=self.table if len(self.table) else None,
             arena=self.arena,
             on_error=self.failed,

@@ -6,8 +6,8 @@ length of each dynamic axis as an i64. A scalar is a pointer to its value in the
 The kernel returns 0, or an error code.
 
 `codegen/entry.py` emits an *entry* beside the kernel: a CPython fast-call function that checks the
-arguments natively against a `Signature`, calls the kernel and builds the result. Here that entry's
-address becomes a built-in function. Whatever does not match the signature goes, arguments
+arguments natively against a `Signature`, calls the kernel and builds the result. Here that entry
+becomes a built-in function. Whatever does not match the signature goes, arguments
 untouched, to the next callable: the entry of another signature, and last a Python function that
 compiles anew or raises the clear error.
 
@@ -28,6 +28,7 @@ not the one that generated code is written for, `CtypesCall` does the same work 
 """
 
 import ctypes
+import functools
 import types
 from collections.abc import Callable
 from enum import IntEnum
@@ -36,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from .arena import Arena
-from .layout import native_layout, numpy_functions
+from .layout import WORD, Layout, native_layout, numpy_functions
 from .limits import NO_FALLBACK, STACK_ARENA_LIMIT
 from .signature import Signature, context_objects
 from .twin import CtypesCall
@@ -56,6 +57,8 @@ class Pointer(IntEnum):
     ARENA = 2  # the shared arena, or 0
     LOCK = 3  # its lock word: 0, or the identity of the thread that uses it
     CAPTURED = 4  # the table of captured addresses, or 0
+    ENTRY = 5  # the entry, for the gate
+    CALLABLE = 6  # the built-in itself, which the gate holds during a call
 
 
 C_API: list[str] = """
@@ -89,6 +92,17 @@ class _MethodDef(ctypes.Structure):
 
 
 _FASTCALL_KEYWORDS = 0x0080 | 0x0002
+
+
+@functools.cache
+def _method(name: str, doc: str, function: int) -> _MethodDef:
+    """The definition of a built-in, kept for ever: one for each name, as all enter by the gate.
+
+    A built-in reads its definition until the very end of its life, in some versions of CPython
+    after it has let go of all that it holds. So nothing that the garbage collector may find
+    together with the built-in can own it.
+    """
+    return _MethodDef(name.encode(), function, _FASTCALL_KEYWORDS, doc.encode())
 
 
 def raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:
@@ -127,6 +141,7 @@ def bind(
     signature: Signature,
     run_address: int,
     entry_address: int | None,
+    gate: int | None,
     *,
     fallback: Callable[..., Any] | None = None,
     on_error: Callable[..., Any] = raise_error_code,
@@ -140,9 +155,11 @@ def bind(
 ) -> BoundEntry:
     """Make the code at `entry_address` (the entry) and `run_address` (the kernel) callable.
 
+    Calls come in through the `gate` (`codegen/gate.py`), so that they may free their own program.
     `captured` is an array of 8-byte addresses, one for each `signature.captured`; Python may write
     to it while no call runs. `keep_alive` is whatever owns the machine code. `native=False` forces
-    the ctypes path, which is also taken without an `entry_address` and where entries do not work.
+    the ctypes path, which is also taken without an `entry_address` or a `gate` and where entries do
+    not work.
     Without `arena`, one is made if the signature needs one.
     """
     table = np.empty(0, np.uint64) if captured is None else captured
@@ -155,32 +172,40 @@ def bind(
     cell = types.CellType() if fallback is None else types.CellType(fallback)
     keep = (keep_alive, captured)
     slow = CtypesCall(signature, run_address, cell, on_error, captured, keep, name)
-    possible = native_layout() is not None and entry_address is not None
-    if not (native and possible):
+    layout = native_layout()
+    if not native or layout is None or entry_address is None or gate is None:
         return BoundEntry(slow, slow, cell, False)
     if arena is None and signature.arena_bytes > STACK_ARENA_LIMIT:
         arena = Arena(signature.arena_bytes)
-    method = _MethodDef(name.encode(), entry_address, _FASTCALL_KEYWORDS, doc.encode())
+    pointers = _pointer_table(entry_address, arena, captured)
     context = (
         cell,
         on_error,
-        _pointer_table(arena, captured),
+        pointers,
         [None] * (SPARES * len(signature.outputs())),
         *context_objects(signature),
-        (method, arena, keep),
+        (arena, keep),
     )
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
-    call = new(ctypes.addressof(method), context, module)
+    call = new(ctypes.addressof(_method(name, doc, gate)), context, module)
+    _tell_callable(pointers, call, layout)
     return BoundEntry(call, slow, cell, True)
 
 
-def _pointer_table(arena: Arena | None, captured: np.ndarray | None) -> bytes:
+def _tell_callable(pointers: bytes, call: Any, layout: Layout) -> None:
+    """Let the gate know which callable it has to hold; no reference, or none would be freed."""
+    at = id(pointers) + layout.bytes_data + WORD * Pointer.CALLABLE
+    ctypes.c_uint64.from_address(at).value = id(call)
+
+
+def _pointer_table(entry: int, arena: Arena | None, captured: np.ndarray | None) -> bytes:
     table = [0] * len(Pointer)
     functions = numpy_functions()
     assert functions is not None  # native_layout has asked
     table[Pointer.NEW_FROM_DESCR], table[Pointer.SCALAR] = functions
+    table[Pointer.ENTRY] = entry
     if arena is not None:
         table[Pointer.ARENA], table[Pointer.LOCK] = arena.address, arena.lock_address
     if captured is not None:
