@@ -16,6 +16,7 @@ from ..runtime.signature import (
     Dim,
     KeptSpec,
     ObjectSpec,
+    OwnerSpec,
     ScalarSpec,
     Signature,
     StaticSpec,
@@ -195,6 +196,8 @@ class Taking(Code):
 
     def check_static(self, spec: StaticSpec, value: Value, expected: Value) -> None:
         """Check what has no buffer: the very same object, or one that has not changed."""
+        if isinstance(spec, OwnerSpec):
+            expected = self.load(expected, self.layout.weakref_object)
         same = self.same(value, expected)
         if not isinstance(spec, KeptSpec):
             self.require(same)

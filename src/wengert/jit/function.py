@@ -74,6 +74,8 @@ def jit(
         threads = _checked(threads, "jit: argument threads")
     if f is None:
         return functools.partial(jit, static_argnames=names, threads=threads, dynamic=dynamic)
+    if type(f) is staticmethod or isinstance(f, classmethod):  # below @jit is as above it
+        return type(f)(Jitted(f.__func__, names, threads, checked_axes(dynamic)))
     if not callable(f):
         raise TypeError(f"jit: got {f!r} of type {type(f).__name__}, expected a function")
     return Jitted(f, names, threads, checked_axes(dynamic))
@@ -82,6 +84,8 @@ def jit(
 class Jitted(staticmethod):
     """A function with its compiled programs, one for each kind of arguments."""
 
+    _way: tuple[str, ...] = ()  # how it is called, where that is not as it is written
+
     def __init__(
         self,
         f: Callable,
@@ -89,23 +93,29 @@ class Jitted(staticmethod):
         threads: int | None,
         dynamic: Axes | None = None,
     ):
-        self.function = f
+        self._given = f
         self.static_argnames, self.threads = static_argnames, threads
         self.dynamic = dynamic or {}
         self._parameters: Parameters | None = None
         if static_argnames or dynamic:
-            self._parameters = Parameters(f, static_argnames)
+            self._parameters = Parameters(self.function, static_argnames)
             check_names(self.dynamic, self._parameters)
         self._fixed: set[Any] = set()  # kinds that are compiled for each length by itself
         self._programs: dict[Any, list[Any]] = {}
         self._entries: list[Any] = []  # newest first
         self._evicted: list[Any] = []  # found by the program's kind instead
-        self._bound: dict[Any, Any] = {}
+        self._methods: dict[int, Any] = {}  # of instances, by their id; see `methods`
+        self.attribute = ""  # its name in a class
         self._lock = threading.RLock()
         debugging.compiled_functions.add(self)
         self._point()
 
     # ------------------------------------------------------------ as a Python object
+
+    @property
+    def function(self) -> Callable:
+        """What is compiled."""
+        return self._given
 
     @property
     def __wrapped__(self) -> Callable:
@@ -127,20 +137,21 @@ class Jitted(staticmethod):
     def __reduce__(self) -> Any:
         return _unpickled, (self.function, self.static_argnames, self.threads, self.dynamic)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.attribute = self.attribute or name
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is part of the function, unless it is a tree of arrays."""
-        if instance is None:
-            return self
-        if _is_array_tree(instance):
-            return types.MethodType(self, instance)
-        # Kept in the instance, where it is found the next time without coming here. One without a
-        # dictionary is kept alive by its compiled method.
-        kept = getattr(instance, "__dict__", self._bound)
-        name = function_name(self.function) if kept is not self._bound else id(instance)
-        if name not in kept:
-            method = types.MethodType(self.function, instance)
-            kept[name] = Jitted(method, self.static_argnames, self.threads, self.dynamic)
-        return kept[name]
+        method = self._methods.get(id(instance))
+        if method is None or method.owner() is not instance:
+            if instance is None:
+                return self
+            if _is_array_tree(instance):
+                return types.MethodType(self, instance)
+            from .methods import method_of
+
+            method = method_of(self, instance)
+        return types.MethodType(method, instance)
 
     def _point(self) -> None:
         """Hold the right callable: the newest entry, or Python's way."""
@@ -156,11 +167,21 @@ class Jitted(staticmethod):
 
     def _dispatch(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls that no entry in the chain took."""
+        if args and isinstance(args[0], type) and self._is_class_method():
+            return self.__get__(args[0])(*args[1:], **kwargs)
         return self._take(True, args, kwargs)
 
     def _from_evicted(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls that an entry outside the chain did not take."""
         return self._take(False, args, kwargs)
+
+    def _is_class_method(self) -> bool:
+        """Whether a class is its first argument: from Python 3.13 on `classmethod` gives it so."""
+        return self._known_parameters().name_at(0) == "cls" and "cls" not in self.static_argnames
+
+    def _leading(self) -> tuple[Any, ...]:
+        """What a call has before its arguments."""
+        return ()
 
     def _take(self, native: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
         """New kinds, traced values, conversions, a busy arena."""
@@ -182,7 +203,7 @@ class Jitted(staticmethod):
         entry = self._add_entry(program, args, kwargs)
         if entry is not None and native and entry in self._evicted:
             named = kwargs if out is None else {**kwargs, "out": out}
-            return entry.call(*args, **named)
+            return entry.call(*self._leading(), *args, **named)
         if program.flat is not None and out is None:
             result = program.run_flat(leaves)
             if result is not MISSED:
@@ -192,7 +213,7 @@ class Jitted(staticmethod):
         except Failed as failed:
             code = failed.args[0]
         named = kwargs if out is None else {**kwargs, "out": out}
-        return self._failed(program, code, *args, **named)
+        return self._failed(program, code, *self._leading(), *args, **named)
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
@@ -204,7 +225,8 @@ class Jitted(staticmethod):
         leaves, key = self._key(call)
         if code == ROOM_TOO_SMALL:
             program.grow(program.length_of(leaves))
-            return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
+            named = kwargs if out is None else {**kwargs, "out": out}
+            return self(*self._leading(), *args, **named)
         if code == NO_ELEMENTS:  # length 0 has ways of its own
             with trace_lock, self._lock:
                 fixed = self._one_length(call, key, leaves, args, kwargs)[0]
@@ -276,17 +298,16 @@ class Jitted(staticmethod):
         structure, kinds, _ = key
         name = function_name(self.function)
         clock = debugging.Clock()
-        parameters = self._known_parameters()
 
         def prepare(program: Any) -> Any:
             program.failed = functools.partial(self._failed, program)
             program.threads = self.threads
             if tree.flatten(call.dynamic())[1] != structure:
                 return None  # the function has changed its arguments: each call is traced anew
-            return program.signature(parameters, args, kwargs)
+            return self._signature(program, args, kwargs)
 
         with clock("fingerprint"):
-            style = _written(args, kwargs)
+            style = (*self._way, *_written(args, kwargs))
             record_key = lookup.key_of(
                 self.function, call, structure, kinds, (*style, self.threads)
             )
@@ -339,13 +360,17 @@ class Jitted(staticmethod):
             return None  # converted; one without that may still come
         with self._lock:
             if style not in program.entries:
-                signature = program.signature(self._known_parameters(), args, kwargs)
+                signature = self._signature(program, args, kwargs)
                 known = program.is_flat and program.flat is not None
                 entry = None if signature is None or known else program.add_entry(signature)
                 program.entries[style] = entry
                 if entry is not None and entry.native:
                     self._put(program, entry)
             return program.entries[style]
+
+    def _signature(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """What the entry for a call written like this checks; None where it cannot."""
+        return program.signature(self._known_parameters(), args, kwargs)
 
     def _put(self, program: Any, entry: Any) -> None:
         """Bring a new entry into use."""

@@ -191,7 +191,7 @@ class Repeated:
             row = [array[first + count] for array in moving]
             structure = tree.flatten(arguments[-1])[1]
             failed = (*arguments[:-1], tree.unflatten(structure, row))
-            self.function._failed(program, code, *failed)
+            self.function._failed(program, code, *self.function._leading(), *failed)
         return count
 
     def _arena(self, program: Program) -> int:

@@ -26,6 +26,7 @@ class Layout:
     list_items: int = 24
     bytes_data: int = 32
     cell_content: int = 16
+    weakref_object: int = 16  # what a weak reference refers to
     value: int = 16  # of a float, a complex, a NumPy scalar
     array_data: int = 16
     array_ndim: int = 24
@@ -94,7 +95,8 @@ def _weakrefs_agree(layout: Layout) -> bool:
     before = _word(id(array) + layout.array_weakrefs)
     reference = weakref.ref(array)
     after = _word(id(array) + layout.array_weakrefs)
-    return before == 0 and after == id(reference)
+    refers_to = _word(id(reference) + layout.weakref_object)
+    return before == 0 and after == id(reference) and refers_to == id(array)
 
 
 def _array_agrees(layout: Layout, array: np.ndarray) -> bool:

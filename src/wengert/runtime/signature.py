@@ -96,6 +96,13 @@ class KeptSpec(StaticSpec):
 
 
 @dataclass(frozen=True)
+class OwnerSpec(StaticSpec):
+    """An argument that must be the object that `value`, a weak reference, refers to."""
+
+    value: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
 class CapturedSpec:
     """State of `nbytes` bytes, at an address in a table that Python may repoint (0: mismatch)."""
 

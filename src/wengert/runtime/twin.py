@@ -22,6 +22,7 @@ from .signature import (
     KeptSpec,
     Leaf,
     ObjectSpec,
+    OwnerSpec,
     ScalarSpec,
     Signature,
     StaticSpec,
@@ -164,6 +165,8 @@ def _input(spec: Leaf, value: Any, lengths: dict[Any, int]) -> np.ndarray | None
     if isinstance(spec, WITHOUT_BUFFER):
         if isinstance(spec, KeptSpec):
             _need(unchanged(value, spec.value))
+        elif isinstance(spec, OwnerSpec):
+            _need(value is spec.value())
         elif isinstance(spec, StaticSpec):
             _need(value is spec.value)
         return None
