@@ -99,6 +99,10 @@ class FixedLengthWarning(UserWarning):
     """A function with dynamic axes that is compiled for each length by itself."""
 
 
+class RecompilationWarning(UserWarning):
+    """A function that is compiled again and again."""
+
+
 class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a warning
     """What stands in the way of a program for any length: a problem, and the node that has it."""
 

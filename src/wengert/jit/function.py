@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
 from .dynamic import Axes, capture_any, check_names, checked_axes, describe_any, is_any, warn_fixed
 from .frames import Failed
+from .often import warn_often
 from .program import MISSED, object_cache
 from .state import local, trace_lock
 from .tracing import Captured, CapturesTraced, capture
@@ -34,6 +36,11 @@ from .tracing import Captured, CapturesTraced, capture
 CHAIN = 8
 # Ways to write a call of one program that have entries of their own.
 ENTRIES = 8
+# Programs of one function, of which the one not used for longest goes first. The entries of a chain
+# are never among those: a hot call need not tell that it was made.
+PROGRAMS = 256
+# A function that was compiled more often than this, for other arguments each time, is told of.
+OFTEN = 64
 
 
 def jit(
@@ -104,6 +111,8 @@ class Jitted(staticmethod):
         self._programs: dict[Any, list[Any]] = {}
         self._entries: list[Any] = []  # newest first
         self._evicted: list[Any] = []  # found by the program's kind instead
+        self._turns = itertools.count(1)
+        self._compilations = 0
         self._methods: dict[int, Any] = {}  # of instances, by their id; see `methods`
         self.attribute = ""  # its name in a class
         self._lock = threading.RLock()
@@ -268,6 +277,7 @@ class Jitted(staticmethod):
     def _find(self, key: Any) -> Any:
         for program in self._programs.get(key, ()):
             if program.holds:
+                program.used = next(self._turns)
                 return program
         return None
 
@@ -319,13 +329,32 @@ class Jitted(staticmethod):
             if not captured.changes:
                 lookup.save(record_key, found[0])
         program, entry = found
+        program.used = next(self._turns)
         self._programs.setdefault(key, []).insert(0, program)
         if program.native:
             program.entries[_style(args, kwargs)] = entry
         if entry is not None and entry.native:
             self._put(program, entry)
+        self._forget_oldest()
         _report(program, kinds)
+        self._compilations += 1
+        if self._compilations == OFTEN + 1:
+            warn_often(name, list(self._programs), self._compilations)
         return program
+
+    def _forget_oldest(self) -> None:
+        """Let go of the programs not used for longest, beyond `PROGRAMS`; calls inside go on."""
+        chained = {id(entry) for entry in self._entries}
+        everything = [p for programs in self._programs.values() for p in programs]
+        idle = [p for p in everything if not any(id(e) in chained for e in p.entries.values())]
+        idle.sort(key=lambda program: program.used)
+        gone = set(map(id, idle[: max(0, len(everything) - PROGRAMS)]))
+        if not gone:
+            return
+        entries = {id(e) for p in idle if id(p) in gone for e in p.entries.values()}
+        self._evicted = [entry for entry in self._evicted if id(entry) not in entries]
+        kept = {k: [p for p in ps if id(p) not in gone] for k, ps in self._programs.items()}
+        self._programs = {key: programs for key, programs in kept.items() if programs}
 
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key

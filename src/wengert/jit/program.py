@@ -82,6 +82,7 @@ class Program:
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
         self._place_scratch(direct)
         self.entries: dict[Any, Any] = {}
+        self.used = 0  # when a call last found it; see `Jitted._find`
         # whether the last signature is one of leaves: some trees are taken apart in Python
         self.is_flat = False
         self.flat: Any = None  # the entry for these

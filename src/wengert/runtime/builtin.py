@@ -29,7 +29,9 @@ not the one that generated code is written for, `CtypesCall` does the same work 
 
 import ctypes
 import functools
+import sys
 import types
+import weakref
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -47,6 +49,8 @@ CONTEXT_FINISH = CONTEXT_OBJECTS
 # Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
 # more than most programs. Two of each, because a caller usually holds the last while it calls.
 SPARE_BYTES, SPARES = 1 << 20, 2
+# What programs other than the newest may keep of results that nobody holds.
+IDLE_BYTES = 256 << 20
 
 
 class Pointer(IntEnum):
@@ -80,6 +84,49 @@ def c_api_addresses() -> dict[str, int]:
         if function is not None:
             found[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
     return found
+
+
+class Spares(list):
+    """The large results that an entry has made before, or None."""
+
+    __slots__ = ("__weakref__",)
+
+    def drop_idle(self, allowed: int) -> int:
+        """Give back the arrays that nobody else holds, beyond so many bytes; what is left of these.
+
+        To give back one that is used meanwhile only means that it is not used again.
+        """
+        for number in range(len(self)):
+            array = self[number]
+            if array is None or sys.getrefcount(array) > _HELD_HERE_ALONE:
+                continue
+            allowed -= array.nbytes
+            if allowed < 0:
+                self[number] = None
+        return max(allowed, 0)
+
+
+def _references_here() -> int:
+    held = [object()]
+    item = held[0]
+    return sys.getrefcount(item)
+
+
+_HELD_HERE_ALONE = _references_here()  # by the list, a variable and the call itself
+_all_spares: dict[int, weakref.ref[Spares]] = {}  # in the order in which they were made
+
+
+def _new_spares(count: int) -> Spares:
+    """The spares of a new entry; those of all others give back what is too much, oldest first."""
+    allowed = IDLE_BYTES
+    for reference in reversed(list(_all_spares.values())):
+        others = reference()
+        if others is not None:
+            allowed = others.drop_idle(allowed)
+    spares = Spares([None] * count)
+    key = id(spares)
+    _all_spares[key] = weakref.ref(spares, lambda _: _all_spares.pop(key, None))
+    return spares
 
 
 class _MethodDef(ctypes.Structure):
@@ -182,7 +229,7 @@ def bind(
         cell,
         on_error,
         pointers,
-        [None] * (SPARES * len(signature.outputs())),
+        _new_spares(SPARES * len(signature.outputs())),
         *context_objects(signature),
         (arena, keep),
     )
