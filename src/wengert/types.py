@@ -6,9 +6,12 @@ A Python number is *weak*: it takes on the dtype of the array it meets, as in Nu
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from .errors import DTypeError, explain
 
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 _WEAK_EXEMPLARS = {"i": int, "f": float, "c": complex}
@@ -82,10 +85,10 @@ def type_of(value: Any) -> Any:
     >>> print(type_of(np.zeros((2, 3), np.float32)), type_of(2.0))
     f32[2,3] f64*
     """
-    if isinstance(value, (np.ndarray, np.generic)):
-        return ArrayType(value.dtype, value.shape)
     if isinstance(value, Typed):
         return value.type
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ArrayType(value.dtype, value.shape)
     python_type = _PYTHON_TYPES.get(type(value))
     if python_type is not None:
         return python_type
@@ -123,3 +126,47 @@ def result_dtype(*types: ArrayType) -> np.dtype:
 def inexact_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which derivatives and means of `dtype` are taken."""
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+
+# What an operation on arrays of a class means is said by these methods.
+_MEANINGS = frozenset(
+    "__array_ufunc__ __array_function__ __array_wrap__ __getitem__ __add__ __sub__ __mul__ "
+    "__matmul__ __truediv__ __pow__ __eq__ __lt__ sum mean dot transpose".split()
+)
+
+
+@functools.lru_cache(256)
+def lost_meaning(kind: type) -> tuple[str, str] | None:
+    """What is lost when arrays of a class are taken for plain ones, and what to do; or None.
+
+    >>> lost_meaning(np.memmap)
+    >>> lost_meaning(np.matrix)[0]
+    'a numpy.matrix, for which * and ** are products of matrices'
+    """
+    if issubclass(kind, np.ma.MaskedArray):
+        return (
+            "a masked array, whose mask would be lost",
+            "Pass x.filled(0) and the mask, and use wnp.where(mask, 0, x).",
+        )
+    if issubclass(kind, np.matrix):
+        return (
+            "a numpy.matrix, for which * and ** are products of matrices",
+            "Pass np.asarray(x), and write @ for products.",
+        )
+    if issubclass(kind, (np.memmap, np.recarray)):
+        return None
+    own = kind.__mro__[: kind.__mro__.index(np.ndarray)]
+    if not any(_MEANINGS & vars(one).keys() for one in own):
+        return None
+    return (
+        f"an array of the class {kind.__name__}, which says itself what operations mean",
+        "Pass np.asarray(x).",
+    )
+
+
+def check_class(value: np.ndarray, operation: str) -> None:
+    """Refuse arrays that are more than numbers: what they mean would be lost."""
+    kind: Any = type(value)
+    lost = lost_meaning(kind)
+    if lost is not None:
+        raise DTypeError(explain(operation, f"got {lost[0]}", lost[1]))

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import GraphError, ShapeError, StructureError
+from ..keeping import keep
 from ..types import type_of, weaken
 from .nodes import Constant, Node, Operator, Variable, reachable
 
@@ -84,7 +85,7 @@ class Graph:
         """Evaluate and keep every node's `output`. Without arguments, the values held now."""
         if args:
             for variable, value in zip(self.inputs, self._leaves(args), strict=True):
-                variable.output = value
+                variable.output = keep(value)
         for node in self.nodes:
             if isinstance(node, Operator):
                 node.output = node.apply([source.output for source in node.inputs])
@@ -129,6 +130,8 @@ class Graph:
         return [_as_traced(node, value) for node, value in zip(self.inputs, leaves, strict=True)]
 
     def _rebuild(self, values: list) -> Any:
+        # the caller may write to the result, which nodes hold
+        values = [np.array(v) if type(v) is np.ndarray else v for v in values]
         if self.out_structure is None:
             return tuple(values)
         return tree.unflatten(self.out_structure, values)

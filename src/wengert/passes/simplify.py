@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
+from ..keeping import LARGE
 from ..loops import Pointwise
 from ..ops import elementwise as ew
 from ..ops import layout
@@ -373,7 +374,8 @@ def _identity(node: Node) -> object:
     if np.ndim(value) == 0:
         number = np.asarray(value)
         return (number.dtype, number.tobytes(), node.type.weak)
-    return ("array", id(value), node.type)
+    small = np.asarray(value).nbytes < LARGE  # a large one is kept once
+    return ("array", value.tobytes() if small else id(value), node.type)
 
 
 def _exactly(value: object) -> object:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
+from ..keeping import keep
 from ..ops.op import Op, Traced, leaked
 from ..types import ArrayType, Typed
 from .array import Array
@@ -73,9 +74,9 @@ class Trace:
 
     def constant(self, value: Any) -> Tracer:
         """A value of this trace that does not depend on its inputs."""
-        return Tracer(self, Constant(value))
+        return Tracer(self, Constant(keep(value)))
 
-    def node_of(self, value: Any) -> Node:
+    def node_of(self, value: Any, operation: str = "trace") -> Node:
         """The node of a tracer of this trace; anything else becomes a `Constant`."""
         if isinstance(value, Traced):
             if value._trace is self:
@@ -84,8 +85,8 @@ class Trace:
                 raise leaked("trace")
             if value._trace.thread not in (self.thread, None):
                 raise foreign_thread()
-            value = snapshot(value)  # it may be written to while this trace is in use
-        return Constant(value)
+        # it may be written to while this trace is in use
+        return Constant(snapshot(value, operation))
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
@@ -99,7 +100,7 @@ class Trace:
                 node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
                 active = active or node.active
             else:
-                node = self.node_of(arg)
+                node = self.node_of(arg, op.name)
             value = node.output
             if value is None:
                 abstract = True
@@ -219,11 +220,11 @@ def concrete(value: Any) -> Any:
 
 
 def lift(value: Any) -> Any:
-    """An array of one's own to write to: traced when a trace is running, plain otherwise."""
+    """A new array to write to: traced when a trace is running, plain otherwise."""
     trace = current_trace()
     if trace is None:
         return value
-    tracer = trace.constant(value)
+    tracer = Tracer(trace, Constant(value))
     tracer._writable = True
     return tracer
 

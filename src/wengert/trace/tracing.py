@@ -12,6 +12,7 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
+from ..types import lost_meaning
 from .tracer import Trace, Tracer
 
 _LEAVES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
@@ -20,7 +21,7 @@ _LEAVES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 def check_leaf(value: Any, operation: str, name: object) -> Any:
     """A leaf that can be traced: an array or a number; anything else is a clear error."""
     if isinstance(value, _LEAVES):
-        if isinstance(value, np.ndarray):
+        if not isinstance(value, Traced) and isinstance(value, np.ndarray):
             _check_array(value, operation, name)
         return value
     if hasattr(value, "__array__"):
@@ -37,11 +38,10 @@ def _check_array(value: np.ndarray, operation: str, name: object) -> None:
             f"{operation}: argument {name!r} is an array of dtype {value.dtype}, expected "
             "numbers. Convert it with astype."
         )
-    if type(value) is not np.ndarray and hasattr(value, "mask"):
-        raise DTypeError(
-            f"{operation}: argument {name!r} is a masked array, whose mask would be lost. "
-            "Pass x.filled(0) and the mask, and use wnp.where(mask, 0, x)."
-        )
+    kind: Any = type(value)
+    lost = None if kind is np.ndarray else lost_meaning(kind)
+    if lost is not None:
+        raise DTypeError(f"{operation}: argument {name!r} is {lost[0]}. {lost[1]}")
 
 
 def argument(trace: Trace, value: Any, name: str = "", active: bool = True) -> Tracer:

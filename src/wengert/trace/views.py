@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MutationError, explain
+from ..keeping import keep
 from ..ops.indexing import index, python_key
 from ..ops.op import Op, Traced
 from ..types import ArrayType
@@ -198,9 +199,9 @@ def is_array(array: Views) -> bool:
     return bool(array.type.shape) or array._base is not None or array._writable is True
 
 
-def snapshot(value: Any) -> Any:
-    """What a traced array holds now, unmoved by later writes to it; other values as they are."""
-    return value._trace.wrap(value.node) if isinstance(value, Views) else value
+def snapshot(value: Any, operation: str = "trace") -> Any:
+    """What an array holds now, unmoved by later writes to it; numbers as they are."""
+    return value._trace.wrap(value.node) if isinstance(value, Views) else keep(value, operation)
 
 
 def read_only(array: Any) -> Any:

@@ -22,6 +22,7 @@ from ..ops.structure import concatenate
 from ..trace import Trace
 from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
+from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 
 
@@ -40,7 +41,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     @functools.wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
-        leaves = [check_leaf(leaf, "vmap", name) for leaf in leaves]
+        leaves = [snapshot(check_leaf(leaf, "vmap", name)) for leaf in leaves]
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
         size = _batch_size(leaves, axes, name)
@@ -184,7 +185,7 @@ def _place(value: Any, flag: bool, size: int, axis: Any) -> Any:
                 "vmap: out_axes is None for a result that depends on the batch. "
                 "Give the axis where the batch goes."
             )
-        return value
+        return _writable(value)
     if not flag:
         value = broadcast_to(value, shape=(size, *type_of(value).shape))
     rank = len(type_of(value).shape)
@@ -193,4 +194,10 @@ def _place(value: Any, flag: bool, size: int, axis: Any) -> Any:
             f"vmap: out_axes asks for axis {axis} of a result with {rank} axes. "
             f"Give {-rank} to {rank - 1}."
         )
-    return _move_axis(value, 0, axis)
+    return _move_axis(_writable(value) if flag else value, 0, axis)
+
+
+def _writable(value: Any) -> Any:
+    """A result for the caller to change: not what is kept of an argument or a captured array."""
+    locked = type(value) is np.ndarray and not value.flags.writeable
+    return value.copy() if locked else value

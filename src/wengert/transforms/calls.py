@@ -17,9 +17,11 @@ import numpy as np
 from .. import tree
 from ..errors import AbstractValueError, DerivativeError, ShapeError, StructureError
 from ..graph import Constant, Graph, Node, Operator
+from ..keeping import read_only
 from ..ops.op import Op, Traced
 from ..trace import Trace, current_trace
 from ..trace.tracing import argument, check_leaf, function_name
+from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 from .batching import vmap
 from .modes import pull, push, zero_like
@@ -42,7 +44,7 @@ def checkpoint(f: Callable) -> Callable:
             return f(*args, **kwargs)
         every, structure = tree.flatten((args, kwargs))
         places = [place for place, leaf in enumerate(every) if _is_array(leaf)]
-        leaves = [every[place] for place in places]
+        leaves = [snapshot(every[place]) for place in places]
 
         def of_arrays(*arrays: Any) -> Any:
             filled = list(every)
@@ -228,9 +230,13 @@ class Rule:
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """The results as flat leaves."""
-        out, self.out_structure = tree.flatten(self.f(*tree.unflatten(self.structure, leaves)))
+        out, self.out_structure = tree.flatten(self.f(*self._own(leaves)))
         self._check_captures(leaves, out)
-        return tuple(out)
+        return tuple(map(snapshot, out))
+
+    def _own(self, leaves: Sequence[Any]) -> Any:
+        """The arguments for the user's functions, which must not write to what is recorded."""
+        return tree.unflatten(self.structure, map(read_only, leaves))
 
     def _check_captures(self, leaves: Sequence[Any], out: Sequence[Any]) -> None:
         """A result of a higher level than the arguments depends on a captured traced value."""
@@ -246,17 +252,16 @@ class Rule:
         """Result tangents by the user's jvp, or by transposing the user's vjp."""
         if self.jvp is None:
             return self._transposed_pullback(values, tangents)
-        primals = tree.unflatten(self.structure, values)
-        out, tangent = self.jvp(primals, tree.unflatten(self.structure, tangents))
+        out, tangent = self.jvp(self._own(values), self._own(tangents))
         return self._checked(tangent, tree.leaves(out), "jvp", "tangent")
 
     def cotangents(self, values: Sequence[Any], g: Sequence[Any]) -> list[Any]:
         """Argument cotangents by the user's vjp, or by transposing the user's jvp."""
         if self.vjp is None:
             return self._transposed_jvp(values, g)
-        args = tree.unflatten(self.structure, values)
+        args = self._own(values)
         _, pullback = self.vjp(*args)
-        found = pullback(tree.unflatten(self.out_structure, g))
+        found = pullback(tree.unflatten(self.out_structure, map(read_only, g)))
         found = found if isinstance(found, tuple) else (found,)
         if len(found) == len(args):  # None stands for the zeros of a whole argument
             pairs = zip(found, args, strict=True)

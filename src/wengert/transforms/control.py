@@ -23,6 +23,7 @@ from ..ops.op import Traced
 from ..ops.structure import concatenate
 from ..trace import Trace
 from ..trace.tracing import check_leaf
+from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 from .batching import stack_samples, take_sample
 from .bodies import Body, closed_body
@@ -85,7 +86,7 @@ def scan(
 
 def _leaves(values: Any, name: str) -> tuple[list[Any], tree.Structure]:
     leaves, structure = tree.flatten(values)
-    return [check_leaf(leaf, "scan", name) for leaf in leaves], structure
+    return [snapshot(check_leaf(leaf, "scan", name)) for leaf in leaves], structure
 
 
 def _length(rows: Sequence[Any], length: Any) -> int:

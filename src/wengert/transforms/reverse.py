@@ -257,5 +257,5 @@ def lower(trace: Trace, result: Any) -> Any:
 
 def _lower_leaf(trace: Trace, leaf: Any) -> Any:
     if getattr(leaf, "_trace", None) is trace:
-        return strong_value(leaf.node)
+        return owned([strong_value(leaf.node)])[0]
     return leaf
