@@ -39,7 +39,7 @@ from .trace.tracer import Trace, Tracer
 from .trace.views import snapshot
 from .transforms.modes import pull
 from .tree import Parts, Same
-from .types import ArrayType, type_of
+from .types import ArrayType, check_class, type_of
 
 
 class _GradMode(threading.local):
@@ -170,6 +170,8 @@ class Tensor(Tracer):
     __slots__ = ("_cell", "_leaf", "_room")
 
     def __init__(self, data: Any, requires_grad: bool = False):
+        if not isinstance(data, Traced) and isinstance(data, np.ndarray):
+            check_class(data, "tensor")
         array = _content(data) if isinstance(data, (np.ndarray, Traced)) else np.array(data)
         if local.running is not None and not isinstance(array, Traced):
             array = local.running.trace.constant(array)
@@ -413,6 +415,8 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
     if isinstance(content, Traced):
         content = snapshot(content if dtype is None else content.astype(dtype))  # type: ignore[attr-defined]
     else:
+        if isinstance(content, np.ndarray):
+            check_class(content, "tensor")
         content = np.array(content, dtype)
     return Tensor(content, requires_grad)
 

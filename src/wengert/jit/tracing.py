@@ -122,7 +122,7 @@ def _result(trace: Trace, leaf: Any, function: Callable) -> Any:
     if type(leaf) in STATIC_RESULTS:
         return StaticResult(leaf)
     if isinstance(leaf, (np.ndarray, np.generic, Traced)):
-        return trace.node_of(np.array(leaf) if isinstance(leaf, np.ndarray) else leaf)
+        return trace.node_of(leaf, function_name(function))
     if hasattr(leaf, "__array__"):
         return trace.node_of(np.array(leaf))
     raise DTypeError(

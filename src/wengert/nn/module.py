@@ -35,6 +35,7 @@ from .. import tree
 from ..errors import DTypeError, MutationError, ShapeError, StructureError, explain
 from ..jit.state import local
 from ..tensor import Tensor, no_grad
+from ..types import check_class
 from .flag import Flag
 from .printing import describe
 from .skeleton import Skeleton, parts_of
@@ -52,6 +53,8 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
         if isinstance(data, Tensor):
             data = data.numpy()
+        elif isinstance(data, np.ndarray):
+            check_class(data, "Parameter")
         super().__init__(np.array(data, dtype), requires_grad)
 
     def __deepcopy__(self, memo: Any) -> Parameter:

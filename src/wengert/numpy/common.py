@@ -10,14 +10,16 @@ import numpy as np
 from ..errors import AxisError, DTypeError, ShapeError, explain
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
-from ..types import result_dtype, type_of
+from ..types import check_class, result_dtype, type_of
 
 _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 
 
 def as_value(x: Any) -> Any:
     """An array, a number or a traced value; lists become arrays, also lists of traced values."""
-    if isinstance(x, _PLAIN):
+    if type(x) is np.ndarray or isinstance(x, _PLAIN):
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+            check_class(x, "asarray")
         return x
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return _stack([as_value(item) for item in x])

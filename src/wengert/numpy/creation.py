@@ -206,7 +206,7 @@ def _shadow(arr: Any) -> np.ndarray:
 
 def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
     """``numpy.array``: a new array; (nested) lists of traced values are stacked."""
-    if isinstance(object, np.ndarray) and not copy:
+    if not copy and not isinstance(object, Traced) and isinstance(object, np.ndarray):
         result = object if dtype is None else object.astype(dtype, copy=False)
     elif not contains_traced(object):
         result = lift(np.array(as_value(object), dtype))
@@ -240,7 +240,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = 
     """``numpy.asarray``: an array; arrays and traced values are not copied."""
     if copy or not isinstance(a, (np.ndarray, Traced)):
         return array(a, dtype)
-    return cast(a, dtype)
+    return cast(as_value(a), dtype)
 
 
 def asanyarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Any:
