@@ -203,12 +203,35 @@ BAD = [
     (entry(), bytes(15), "its arrays take 16 bytes, the file has 15 for them"),
     (entry(dtype="BOOL"), b"\x01\x02", "x has the shape [2] of BOOL in 16 bytes"),
     (entry(dtype="BOOL", data_offsets=[0, 2]), b"\1\2", "a Boolean is neither 0 nor 1"),
-    (
-        {"__metadata__": {"wengert": '{"array": "y"}'}, **entry()},
-        bytes(16),
-        "the description of the tree does not fit the arrays",
-    ),
+    (entry(dtype=["F64"]), bytes(16), "x has the dtype ['F64'], known are BOOL, U8,"),
+    (entry(dtype={}), bytes(16), "x has the dtype {}, known are BOOL, U8,"),
+    (entry(shape=[0, 2**63], data_offsets=[0, 0]), b"", f"x has the shape [0, {2**63}], more than"),
+    (entry(shape=[2**40, 2**40, 0], data_offsets=[0, 0]), b"", "x has the shape [1099511627776,"),
+    (entry(shape=[1] * 65 + [2]), bytes(16), "x has the shape [1, 1,"),
 ]
+# Descriptions of the tree that do not fit the array x, two numbers of float64.
+UNFIT = [
+    '{"array": "y"}', '{"array": ["x"]}', '{"array": {}}', '{"other": "x"}', "3", '"array"', "[]",
+    "{}", "null", '{"array": "x", "list": []}', '{"value": [1]}', '{"value": NaN}',
+    '{"float": "0x1p99999"}', '{"float": "text"}', '{"float": 3}', '{"dict": "ab"}',
+    '{"dict": {"ab": 1}}', '{"dict": [["a"]]}', '{"dict": [[["a"], {"value": 1}]]}',
+    '{"dict": [[{}, {"value": 1}]]}', '{"list": 3}', '{"list": "ab"}', '{"tuple": {"a": 1}}',
+    '{"list": [3]}', '{"complex scalar": "flags"}', '{"complex array": "none"}', "nonsense",
+    '{"list": [' * 5000, "9" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("described", UNFIT, ids=[text[:30] for text in UNFIT])
+def test_descriptions_that_do_not_fit(path, described):
+    table = {
+        "__metadata__": {"wengert": described},
+        **entry(),
+        "flags": {"dtype": "BOOL", "shape": [1], "data_offsets": [16, 17]},
+        "none": {"dtype": "F64", "shape": [], "data_offsets": [17, 25]},
+    }
+    write_file(path, table, bytes(25))
+    with pytest.raises(DataError, match="the description of the tree does not fit the arrays"):
+        wg.load(path)
 
 
 @pytest.mark.parametrize("table, data, problem", BAD, ids=[problem for *_, problem in BAD])
@@ -244,6 +267,52 @@ def test_any_bytes_give_a_tree_or_the_error(tmp_path_factory, data):
         if content:
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
+    with contextlib.suppress(DataError):
+        wg.load(path)
+
+
+ODD = st.one_of(
+    st.sampled_from([None, True, -1, 0, 1, 2**31, 2**63, 2**64, 1e300, "", "F64", "x", "\ud800"]),
+    st.text(max_size=3),
+    st.lists(st.integers(-2, 2**65), max_size=3),
+    st.dictionaries(st.sampled_from(["array", "dict", "list", "value", "x"]), st.integers()),
+)
+
+
+def altered(value, data):
+    """The JSON value with one part of it, somewhere, replaced by another or left out."""
+    nested = isinstance(value, (dict, list)) and len(value) > 0
+    if not nested or data.draw(st.integers(0, 4)) == 0:
+        return data.draw(ODD)
+    chosen = data.draw(
+        st.sampled_from(list(value if isinstance(value, dict) else range(len(value))))
+    )
+    if data.draw(st.integers(0, 9)) == 0:
+        del value[chosen]
+    else:
+        value[chosen] = altered(value[chosen], data)
+    return value
+
+
+def crafted(path, tree, data):
+    """Write a tree with parts of its table, and of the description in it, altered."""
+    wg.save(path, tree)
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    table = json.loads(raw[8 : 8 + size])
+    if data.draw(st.booleans()):
+        described = altered(json.loads(table["__metadata__"]["wengert"]), data)
+        table["__metadata__"]["wengert"] = json.dumps(described)
+    else:
+        table = altered(table, data)
+    write_file(path, table, raw[8 + size :])
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_crafted_tables_give_a_tree_or_the_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("tables") / "file"
+    crafted(path, {"w": np.arange(3.0), "c": np.ones(1, complex), "rest": [1, 2.5, ()]}, data)
     with contextlib.suppress(DataError):
         wg.load(path)
 

@@ -44,6 +44,8 @@ _DTYPES = {
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items() if code != "BF16"}
 _LARGEST_TABLE = 100 << 20
+# Of an array in NumPy; the elements are counted in bytes of at most 16.
+_MOST_AXES, _MOST_ELEMENTS = 64, (1 << 59) - 1
 _METADATA = "__metadata__"
 _STRUCTURE = "wengert"
 
@@ -190,7 +192,8 @@ def load(path: Any) -> Any:
         return arrays
     try:
         return _rebuilt(json.loads(written), arrays)
-    except (KeyError, TypeError, ValueError, RecursionError):
+    # all that Python and NumPy raise for a value of another kind than expected
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         raise _bad(path, "the description of the tree does not fit the arrays") from None
 
 
@@ -249,9 +252,12 @@ def _entry(name: str, described: Any, path: Any) -> _Entry:
         raise _bad(path, f"{name} has no dtype, shape and data_offsets") from None
     if not all(type(number) is int and number >= 0 for number in numbers) or stop < start:
         raise _bad(path, f"{name} has the shape {shape} and the offsets {start}, {stop}")
-    if code not in _DTYPES:
+    if type(code) is not str or code not in _DTYPES:
         known = ", ".join(_DTYPES)
         raise _bad(path, f"{name} has the dtype {code!r}, known are {known}")
+    # NumPy asks for both of an array without elements too
+    if len(shape) > _MOST_AXES or prod(n for n in shape if n) > _MOST_ELEMENTS:
+        raise _bad(path, f"{name} has the shape {shape}, more than an array can have")
     if prod(shape) * _DTYPES[code].itemsize != stop - start:
         raise _bad(path, f"{name} has the shape {shape} of {code} in {stop - start} bytes")
     return _Entry(code, tuple(shape), start, stop)
@@ -273,15 +279,17 @@ def _read(file: BinaryIO, base: int, entry: _Entry, path: Any) -> np.ndarray:
 def _rebuilt(structure: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The inverse of `_described`."""
     ((kind, content),) = structure.items()
-    if kind == "value":
+    if kind == "value" and (content is None or type(content) in (bool, int, str)):
         return content
     if kind == "float":
         return float.fromhex(content)
-    if kind == "dict":
+    if kind == "dict" and type(content) is list:
         return {key: _rebuilt(part, arrays) for key, part in content}
-    if kind in ("list", "tuple"):
+    if kind in ("list", "tuple") and type(content) is list:
         parts = [_rebuilt(part, arrays) for part in content]
         return parts if kind == "list" else tuple(parts)
+    if kind not in ("array", "scalar", "complex array", "complex scalar"):
+        raise ValueError(f"{kind!r} is no kind of content")
     array = arrays[content]
     if kind.startswith("complex "):
         array = array.view(np.result_type(array.dtype, np.complex64))[..., 0]

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -143,6 +144,44 @@ def test_the_last_two_are_kept(tmp_path):
     contents = [wg.load(path.parent / name)["run"]["step"] for name in files]
     assert contents == [7, 4]
     assert wg.load(path)["model"]["0.weight"].shape == (8, 2)
+
+
+def with_table(raw, change):
+    """The bytes of a checkpoint whose table was changed by hand."""
+    size = int.from_bytes(raw[:8], "little")
+    header = change(bytes(raw[8 : 8 + size]).decode()).encode()
+    return len(header).to_bytes(8, "little") + header + raw[8 + size :]
+
+
+CRAFTED = {
+    "kind": lambda table: table.replace('\\"array\\"', '\\"other\\"', 1),
+    "no pair": lambda table: table.replace('\\"dict\\": [[', '\\"dict\\": [[[', 1),
+    "dtype": lambda table: table.replace('"dtype":"F32"', '"dtype":["F32"]', 1),
+    "shape": lambda table: table.replace('"shape":[8,2]', '"shape":[[8],2]', 1),
+    "format": lambda table: table.replace('{\\"value\\": 1}', '{\\"value\\": 7}', 1),
+    "format is an array": lambda table: table.replace(
+        '{\\"value\\": 1}', '{\\"array\\": \\"model.0.weight\\"}', 1
+    ),
+    "digest is an array": lambda table: re.sub(
+        r'(digest\\", )\{.*?\}', r'\1{\\"array\\": \\"model.0.weight\\"}', table
+    ),
+    "overflow": lambda table: re.sub(r'(float\\": \\")[^\\]*', r"\g<1>0x1p9999", table, count=1),
+}
+
+
+@pytest.mark.parametrize("change", CRAFTED)
+def test_a_crafted_table_falls_back_to_the_one_before(tmp_path, change):
+    path = tmp_path / "run.safetensors"
+    checkpoint = Checkpoint(path)
+    content = {"model": {"0.weight": np.ones((8, 2), np.float32)}, "rate": 0.1, "epoch": 1}
+    for epoch in (1, 2):
+        checkpoint.write({**content, "epoch": epoch})
+    raw = path.read_bytes()
+    changed = with_table(raw, CRAFTED[change])
+    assert changed != raw
+    path.write_bytes(changed)
+    with pytest.warns(CheckpointWarning, match=r"The checkpoint before it, .*\.previous, is used"):
+        assert checkpoint.read()["epoch"] == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
