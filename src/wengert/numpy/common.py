@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import AxisError, DTypeError, ShapeError, explain
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
-from ..types import check_class, result_dtype, type_of
+from ..types import check_class, type_of
 
 _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 
@@ -41,7 +41,8 @@ def contains_traced(x: Any) -> bool:
 def _stack(items: Sequence[Any]) -> Any:
     from ..ops.structure import concatenate
 
-    dtype = result_dtype(*[type_of(item) for item in items])
+    # an array of numbers is one of 64 bits where a Python number is among them, as in NumPy
+    dtype = np.result_type(*[type_of(item).dtype for item in items])
     shapes = {type_of(item).shape for item in items}
     if len(shapes) > 1:
         raise ShapeError(
@@ -54,6 +55,11 @@ def _stack(items: Sequence[Any]) -> Any:
     (shape,) = shapes
     rows = [reshape(_to(item, dtype), shape=(1, *shape)) for item in items]
     return concatenate(*rows, axis=0)
+
+
+def strong(x: Any) -> Any:
+    """`x` in the dtype that ``np.asarray`` gives it: a Python number is one of 64 bits."""
+    return cast(x, type_of(x).dtype)
 
 
 def _to(item: Any, dtype: np.dtype) -> Any:

@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, read_only
 from ..types import promotable, result_dtype, type_of
-from .common import as_dtype, as_value, cast, ndim, shape
+from .common import as_dtype, as_value, cast, ndim, shape, strong
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
@@ -128,6 +128,10 @@ def _ufunc(ufunc: np.ufunc, function: Callable) -> Callable:
     return apply
 
 
+def _sign(x: Any) -> Any:
+    return (ew.direction if type_of(x).dtype.kind == "c" else logic.sign)(x)
+
+
 def _power(x: Any, y: Any) -> Any:
     if type(y) is int and type_of(x).dtype.kind in "fc":
         return ew.integer_power(x, n=y)
@@ -175,7 +179,7 @@ positive = _ufunc(np.positive, ew.positive)
 reciprocal = _ufunc(np.reciprocal, ew.reciprocal)
 absolute = abs = _ufunc(np.absolute, ew.absolute)
 fabs = _ufunc(np.fabs, ew.fabs)
-sign = _ufunc(np.sign, logic.sign)
+sign = _ufunc(np.sign, _sign)
 conjugate = conj = _ufunc(np.conjugate, ew.conjugate)
 square = _ufunc(np.square, ew.square)
 sqrt = _ufunc(np.sqrt, ew.sqrt)
@@ -359,23 +363,24 @@ def nan_to_num(
     dtype = type_of(x).dtype
     if dtype.kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
-        return cast(parts[0] + 1j * parts[1], dtype)
+        return cast(ew.complex_of(*parts), dtype)
     if dtype.kind != "f":
         return _fresh(x)
     limits = np.finfo(dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
     x = cast(x, dtype)
-    x = ew.select(logic.isnan(x), cast(as_value(nan), dtype), x)
-    x = ew.select(logic.isposinf(x), cast(as_value(high), dtype), x)
-    return ew.select(logic.isneginf(x), cast(as_value(low), dtype), x)
+    # what stands in for NaN may be infinite itself, and stays
+    numbers = ew.select(logic.isposinf(x), cast(as_value(high), dtype), x)
+    numbers = ew.select(logic.isneginf(x), cast(as_value(low), dtype), numbers)
+    return ew.select(logic.isnan(x), cast(as_value(nan), dtype), numbers)
 
 
 # ---------------------------------------------------------------- dtypes and complex numbers
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """``numpy.astype``: the array in another dtype."""
+    """``numpy.astype``: the array in another dtype; with ``copy=False`` itself if it has it."""
     x = as_value(x)
     result = cast(x, dtype)
     return copy_of(x) if result is x and copy and ndim(x) else result
@@ -395,7 +400,8 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     """``numpy.angle``: the angle of a complex number."""
     z = as_value(z)
-    result = ew.arctan2(imag(z), real(z))
+    imaginary = imag(z) if type_of(z).dtype.kind == "c" else 0
+    result = ew.arctan2(imaginary, real(z))
     return result * (180 / np.pi) if deg else result
 
 
@@ -456,12 +462,14 @@ def isneginf(x: Any, out: Any = None) -> Any:
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """``numpy.isclose``: where |a - b| <= atol + rtol |b|."""
-    x, y = as_value(a), as_value(b)
-    if not isinstance(x, Traced) and not isinstance(y, Traced):
+    x, y, rtol, atol = (as_value(given) for given in (a, b, rtol, atol))
+    if not any(isinstance(given, Traced) for given in (x, y, rtol, atol)):
         return np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    finite = logic.logical_and(logic.isfinite(x), logic.isfinite(y))
-    near = logic.less_equal(ew.absolute(x - y), atol + rtol * ew.absolute(y))
-    result = logic.logical_or(logic.logical_and(near, finite), logic.equal(x, y))
+    # of integers neither the difference nor the size may wrap around
+    y = cast(y, result_dtype(type_of(y), type_of(1.0)))
+    near = ew.absolute(ew.subtract(x, y))
+    near = logic.less_equal(near, ew.add(atol, ew.multiply(rtol, ew.absolute(y))))
+    result = logic.logical_or(logic.logical_and(near, logic.isfinite(y)), logic.equal(x, y))
     if equal_nan:
         result = logic.logical_or(result, logic.logical_and(logic.isnan(x), logic.isnan(y)))
     return result
@@ -487,9 +495,11 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """``numpy.round``: to a number of decimals; its derivative is 0."""
     a = as_value(a)
+    if type_of(a).dtype.kind == "b":
+        a = cast(a, np.float16)  # as NumPy has it
     if type_of(a).dtype.kind == "c":
         parts = [logic.round_to(part, decimals=decimals) for part in (real(a), imag(a))]
-        return cast(parts[0] + 1j * parts[1], type_of(a).dtype)
+        return cast(ew.complex_of(*parts), type_of(a).dtype)
     return _finish("round", logic.round_to(a, decimals=decimals), out, True)
 
 
@@ -516,7 +526,7 @@ def i0(x: Any) -> Any:
 
 def polyval(p: Any, x: Any) -> Any:
     """``numpy.polyval``: a polynomial, highest power first, by Horner's rule."""
-    p, x = as_value(p), as_value(x)
+    p, x = as_value(p), strong(as_value(x))
     if ndim(p) != 1:
         p = reshape(p, shape=(type_of(p).size,))
     result = x * 0

@@ -17,10 +17,10 @@ import numpy as np
 from ..errors import ShapeError, explain
 from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Running, cast
 from ..types import ArrayType, result_dtype, type_of
-from .elementwise import add, exp, scale, select, subtract
+from .elementwise import add, exp, scale, select, share_of_sum
 from .indexing import index
 from .layout import broadcast_to, reduce_sum
-from .logic import greater, isneginf, less
+from .logic import greater, less
 from .op import Op
 from .sorting import along
 from .structure import concatenate
@@ -264,20 +264,15 @@ cummin: Op = _running_extreme("cummin", np.minimum, less)
 # ---------------------------------------------------------------- log-sum-exp
 
 
-def _share(part: Any, whole: Any) -> Any:
-    """exp(part - whole), the share of a part in a log-sum-exp; 0 when the whole sum is 0."""
-    empty = isneginf(whole)
-    return select(empty, 0, exp(subtract(select(empty, 0, part), select(empty, 0, whole))))
-
-
 def _logarithm_type(x: ArrayType, axis: int, reverse: bool) -> ArrayType:
     dtype = np.logaddexp.resolve_dtypes((x.dtype, x.dtype, None))[2]
     return ArrayType(dtype, x.shape)
 
 
 def _logcumsumexp_jvp(t: Any, ans: Any, x: Any, axis: int, reverse: bool) -> Any:
-    kept = _share(shifted(ans, -np.inf, axis, reverse), ans)
-    return recurrence(kept, scale(t, _share(x, ans)), axis=axis, reverse=reverse)
+    before = shifted(ans, -np.inf, axis, reverse)
+    kept, own = share_of_sum(before, x, ans, exp), share_of_sum(x, before, ans, exp)
+    return recurrence(kept, scale(t, own), axis=axis, reverse=reverse)
 
 
 logcumsumexp = _accumulation(

@@ -21,6 +21,7 @@ from .families import (
     REAL,
     batch_elementwise,
     binary,
+    broadcast_samples,
     broadcast_shapes,
     ufunc_type_rule,
     unary,
@@ -29,6 +30,7 @@ from .layout import convert
 from .logic import (
     equal,
     exponent,
+    floor_divide,
     greater,
     greater_equal,
     isinf,
@@ -38,12 +40,14 @@ from .logic import (
     less_equal,
     logical_and,
     sign,
+    signbit,
     trunc,
 )
 from .op import Op
 
 REALS = ("float64", "float32")
-FIELDS = (*REALS, "complex128")
+COMPLEX = ("complex128",)
+FIELDS = (*REALS, *COMPLEX)
 NUMBERS = (*FIELDS, "int64")
 UNIT = (-0.9, 0.9)
 
@@ -202,7 +206,7 @@ remainder: Op = binary(
     "remainder",
     np.remainder,
     lambda ans, x, y: 1.0,
-    lambda ans, x, y: -((x - ans) / y),
+    lambda ans, x, y: -floor_divide(x, y),
     domains=((0.1, 0.9), (1.1, 2.0)),
     dtypes=(*REALS, "int64"),
 )
@@ -219,12 +223,20 @@ reciprocal: Op = unary(
 )
 square: Op = unary("square", np.square, lambda ans, x: 2 * x, dtypes=NUMBERS)
 sqrt: Op = unary("sqrt", np.sqrt, lambda ans, x: over(0.5, ans), POSITIVE, dtypes=FIELDS)
-cbrt: Op = unary("cbrt", np.cbrt, lambda ans, x: over(ans, 3 * x), POSITIVE, dtypes=REALS)
+cbrt: Op = unary("cbrt", np.cbrt, lambda ans, x: over(1, 3 * ans * ans), POSITIVE, dtypes=REALS)
+
+
+def _cosine(ans: Any, x: Any, y: Any) -> Any:
+    """x / ans for a length ans; far out only what is infinite has a part in it."""
+    u, v = (convert(isinf(side), dtype=type_of(ans).dtype) * sign(side) for side in (x, y))
+    return select(isinf(ans), over(u, sqrt(u * u + v * v)), over(x, ans))
+
+
 hypot: Op = binary(
     "hypot",
     np.hypot,
-    lambda ans, x, y: over(x, ans),
-    lambda ans, x, y: over(y, ans),
+    lambda ans, x, y: _cosine(ans, x, y),
+    lambda ans, x, y: _cosine(ans, y, x),
     dtypes=REALS,
 )
 
@@ -248,10 +260,7 @@ conjugate: Op = unary(
 
 
 def _part_type(x: ArrayType) -> ArrayType:
-    narrow = {16: np.float64, 8: np.float32}
-    return ArrayType(
-        np.dtype(narrow[x.dtype.itemsize]) if x.dtype.kind == "c" else x.dtype, x.shape
-    )
+    return ArrayType(np.zeros(0, x.dtype).real.dtype, x.shape)
 
 
 def _part_samples(rng: np.random.Generator) -> Any:
@@ -280,6 +289,42 @@ imag: Op = Op(
 )
 
 
+def _complex_type(x: ArrayType, y: ArrayType) -> ArrayType:
+    dtype = np.result_type(result_dtype(x, y), np.complex64)
+    return ArrayType(dtype, broadcast_shapes("complex_of", (x, y)))
+
+
+def _complex_of(x: Any, y: Any) -> Any:
+    made = _complex_type(type_of(x), type_of(y))
+    result = np.empty(made.shape, made.dtype)
+    result.real, result.imag = x, y
+    return result[()]
+
+
+# x + i y part by part: a sum with 1j * y would make NaN of an infinite y.
+complex_of: Op = Op(
+    "complex_of",
+    _complex_of,
+    _complex_type,
+    jvp=(
+        lambda t, ans, x, y: convert(t, dtype=type_of(ans).dtype),
+        lambda t, ans, x, y: scale(convert(t, dtype=type_of(ans).dtype), 1j),
+    ),
+    batch=batch_elementwise(lambda: complex_of),
+    samples=broadcast_samples((REAL, REAL), REALS),
+)
+
+
+def _direction_jvp(t: Any, ans: Any, x: Any) -> Any:
+    """The part of t across x turns it, as fast as x is short."""
+    turn = over(imag(scale(t, conjugate(ans))), absolute(x))
+    return scale(convert(turn, dtype=type_of(ans).dtype), ans * 1j)
+
+
+# z / |z| of complex numbers, 0 of 0: what NumPy's sign is there.
+direction: Op = unary("direction", np.sign, jvp=(_direction_jvp,), like=np.sign, dtypes=COMPLEX)
+
+
 def _imag_transpose(g: Any, x: ArrayType) -> Any:
     # imag(z) = real(-i z)
     return scale(convert(g, dtype=x.dtype), -1j) if x.dtype.kind == "c" else scale(g, 0.0)
@@ -295,15 +340,15 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _power_dx(ans: Any, x: Any, y: Any) -> Any:
-    steep = logical_and(equal(x, 0), logical_and(greater(y, 0), less(y, 1)))
-    return select(steep, 0, y * power(select(steep, 1, x), select(equal(y, 0), 1, y - 1)))
+    flat = logical_and(equal(x, 0), logical_and(greater_equal(y, 0), less(y, 1)))
+    return select(flat, 0, scale(y, power(select(flat, 1, x), y - 1)))
 
 
 power: Op = binary(
     "power",
     _power,
     _power_dx,
-    lambda ans, x, y: select(equal(x, 0), 0, ans * log(nonzero(x))),
+    lambda ans, x, y: select(equal(x, 0), 0, scale(ans, log(nonzero(x)))),
     domains=(POSITIVE, REAL),
     like=np.power,
     dtypes=FIELDS,
@@ -348,17 +393,22 @@ log10: Op = unary(
 log1p: Op = unary("log1p", np.log1p, lambda ans, x: 1 / (1 + x), POSITIVE, dtypes=REALS)
 
 
-def _weight(x: Any, ans: Any, exponential: Op) -> Any:
-    """exp(x - ans), the share of x in a log-sum-exp; 0 when the whole sum is 0."""
-    empty = isneginf(ans)
-    return select(empty, 0, exponential(select(empty, 0, x) - select(empty, 0, ans)))
+def share_of_sum(x: Any, y: Any, ans: Any, exponential: Op) -> Any:
+    """exp(x - ans), the share of x in the log-sum-exp of x and y.
+
+    Where the sum is infinite the larger has all of it, at a tie half; 0 when the whole sum is 0.
+    """
+    infinite = isinf(ans)
+    limit = select(isneginf(ans), 0, _share(x, y))
+    finite = exponential(select(infinite, 0, x) - select(infinite, 0, ans))
+    return select(infinite, limit, finite)
 
 
 logaddexp: Op = binary(
     "logaddexp",
     np.logaddexp,
-    lambda ans, x, y: _weight(x, ans, exp),
-    lambda ans, x, y: _weight(y, ans, exp),
+    lambda ans, x, y: share_of_sum(x, y, ans, exp),
+    lambda ans, x, y: share_of_sum(y, x, ans, exp),
     dtypes=REALS,
 )
 
@@ -372,8 +422,8 @@ def _composed_logaddexp2(x: Any, y: Any) -> Any:
 logaddexp2: Op = binary(
     "logaddexp2",
     np.logaddexp2,
-    lambda ans, x, y: _weight(x, ans, exp2),
-    lambda ans, x, y: _weight(y, ans, exp2),
+    lambda ans, x, y: share_of_sum(x, y, ans, exp2),
+    lambda ans, x, y: share_of_sum(y, x, ans, exp2),
     dtypes=REALS,
     compose=_composed_logaddexp2,
 )
@@ -398,11 +448,19 @@ arccosh: Op = unary(
     dtypes=FIELDS,
 )
 arctanh: Op = unary("arctanh", np.arctanh, lambda ans, x: 1 / (1 - x * x), UNIT, dtypes=FIELDS)
+
+
+def _over_square(x: Any, y: Any) -> Any:
+    """x / (x**2 + y**2), also where the squares would leave the range; 0 far out."""
+    length = hypot(x, y)
+    return select(isinf(length), 0, over(over(x, length), length))
+
+
 arctan2: Op = binary(
     "arctan2",
     np.arctan2,
-    lambda ans, x, y: over(y, x * x + y * y),
-    lambda ans, x, y: over(-x, x * x + y * y),
+    lambda ans, x, y: _over_square(y, x),
+    lambda ans, x, y: _over_square(-x, y),
     dtypes=REALS,
 )
 deg2rad: Op = unary(
@@ -415,11 +473,13 @@ rad2deg: Op = unary(
 # ---------------------------------------------------------------- floating point
 
 
-def _same_sign(x: Any, y: Any) -> Any:
-    return select(equal(greater_equal(x, 0), greater_equal(y, 0)), 1.0, -1.0)
-
-
-copysign: Op = binary("copysign", np.copysign, lambda ans, x, y: _same_sign(x, y), dtypes=REALS)
+# |x| with the sign of y, which a zero has too.
+copysign: Op = binary(
+    "copysign",
+    np.copysign,
+    lambda ans, x, y: sign(x) * select(signbit(y), -1.0, 1.0),
+    dtypes=REALS,
+)
 
 nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
 # The part of x behind the point, and its mantissa in [1/2, 1).

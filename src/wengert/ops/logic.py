@@ -51,7 +51,8 @@ def _rounding(name: str, function: np.ufunc) -> Op:
     return unary(name, function, zero=STEPS, dtypes=REALS)
 
 
-sign = unary("sign", np.sign, zero=STEPS, dtypes=(*ORDERED, "complex128"))
+# Of real numbers; complex ones have a `direction`.
+sign = unary("sign", np.sign, zero=STEPS, dtypes=ORDERED)
 floor = _rounding("floor", np.floor)
 ceil = _rounding("ceil", np.ceil)
 trunc = _rounding("trunc", np.trunc)

@@ -32,7 +32,7 @@ from .families import (
     unary,
 )
 from .layout import batch_axes, broadcast_to, convert, expand_over, reduce_sum, without_axes
-from .logic import equal, greater, isinf, isposinf, logical_and, sign
+from .logic import equal, greater, isneginf, logical_and, sign
 from .op import Op
 from .reductions import reduce_max
 
@@ -347,43 +347,42 @@ def _logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
 
 def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
     spread = expand_over(total, np.shape(x), axes)
-    with np.errstate(invalid="ignore"):
+    infinite = np.isposinf(x)
+    shares = infinite / np.maximum(np.add.reduce(infinite, axis=axes, keepdims=True), 1)
+    with np.errstate(invalid="ignore", over="ignore"):
         weights = np.exp(x - np.where(np.isinf(spread), 0, spread))
-    return np.where(np.isposinf(spread), np.isposinf(x), weights).astype(weights.dtype)[()]
+    return np.where(np.isposinf(spread), shares, weights).astype(weights.dtype)[()]
 
 
-def _composed_exp(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """The largest element (0 where it is infinite), and the exponentials relative to it."""
+def _composed_shifted(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The largest element (0 for -inf), and the elements less it: 0 at +inf, as in `_shifted`."""
     top = reduce_max(x, axes=axes, ties="equal")
-    top = select(isinf(top), 0.0, top)
-    return top, exp(x - expand_over(top, type_of(x).shape, axes))
+    top = select(isneginf(top), 0.0, top)
+    spread = expand_over(top, type_of(x).shape, axes)
+    return top, select(equal(x, spread), 0.0, x - spread)
 
 
 def _composed_logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
-    top, weights = _composed_exp(x, axes)
-    return log(reduce_sum(weights, axes=axes)) + top
+    top, shifted = _composed_shifted(x, axes)
+    return log(reduce_sum(exp(shifted), axes=axes)) + top
 
 
 def _composed_softmax(x: Any, axes: tuple[int, ...]) -> Any:
-    _, weights = _composed_exp(x, axes)
+    _, shifted = _composed_shifted(x, axes)
+    weights = exp(shifted)
+    return weights / expand_over(_composed_total(weights, axes), type_of(x).shape, axes)
+
+
+def _composed_total(weights: Any, axes: tuple[int, ...]) -> Any:
+    """The sum; 1 where all are 0, so that nothing is divided by 0."""
     total = reduce_sum(weights, axes=axes)
-    total = select(equal(total, 0), 1.0, total)
-    return weights / expand_over(total, type_of(x).shape, axes)
+    return select(equal(total, 0), 1.0, total)
 
 
 def _composed_log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
-    top, weights = _composed_exp(x, axes)
-    shape = type_of(x).shape
-    shifted = x - expand_over(top, shape, axes)
-    return shifted - expand_over(log(reduce_sum(weights, axes=axes)), shape, axes)
-
-
-def _composed_weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
-    """The softmax of x, which has most of its work in common with the sum it belongs to."""
-    spread = expand_over(total, type_of(x).shape, axes)
-    number = type_of(x).dtype.type
-    alone = select(isposinf(x), number(1), number(0))
-    return select(isposinf(spread), alone, _composed_softmax(x, axes))
+    _, shifted = _composed_shifted(x, axes)
+    total = _composed_total(exp(shifted), axes)
+    return shifted - expand_over(log(total), type_of(x).shape, axes)
 
 
 def _weights_samples(rng: np.random.Generator) -> Any:
@@ -392,7 +391,8 @@ def _weights_samples(rng: np.random.Generator) -> Any:
 
 
 # exp(x - total) where total is logsumexp(x): the share of each element in the sum. Where the sum
-# is infinite only its infinite elements count.
+# is infinite its infinite elements have equal shares. That is the softmax of x, which has most of
+# its work in common with the sum.
 weights: Op = Op(
     "weights",
     _weights,
@@ -402,7 +402,7 @@ weights: Op = Op(
         lambda t, ans, x, total, axes: scale(expand_over(negative(t), type_of(x).shape, axes), ans),
     ),
     batch=lambda size, flags, x, total, axes: _batch_weights(size, flags, x, total, axes),
-    compose=_composed_weights,
+    compose=lambda x, total, axes: _composed_softmax(x, axes),
     samples=_weights_samples,
 )
 

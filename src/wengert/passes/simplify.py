@@ -52,8 +52,10 @@ def _inner(node: Node, name: str) -> Operator | None:
 
 @_rule("multiply", "scale")
 def times_one(node: Operator) -> Node | None:
-    """x * 1 -> x."""
+    """x * 1 -> x; not for complex x, of which the product mixes an infinity with a zero."""
     x, y = node.inputs
+    if node.op is ew.multiply and node.type.dtype.kind == "c":
+        return None
     if is_uniform(y, 1) and same_type(x, node.type):
         return x
     if is_uniform(x, 1) and same_type(y, node.type):
@@ -132,11 +134,18 @@ def plus_zero(node: Operator) -> Node | None:
     for this, other in ((x, y), (y, x)):
         zero = is_uniform(other, 0)
         exact = node.type.dtype.kind in "iub" or (
-            zero and np.all(np.signbit(constant_value(other)))
+            zero and _all_negative(constant_value(other), node.type)
         )
         if zero and exact and same_type(this, node.type):
             return this
     return None
+
+
+def _all_negative(zeros: object, result: ArrayType) -> bool:
+    """Whether zeros carry a minus in the dtype of the result, both parts of complex ones."""
+    array = np.asarray(zeros).astype(result.dtype)
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    return all(np.all(np.signbit(part)) for part in parts)
 
 
 @_rule("add")
@@ -147,16 +156,21 @@ def plus_negative(node: Operator) -> Node | None:
     x, y = node.inputs
     for this, other in ((x, y), (y, x)):
         inner = _inner(other, "negative")
-        if inner is not None:
+        if inner is not None and _wraps_alike(inner, node):
             return apply(ew.subtract, this, inner.inputs[0], params={}, like=node)
     return None
+
+
+def _wraps_alike(inner: Operator, node: Operator) -> bool:
+    """Whether the inner result has the dtype of the outer: integers wrap before they are cast."""
+    return inner.type.dtype.kind in "fc" or inner.type.dtype == node.type.dtype
 
 
 @_rule("subtract")
 def minus_negative(node: Operator) -> Node | None:
     """x - (-y) -> x + y."""
     inner = _inner(node.inputs[1], "negative")
-    if inner is None:
+    if inner is None or not _wraps_alike(inner, node):
         return None
     return apply(ew.add, node.inputs[0], inner.inputs[0], params={}, like=node)
 
@@ -174,9 +188,10 @@ def two_negatives(node: Operator) -> Node | None:
 
 @_rule("divide")
 def over_one(node: Operator) -> Node | None:
-    """x / 1 -> x."""
+    """x / 1 -> x; not for complex x, as with products."""
     x, y = node.inputs
-    return x if is_uniform(y, 1) and same_type(x, node.type) else None
+    plain = node.type.dtype.kind != "c"
+    return x if plain and is_uniform(y, 1) and same_type(x, node.type) else None
 
 
 @_rule("negative", "conjugate")

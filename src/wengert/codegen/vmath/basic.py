@@ -39,13 +39,13 @@ def minimum(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
 
 
 def fmax(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
-    """The larger one, ignoring NaN."""
-    return k.select(x.is_nan(), y, k.select(y > x, y, x))
+    """The larger one, ignoring NaN; the second of equals, as NumPy has it for zeros."""
+    return k.select(y.is_nan(), x, k.select(x > y, x, y))
 
 
 def fmin(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
-    """The smaller one, ignoring NaN."""
-    return k.select(x.is_nan(), y, k.select(y < x, y, x))
+    """The smaller one, ignoring NaN; the second of equals, as NumPy has it for zeros."""
+    return k.select(y.is_nan(), x, k.select(x < y, x, y))
 
 
 def sqrt(k: Emitter, x: Lanes) -> Lanes:

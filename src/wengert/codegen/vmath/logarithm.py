@@ -156,7 +156,8 @@ def logaddexp(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
     total, rest = two_sum(larger, high)
     result = total + (rest + low)
     # Far apart the larger one is the answer; so for equal infinities, whose distance is NaN.
-    result = k.select(distance > EXP_RANGE[k.format.bits][0], result, larger)
+    # What is added to it is +0, which makes +0 of -0.
+    result = k.select(distance > EXP_RANGE[k.format.bits][0], result, larger + 0.0)
     return k.select(x.is_nan() | y.is_nan(), x + y, result)
 
 
