@@ -16,8 +16,8 @@ from ..ops.layout import broadcast_to, reduce_sum, reshape
 from ..ops.sorting import searchsorted
 from ..ops.structure import concatenate
 from ..trace.tracer import concrete
-from ..types import inexact_dtype, result_dtype, type_of
-from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
+from ..types import dtype_name, inexact_dtype, result_dtype, type_of
+from .common import as_value, cast, ndim, normal_axes, normal_axis, shape, strong
 
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
@@ -58,23 +58,36 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 def _edge(values: Any, a: Any, axis: int) -> Any:
     if values is None:
         return None
-    values = as_value(values)
+    values = strong(as_value(values))
     if ndim(values):
         return values
     one = tuple(1 if k == axis else n for k, n in enumerate(shape(a)))
-    dtype = result_dtype(type_of(values), type_of(a))
-    return broadcast_to(cast(values, dtype), shape=one)
+    return broadcast_to(values, shape=one)
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """``numpy.ediff1d``: the differences of neighbours, in one line."""
     ary = as_value(ary)
     flat = reshape(ary, shape=(type_of(ary).size,))
-    dtype = type_of(flat).dtype
-    ends = [None if e is None else cast(as_value(e), dtype) for e in (to_begin, to_end)]
-    lines = [None if e is None else reshape(e, shape=(type_of(e).size,)) for e in ends]
-    parts = [part for part in (lines[0], _steps(flat, 0), lines[1]) if part is not None]
+    begin, end = _end("to_begin", to_begin, flat), _end("to_end", to_end, flat)
+    parts = [part for part in (begin, _steps(flat, 0), end) if part is not None]
     return concatenate(*parts, axis=0) if len(parts) > 1 else parts[0]
+
+
+def _end(name: str, values: Any, flat: Any) -> Any:
+    """What `ediff1d` puts at one of its ends, in the dtype of the differences."""
+    if values is None:
+        return None
+    values, dtype = strong(as_value(values)), type_of(flat).dtype
+    if not np.can_cast(type_of(values).dtype, dtype, "same_kind"):
+        raise DTypeError(
+            explain(
+                "ediff1d",
+                f"got {name} of {type_of(values)} for differences of {dtype_name(dtype)}",
+                "Convert it with astype.",
+            )
+        )
+    return reshape(cast(values, dtype), shape=(type_of(values).size,))
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -215,9 +228,15 @@ def _interpolate(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
         start, stop = gather(xp, place, axes=(0,)), gather(xp, place + 1, axes=(0,))
         f_start, f_stop = gather(fp, place, axes=(0,)), gather(fp, place + 1, axes=(0,))
         slope = ew.over(f_stop - f_start, stop - start)
-        # from the nearer end on the right, so that fp itself is met exactly
-        at_end = logic.equal(x, stop)
-        inside = ew.select(at_end, f_stop + slope * (x - stop), f_start + slope * (x - start))
+        # at a point fp itself is met exactly, whatever the slope
+        at_start, at_end = logic.equal(x, start), logic.equal(x, stop)
+        forward, backward = f_start + slope * (x - start), f_stop + slope * (x - stop)
+        # beside an infinity the line may be known from one end only
+        inside = ew.select(logic.isnan(forward), backward, forward)
+        inside = ew.select(at_start, f_start + ew.scale(slope, x - start), inside)
+        inside = ew.select(at_end, f_stop + ew.scale(slope, x - stop), inside)
+        both = logic.logical_and(logic.equal(f_start, f_stop), logic.isnan(slope))
+        inside = ew.select(both, f_start, inside)
         result = ew.select(below, low, ew.select(above, high, inside))
     if left is not None:
         result = ew.select(below, as_value(left), result)

@@ -372,7 +372,9 @@ def geomspace(
     """``numpy.geomspace``: a geometric progression from `start` to `stop`."""
     if not contains_traced([start, stop]):
         return lift(np.geomspace(start, stop, num, endpoint, dtype, axis))
-    start, stop = broadcast_arrays(_inexact(start), _inexact(stop))
+    start, stop = (as_value(end) for end in (start, stop))
+    wide = np.result_type(type_of(start).dtype, type_of(stop).dtype, np.float64)
+    start, stop = broadcast_arrays(cast(start, wide), cast(stop, wide))
     if type_of(start).dtype.kind == "c" or type_of(stop).dtype.kind == "c":
         raise DTypeError(
             explain("geomspace", "got complex ends", "Use exp(linspace(log(start), log(stop))).")

@@ -21,7 +21,7 @@ from ..ops.op import Op
 from ..trace.array import Array
 from ..trace.indexing import getitem, setitem
 from ..trace.views import copy_of
-from ..types import type_of
+from ..types import result_dtype, type_of
 from .common import as_value, cast, contains_traced, normal_axis
 from .joining import stack
 from .structure import into, known, moveaxis, numpy_if_plain, ravel, reshape, resize
@@ -122,7 +122,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     a = as_value(a)
     parts = [as_value(choice) for choice in choices]
     shape = np.broadcast_shapes(type_of(a).shape, *[type_of(part).shape for part in parts])
-    table = stack([broadcast_to(part, shape=shape) for part in parts])
+    dtype = result_dtype(*[type_of(part) for part in parts])
+    table = stack([broadcast_to(cast(part, dtype), shape=shape) for part in parts])
     numbers = broadcast_to(_in_mode("choose", a, len(parts), mode), shape=shape)
     picked = take_along_axis(table, reshape(numbers, (1, *shape)), 0)
     return into(getitem(picked, (0, ...)), out)

@@ -16,11 +16,11 @@ import numpy as np
 from ..errors import DTypeError, WengertError, explain
 from ..ops import decompositions, matrix_functions
 from ..ops import linalg as ops
-from ..ops.elementwise import absolute
+from ..ops.elementwise import absolute, select
 from ..ops.layout import convert, permute, reduce_sum, reshape
 from ..ops.linalg import H, T, check_matrix, lower_triangle, symmetric_part, upper_triangle
 from ..ops.linalg import LinearAlgebraError as LinAlgError
-from ..ops.logic import greater, not_equal
+from ..ops.logic import equal, greater, isnan, logical_and, logical_not, not_equal
 from ..ops.op import Traced
 from ..ops.reductions import reduce_any
 from ..trace.tracer import concrete
@@ -137,7 +137,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNS
         field = ops.field_dtype("pinv", type_of(a))
         rcond = max(shape(a)[-2:]) * np.finfo(field).eps if rtol is None else rtol
     a = symmetric_part(a) if hermitian else a
-    return ops.pinv(a, rcond=None if rcond is None else float(rcond), hermitian=bool(hermitian))
+    cutoff = ops.LEAST_RATIO if rcond is None else as_value(rcond)
+    return ops.pinv(a, cutoff, hermitian=bool(hermitian))
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> Any:
@@ -270,14 +271,24 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """``numpy.linalg.cond``: the norm times the norm of the inverse."""
+    """``numpy.linalg.cond``: the norm times the norm of the inverse; inf without an inverse."""
     x = as_value(x)
     if not isinstance(x, Traced):
         return np.linalg.cond(x, p)
+    if 0 in shape(x)[-2:]:
+        raise ops.LinearAlgebraError(explain("cond", f"got empty matrices: {type_of(x)}"))
     if p in (None, 2, -2):
         s = svdvals(x)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        # a pivot of the elimination is exactly 0: the inverse would not be there
+        singular = equal(slogdet(x).sign, 0)
+        regular = select(singular[..., None, None], np.eye(shape(x)[-1]), x)
+        result = norm(x, p, (-2, -1)) * norm(inv(regular), p, (-2, -1))
+        result = select(singular, np.inf, result)
+    unknown = reduce_any(isnan(x), axes=(ndim(x) - 2, ndim(x) - 1))
+    return select(logical_and(isnan(result), logical_not(unknown)), np.inf, result)
 
 
 # ---------------------------------------------------------------- factorisations

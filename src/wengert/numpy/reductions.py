@@ -61,6 +61,11 @@ def _included(x: Any, where: Any, fill: Any) -> Any:
     return x if _everywhere(where) else ew.select(as_value(where), x, fill)
 
 
+def _like(initial: Any, x: Any) -> Any:
+    """The value to start from, in the dtype in which is reduced, as NumPy has it."""
+    return cast(as_value(initial), type_of(x).dtype)
+
+
 def count_of(x: Any, axes: tuple[int, ...], where: Any) -> Any:
     """How many elements each result is made of: an int, or an array with the axes kept."""
     if _everywhere(where):
@@ -84,7 +89,7 @@ def sum(
     """``numpy.sum``: the sum of the elements over the axes."""
     x = _included(cast(as_value(a), dtype), where, 0)
     result = cast(_reduce("sum", reduce_sum, x, axis, keepdims), dtype)
-    return result if initial is None else ew.add(result, initial)
+    return result if initial is None else ew.add(result, _like(initial, result))
 
 
 def prod(
@@ -99,7 +104,7 @@ def prod(
     """``numpy.prod``: the product of the elements over the axes."""
     x = _included(cast(as_value(a), dtype), where, 1)
     result = cast(_reduce("prod", reduce_prod, x, axis, keepdims), dtype)
-    return result if initial is None else ew.multiply(result, initial)
+    return result if initial is None else ew.multiply(result, _like(initial, result))
 
 
 def _inexact(a: Any, dtype: Any) -> Any:
@@ -199,10 +204,9 @@ def _extreme(
                 explain(name, "got `where` without `initial`", "Give the result for no element.")
             )
         return _reduce(name, op, x, axis, keepdims, ties="equal")
-    axes = normal_axes(name, axis, ndim(x))
+    axes, initial = normal_axes(name, axis, ndim(x)), _like(initial, x)
     if count_of(x, axes, None) == 0:
-        kept = shape(sum(x, axes, keepdims=keepdims))
-        return broadcast_to(cast(initial, type_of(x).dtype), shape=kept)
+        return broadcast_to(initial, shape=shape(sum(x, axes, keepdims=keepdims)))
     x = _included(x, where, initial)
     return pairwise(_reduce(name, op, x, axes, keepdims, ties="equal"), initial)
 
@@ -288,9 +292,15 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = Fal
 def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
 ) -> Any:
-    """``numpy.nanvar``: the variance of the elements that are not NaN."""
+    """``numpy.nanvar``: the variance of the elements that are not NaN; NaN where too few are."""
     x = as_value(a)
-    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=_numbers(x))
+    numbers = _numbers(x)
+    result = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=numbers)
+    if numbers is None:
+        return result
+    count = count_of(x, normal_axes("nanvar", axis, ndim(x)), numbers)
+    freedom = reshape(ew.subtract(count, ddof), shape=shape(result))
+    return ew.select(logic.greater(freedom, 0), result, np.nan)
 
 
 def nanstd(

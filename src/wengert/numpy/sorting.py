@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AbstractValueError, ShapeError, explain
+from ..errors import AbstractValueError, DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
+from ..ops import logic
 from ..ops import sorting as ops
 from ..ops.indexing import index, scatter_add
 from ..ops.layout import reduce_sum, reshape
@@ -152,20 +153,41 @@ def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """``numpy.digitize``: the number of the bin each element is in."""
+    """``numpy.digitize``: the number of the bin each element is in.
+
+    Edges that are only known when the program runs must increase or decrease: which of the two
+    their ends say.
+    """
     x, bins = as_value(x), as_value(bins)
+    if type_of(x).dtype.kind == "c":
+        raise DTypeError(explain("digitize", f"got {type_of(x)}", "Give real numbers."))
     side = "left" if right else "right"
-    edges = concrete(bins)
-    steps = np.zeros(0) if edges is None else np.diff(edges)
-    if np.all(steps >= 0):
+    count = shape(bins)[0]
+    falls = _falls(bins)
+    if falls is False:
         return searchsorted(bins, x, side)
-    if not np.all(steps <= 0):
+    backward = index(bins, key=((count - 1, -1, -1),))
+    if falls is True:
+        return ew.subtract(count, searchsorted(backward, x, side))
+    place = searchsorted(ew.select(falls, backward, bins), x, side)
+    return ew.select(falls, ew.subtract(count, place), place)
+
+
+def _falls(bins: Any) -> Any:
+    """Whether the edges decrease; a traced answer where they are not known yet."""
+    count, edges = shape(bins)[0], concrete(bins)
+    if count < 2:
+        return False
+    if edges is None:
+        return logic.greater(index(bins, key=(0,)), index(bins, key=(count - 1,)))
+    edges = np.asarray(edges)
+    if not np.any(edges[1:] < edges[:-1]):
+        return False
+    if np.any(edges[1:] > edges[:-1]):
         raise ShapeError(
             explain("digitize", "the bins neither increase nor decrease", "Sort them first.")
         )
-    count = len(steps) + 1
-    backward = index(bins, key=((count - 1, -1, -1),))
-    return ew.subtract(count, searchsorted(backward, x, side))
+    return True
 
 
 # ---------------------------------------------------------------- with known values

@@ -107,6 +107,8 @@ def quantile(
             explain("quantile", f"got method={method!r}", "Only method='linear' is available.")
         )
     x, q = as_value(a), as_value(q)
+    if type_of(x).dtype.kind == "c":
+        raise DTypeError(explain("quantile", f"got {type_of(x)}", "Give real numbers."))
     axes = normal_axes("quantile", axis, ndim(x))
     _check_quantile(q)
     merged, line = one_axis(x, axes)
@@ -168,9 +170,13 @@ def cov(
     dtype: Any = None,
 ) -> Any:
     """``numpy.cov``: the covariances of the rows (of the columns with ``rowvar=False``)."""
-    rows = _variables(as_value(m), None if y is None else as_value(y), rowvar, dtype)
     if ddof is None:
         ddof = 0 if bias else 1
+    if ddof != int(ddof):
+        raise ValueError(f"cov: ddof must be an integer, got {ddof}")
+    rows = _variables(as_value(m), None if y is None else as_value(y), rowvar, dtype)
+    if shape(rows)[0] == 0:
+        return np.zeros((0, 0))
     weights = None
     for given in (fweights, aweights):
         if given is not None:
@@ -185,10 +191,12 @@ def cov(
     else:
         spread = sum(ew.multiply(weights, as_value(aweights)))
         freedom = ew.subtract(total, ew.divide(ew.multiply(spread, ddof), total))
-    rows = ew.subtract(rows, centre)
+    rows = cast(ew.subtract(rows, centre), type_of(rows).dtype)
     right = rows if weights is None else ew.multiply(rows, weights)
     products = rows @ ew.conjugate(permute(right, axes=(1, 0)))
-    result = ew.multiply(products, ew.divide(1.0, freedom))
+    # with no degree of freedom left the covariances are infinite, without data NaN
+    factor = ew.divide(1.0, ew.maximum(freedom, 0))
+    result = ew.multiply(products, cast(factor, type_of(products).dtype))
     return reshape(result, shape=()) if shape(result) == (1, 1) else result
 
 

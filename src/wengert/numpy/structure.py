@@ -543,19 +543,24 @@ def trace(
 def tril(m: Any, k: int = 0) -> Any:
     """``numpy.tril``: zero above a diagonal."""
     m = _squared(m)
-    return select(_triangle(m, k), m, 0)
+    return select(_triangle(m, k), m, _nothing(m))
 
 
 @numpy_if_plain
 def triu(m: Any, k: int = 0) -> Any:
     """``numpy.triu``: zero below a diagonal."""
     m = _squared(m)
-    return select(_triangle(m, k - 1), 0, m)
+    return select(_triangle(m, k - 1), _nothing(m), m)
 
 
 def _triangle(m: Any, k: int) -> np.ndarray:
     rows, columns = type_of(m).shape[-2:]
     return np.tri(rows, columns, k, dtype=bool)
+
+
+def _nothing(m: Any) -> Any:
+    """The zero of m's dtype; a Python 0 would make integers of booleans."""
+    return np.zeros((), type_of(m).dtype)[()]
 
 
 def _squared(m: Any) -> Any:

@@ -262,6 +262,8 @@ def _column_sums(x: Any) -> Any:
 
 def _at_largest(x: Any, v: Any) -> Any:
     """The element of each column of `x` where the column of `v` is largest."""
+    if type_of(v).size == 0:
+        return _column_sums(x)
     lengths = absolute(v)
     rank = type_of(v).ndim
     largest = row(reduce_max(lengths, axes=(rank - 2,), ties="first"))

@@ -350,17 +350,27 @@ inv: Op = Op(
 )
 
 
-def _pinv_type(a: ArrayType, rcond: float | None, hermitian: bool) -> ArrayType:
+# Singular values below this part of the largest count as zero, as NumPy's pinv has it.
+LEAST_RATIO = 1e-15
+
+
+def _pinv_type(a: ArrayType, rcond: ArrayType, hermitian: bool) -> ArrayType:
     check_matrix("pinv", a, square=hermitian)
-    shape = (*a.shape[:-2], a.shape[-1], a.shape[-2])
-    return ArrayType(field_dtype("pinv", a), shape)
+    stack = a.shape[:-2]
+    if rcond.ndim > len(stack) or any(
+        n not in (1, m) for n, m in zip(rcond.shape[::-1], stack[::-1], strict=False)
+    ):
+        raise MatrixShapeError(
+            explain(
+                "pinv",
+                f"got rcond of shape {rcond.shape} for a stack of shape {stack}",
+                "Give one number, or one for each matrix.",
+            )
+        )
+    return ArrayType(field_dtype("pinv", a), (*stack, a.shape[-1], a.shape[-2]))
 
 
-def _pinv(a: Any, rcond: float | None, hermitian: bool) -> Any:
-    return np.linalg.pinv(a, hermitian=hermitian, **({} if rcond is None else {"rcond": rcond}))
-
-
-def _pinv_jvp(t: Any, ans: Any, a: Any, rcond: float | None, hermitian: bool) -> Any:
+def _pinv_jvp(t: Any, ans: Any, a: Any, rcond: Any, hermitian: bool) -> Any:
     # Golub and Pereyra; right where the rank stays the same. The last two terms are the parts
     # of t outside the row and the column space of a.
     outside = H(t) - matmul(matmul(H(t), a), ans)
@@ -382,16 +392,39 @@ def _rectangular_samples(rng: np.random.Generator) -> Any:
 
 pinv: Op = Op(
     "pinv",
-    guarded("pinv", "Check the matrix for inf and nan.", _pinv, lambda: pinv),
+    guarded(
+        "pinv",
+        "Check the matrix for inf and nan.",
+        lambda a, rcond, hermitian: np.linalg.pinv(a, rcond, hermitian),
+        lambda: pinv,
+    ),
     _pinv_type,
-    jvp=(_pinv_jvp,),
-    batch=batch_leading(lambda: pinv),
+    jvp=(_pinv_jvp, None),
+    batch=lambda size, flags, a, rcond, hermitian: _batch_pinv(size, flags, a, rcond, hermitian),
     samples=lambda rng: [
-        *[((a,), {"rcond": None, "hermitian": False}) for a in _rectangular_samples(rng)],
-        ((_regular(rng, 3, 3),), {"rcond": 1e-10, "hermitian": False}),
-        ((np.zeros((0, 2)),), {"rcond": None, "hermitian": False}),
+        *[((a, np.float64(LEAST_RATIO)), {"hermitian": False}) for a in _rectangular_samples(rng)],
+        ((_regular(rng, 3, 3), np.float64(1e-10)), {"hermitian": False}),
+        ((_regular(rng, 2, 3, 3), np.array([1e-10, 1e-12])), {"hermitian": False}),
+        ((np.zeros((0, 2)), np.float64(LEAST_RATIO)), {"hermitian": False}),
     ],
 )
+
+
+def _batch_pinv(size: int, flags: Sequence[bool], a: Any, rcond: Any, hermitian: bool) -> Any:
+    if not flags[0]:
+        a = broadcast_to(a, shape=(size, *type_of(a).shape))
+    if flags[1]:
+        own = type_of(rcond).shape[1:]
+        missing = type_of(a).ndim - 3 - len(own)
+        rcond = reshape(rcond, shape=(size, *(1,) * missing, *own))
+    return pinv(a, rcond, hermitian=hermitian)
+
+
+def _ratio(a: Any, rcond: float | None) -> float:
+    """The part of the largest singular value below which lstsq takes one for zero."""
+    own = type_of(a)
+    eps = float(np.finfo(field_dtype("lstsq", own)).eps)
+    return eps * max(own.shape[-2:]) if rcond is None else eps if rcond == -1 else rcond
 
 
 def _lstsq_type(a: ArrayType, b: ArrayType, rcond: float | None) -> ArrayType:
@@ -418,7 +451,7 @@ def _lstsq(a: Any, b: Any, rcond: float | None) -> Any:
 
 def _lstsq_by_a(t: Any, ans: Any, a: Any, b: Any, rcond: float | None) -> Any:
     # The tangent of pinv(a) times b, without forming large projections.
-    p = pinv(a, rcond=rcond, hermitian=False)
+    p = pinv(a, _ratio(a, rcond), hermitian=False)
     residual = matmul(H(t), b - matmul(a, ans))
     aside = matmul(H(t), matmul(H(p), ans))
     return (
@@ -444,7 +477,7 @@ lstsq: Op = Op(
     _lstsq_type,
     jvp=(
         _lstsq_by_a,
-        lambda t, ans, a, b, rcond: matmul(pinv(a, rcond=rcond, hermitian=False), t),
+        lambda t, ans, a, b, rcond: matmul(pinv(a, _ratio(a, rcond), hermitian=False), t),
     ),
     batch=_batch_lstsq,
     samples=lambda rng: [

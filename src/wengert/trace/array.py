@@ -415,9 +415,24 @@ class Array(Views):
         """One axis; always a copy."""
         return copy_of(self.ravel(order))
 
-    def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """The array in another dtype."""
-        return _numpy_function("astype")(self, dtype)
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Any:
+        """The array in another dtype; with ``copy=False`` the array itself if it has it."""
+        if not np.can_cast(self.type.dtype, dtype, casting):
+            raise DTypeError(
+                explain(
+                    "astype",
+                    f"cannot cast {self.type} to {np.dtype(dtype)} under casting={casting!r}",
+                    "Leave out casting, or give a dtype that holds every value.",
+                )
+            )
+        return _numpy_function("astype")(self, dtype, copy=copy)
 
     def copy(self) -> Any:
         """A copy that can be written to."""

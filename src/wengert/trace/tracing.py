@@ -25,7 +25,7 @@ def check_leaf(value: Any, operation: str, name: object) -> Any:
             _check_array(value, operation, name)
         return value
     if hasattr(value, "__array__"):
-        return np.asarray(value)
+        return check_leaf(np.asarray(value), operation, name)
     raise DTypeError(
         f"{operation}: argument {name!r} holds {value!r} of type {type(value).__name__}, expected "
         "arrays or numbers. Pass other things by closure or functools.partial."

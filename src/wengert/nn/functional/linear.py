@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import numpy as wnp
-from ...errors import ShapeError, explain
+from ...errors import OptionError, ShapeError, explain
 from ...transforms import stop_gradient
 
 
@@ -48,12 +48,20 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
 
 def one_hot(input: Any, num_classes: int) -> Any:
-    """A last axis with a 1 at the place that each integer names.
+    """A last axis with a 1 at the place that each integer names; none for one outside.
 
     >>> import numpy as np
     >>> one_hot(np.array([2, 0]), 3)
     array([[0, 0, 1],
            [1, 0, 0]])
     """
+    if num_classes < 0:
+        raise OptionError(
+            explain(
+                "one_hot",
+                f"got num_classes={num_classes}",
+                "Give the number of classes, such as int(input.max()) + 1.",
+            )
+        )
     same = wnp.equal(wnp.expand_dims(input, -1), np.arange(num_classes))
     return same.astype(np.int64)
