@@ -273,7 +273,7 @@ class Array(Views):
                     purpose,
                     f"the value of {self.type} is not known while the function is traced by jit "
                     "or vmap",
-                    "Use wnp.where(condition, x, y), or wg.cond and wg.while_loop.",
+                    "Use wnp.where(condition, x, y), wg.scan for loops, or static_argnames of jit.",
                 )
             )
         return value
