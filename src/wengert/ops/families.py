@@ -50,6 +50,10 @@ def ufunc_type_rule(name: str, ufunc: np.ufunc) -> Callable:
             raise DTypeError(
                 explain(name, f"is not defined for {got}", "Convert the arguments with astype.")
             ) from None
+        if any(t.dtype.kind not in "biufc" for t in types):
+            # NumPy knows durations and objects too
+            got = ", ".join(str(t) for t in types)
+            raise DTypeError(explain(name, f"got {got}, expected numbers", "Convert with astype."))
         results = tuple(ArrayType(dtype, shape) for dtype in dtypes[ufunc.nin :])
         return results[0] if ufunc.nout == 1 else results
 
