@@ -1,4 +1,4 @@
-"""The cache before tracing: hits where nothing has changed, misses wherever anything has."""
+"""Programs on disk: hits where nothing has changed, misses wherever anything has."""
 
 import functools
 import os
@@ -15,7 +15,7 @@ from wengert.jit import building as jit_building
 from wengert.jit import function as jit_function
 from wengert.jit import lookup as jit_lookup
 from wengert.jit import program as jit_program
-from wengert.jit.fingerprint import fingerprint
+from wengert.jit.fingerprint import graph_fingerprint
 
 X = np.arange(1.0, 5.0)
 
@@ -36,11 +36,11 @@ def define(source, name="f", **names):
 
 
 def compiled(function, *args, **options):
-    """The result of a call, and whether the program came from the cache untraced."""
+    """The result of a call, and whether the program came from the cache."""
     jf = wg.jit(function, **options)
     result = jf(*args)
     (programs,) = jf._programs.values()
-    return result, programs[0].from_record == "function"
+    return result, programs[0].from_record
 
 
 SOURCE = """
@@ -162,76 +162,6 @@ def test_transforms_are_looked_through():
     assert not compiled(wg.grad(define(source.replace("sin", "cos"))), X)[1]
 
 
-LIST, TENSOR = [1.0], wg.tensor(1.0)
-
-
-class Thing:
-    value = 1.0
-
-    def method(self, x):
-        return x
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "LIST[0] + x",
-        "x + TENSOR",
-        "x + THING.value",
-        "THING.method(x)",
-        "x + np.random.rand()",
-        "x + __import__('math').pi",
-        "print('traced') or x",
-        "(lambda: COUNT.append(1))() or x",
-        "x + os.getpid()",
-        "x + getattr(np, 'pi')",
-        "UFUNC(x)",
-        "DRAW(2)",
-    ],
-)
-def test_what_may_change_unseen_is_traced(body):
-    names = {"LIST": LIST, "TENSOR": TENSOR, "THING": Thing(), "COUNT": [], "os": os}
-    names |= {"UFUNC": np.frompyfunc(lambda x: x, 1, 1), "DRAW": wg.numpy.random.normal}
-    function = define(f"def f(x):\n    return {body}", **names)
-    assert fingerprint(function) is None
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def f(x):\n    global G\n    G = 1\n    return x",
-        "def f(x):\n    import math\n    return x",
-        "def f(x):\n    np.pi = 3\n    return x",
-        "def make():\n    n = 0\n    def f(x):\n        nonlocal n\n        n += 1\n"
-        "        return x\n    return f\nf = make()",
-    ],
-)
-def test_side_effects_are_traced(source):
-    assert fingerprint(define(source)) is None
-
-
-def test_ordinary_code_has_a_fingerprint():
-    source = """
-        from math import pi
-
-        def f(x):
-            total = 0.0
-            for row in [x, x]:
-                total = total + max(len(row.shape), 1) * np.sum(row[::2]) * pi
-            def inner(y):
-                nonlocal total
-                total = total + y
-            inner(1.0)
-            return [total for _ in range(2)][0]
-    """
-    assert fingerprint(define(source)) == fingerprint(define(source)) is not None
-
-
-def test_recursion():
-    source = "def f(x, n=3):\n    return x if n == 0 else f(x * 2.0, n - 1)"
-    assert fingerprint(define(source)) == fingerprint(define(source)) is not None
-
-
 def test_damaged_records_are_traced(folder):
     f = define(SOURCE, SHIFT=1.0)
     compiled(f, X)
@@ -279,7 +209,7 @@ def test_a_function_with_state_is_found_by_its_graph():
             v = w.numpy().copy()
             assert step(X)["loss"] == pytest.approx(np.sum((v - X) ** 2))
             np.testing.assert_allclose(w.numpy(), v - 0.5 * (v - X))
-        assert way(step) == ("graph" if number else "")
+        assert way(step) == (number > 0)
         assert len(step._entries) == 1
     assert "kernel0" in step.explain(X).assembly
 
@@ -288,7 +218,7 @@ def test_another_graph_misses():
     training(0.25)[1](X)
     w, step = training(0.125)
     step(X)
-    assert way(step) == ""
+    assert not way(step)
     np.testing.assert_allclose(w.numpy(), 1.0 - 0.25 * (1.0 - X))
 
 
@@ -299,7 +229,7 @@ def test_constants_of_the_graph_count():
         jf = wg.jit(lambda x, value=value: x + value[0] + np.arange(4.0) * value[0])
         np.testing.assert_array_equal(jf(X), X + value[0] + np.arange(4.0) * value[0])
         ways.append(way(jf))
-    assert ways == ["", "", "graph"]
+    assert ways == [False, False, True]
 
 
 def test_the_structure_of_the_result_counts():
@@ -308,7 +238,7 @@ def test_the_structure_of_the_result_counts():
         jf = wg.jit(lambda x, make=make: make(x + len(list_of)))
         got, want = jf(X), make(X + 1.0)
         assert type(got) is type(want) and str(got) == str(want)
-        assert way(jf) == ""
+        assert not way(jf)
 
 
 def test_operations_of_ones_own_are_compiled():
@@ -319,7 +249,6 @@ def test_operations_of_ones_own_are_compiled():
 
 
 def test_an_operation_defined_by_the_user_has_no_fingerprint():
-    from wengert.jit.fingerprint import graph_fingerprint
     from wengert.ops.op import REGISTRY, Op
 
     assert graph_fingerprint(wg.trace(lambda x: x + 1.0, X)) is not None
@@ -337,7 +266,7 @@ def loss(w, x):
 f = wg.jit(wg.value_and_grad(loss))
 value, gradient = f(np.ones((3, 2)), np.ones((4, 3)))
 (programs,) = f._programs.values()
-print(programs[0].from_record == "function", float(value), gradient.tolist())
+print(programs[0].from_record, float(value), gradient.tolist())
 """
 
 

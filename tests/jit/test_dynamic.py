@@ -692,9 +692,9 @@ def test_programs_for_any_length_are_kept_on_disk(with_state, tmp_path, monkeypa
     assert_close(*found)
     assert_close(again(*line(2000)), first(*line(2000)))
     ((program,),) = again._programs.values()
-    assert program.from_record == ("graph" if with_state else "function")
+    assert program.from_record
     assert program_count(again) == 1
     fixed = wg.jit(make().function)
     fixed(*line(10))
     ((program,),) = fixed._programs.values()
-    assert program.from_record == "", "a program for one length has another key"
+    assert not program.from_record, "a program for one length has another key"

@@ -96,14 +96,14 @@ def debug(level, cache):
 def test_debug_levels(tmp_path):
     texts = [debug(str(level), tmp_path / str(level)).stderr for level in range(5)]
     assert texts[0] == ""
-    assert texts[1].startswith("wengert: loss(f64[3]) from tracing: fingerprint ")
+    assert texts[1].startswith("wengert: loss(f64[3]) from the compiler: trace ")
     assert texts[1].count("\n") == 1
     parts = ["= sin(x)", "define i32", ".cfi"]
     for level, text in enumerate(texts):
         assert [part in text for part in parts] == [level >= 2, level >= 3, level >= 4]
     debug("1", tmp_path / "again")
     again = debug("1", tmp_path / "again").stderr
-    assert again.startswith("wengert: loss(f64[3]) from the cache, untraced: ")
+    assert again.startswith("wengert: loss(f64[3]) from the cache: ")
 
 
 def test_debug_level_that_is_none(tmp_path):

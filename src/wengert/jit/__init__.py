@@ -5,7 +5,7 @@ arguments.py   arguments -> leaves, keys, and what the native entry checks
 state.py       tensors as state: memory that programs and tensors share
 tracing.py     a function on abstract values -> graph and state
 program.py     graph -> passes -> loops -> machine code, and calling it from Python
-lookup.py      the cache that is asked before tracing
+lookup.py      the cache that is asked before compiling
 explain.py     looking inside
 debugging.py   WENGERT_DEBUG, debug_nans
 """

@@ -302,11 +302,8 @@ class Jitted(staticmethod):
         return self._find(key) or self._compile(call, key, args, kwargs), key
 
     def _compile(self, call: Call, key: Any, args: tuple, kwargs: dict) -> Any:
-        from . import lookup
-
         key = (key[0].frozen(), *key[1:])  # before the function, which may change its arguments
         structure, kinds, _ = key
-        name = function_name(self.function)
         clock = debugging.Clock()
 
         def prepare(program: Any) -> Any:
@@ -316,19 +313,10 @@ class Jitted(staticmethod):
                 return None  # the function has changed its arguments: each call is traced anew
             return self._signature(program, args, kwargs)
 
-        with clock("fingerprint"):
-            style = (*self._way, *_written(args, kwargs))
-            record_key = lookup.key_of(
-                self.function, call, structure, kinds, (*style, self.threads)
-            )
-        found = lookup.load(record_key, name, kinds, prepare, clock)
-        if found is None:
-            with clock("trace"):
-                captured = self._capture(call, key)
-            found = self._compile_graph(captured, kinds, prepare, clock, style)
-            if not captured.changes:
-                lookup.save(record_key, found[0])
-        program, entry = found
+        with clock("trace"):
+            captured = self._capture(call, key)
+        style = (*self._way, *_written(args, kwargs))
+        program, entry = self._compile_graph(captured, kinds, prepare, clock, style)
         program.used = next(self._turns)
         self._programs.setdefault(key, []).insert(0, program)
         if program.native:
@@ -375,7 +363,7 @@ class Jitted(staticmethod):
             from .building import build
 
             found = build(captured, kinds, prepare, clock, name, self.threads)
-            lookup.save(key, found[0], captured=True)
+            lookup.save(key, found[0])
         return found
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -527,8 +515,7 @@ def _report(program: Any, kinds: Sequence[Leaf]) -> None:
     from .explain import Explanation
 
     arguments = ", ".join(str(kind.type) for kind in kinds)
-    ways = {"function": "the cache, untraced", "graph": "the cache, traced", "": "tracing"}
-    origin = ways[program.from_record]
+    origin = "the cache" if program.from_record else "the compiler"
     debugging.show(f"wengert: {program.name}({arguments}) from {origin}: {program.clock}")
     story = Explanation(program, None)
     if level >= 2 and program.stages is not None:

@@ -69,7 +69,7 @@ class Program:
         self.compiled, self.segments = compiled, list(segments)
         self.stages, self.buffers = stages, list(buffers)
         self.clock = clock or debugging.Clock()
-        self.from_record = ""  # the cache's way to it: "function", "graph", or none
+        self.from_record = False  # whether it was found in the cache
         self.signature_text = ""  # of the first entry
         self.entry_code: Any = None  # of the first entry, where that is not in `compiled`
         first = len(layout.constants)
