@@ -122,13 +122,15 @@ class Parts(NamedTuple):
 
     Each child is the number of one of the children that `take_apart` gives, the `Parts` of another
     object, a `Same`, an `Unchanged`, or `ANYTHING`. Objects of the class whose parts are of these
-    kinds must have equal structures. Without names the object is a tuple of another class.
+    kinds must have equal structures. Without names the object is a tuple of another class. `own` is
+    a `snapshot` of the class, where its attributes count.
     """
 
     kind: type
     names: tuple[str, ...] | None
     children: tuple[Any, ...]
     whole: bool = False  # whether the object's dictionary has these names and no others
+    own: Any = None
 
 
 def parts(value: Any) -> Parts | None:
@@ -177,7 +179,7 @@ def _comparable(part: Any) -> Any:
         return ("unchanged", *identities(part.kept))
     if isinstance(part, Parts):
         inside = [_comparable(child) for child in part.children]
-        return (part.kind, part.names, part.whole, *inside)
+        return (part.kind, part.names, part.whole, identities(part.own), *inside)
     return part
 
 

@@ -149,19 +149,20 @@ class Taking(Code):
     def attributes(self, spec: ObjectSpec, value: Value) -> list[Value]:
         """The attributes of an object, after checking that it is of that class."""
         self.require_type(value, spec.kind)
-        count = constant(len(spec.children))
         if spec.names is None:
+            count = constant(len(spec.children))
             self.require(self.same(self.load(value, self.layout.size, I64), count))
             return self.items(value, len(spec.children))
+        own = [self.object(spec.kind)] if len(spec.children) > len(spec.names) else []
         names = [sys.intern(name) for name in spec.names]
         if not spec.whole:
             return [
                 self.owned_new(self.call("PyObject_GetAttr", value, self.object(name)))
                 for name in names
-            ]
+            ] + own
         held = self.owned_new(self.call("PyObject_GenericGetDict", value, NULL))
-        self.require(self.same(self.call("PyDict_Size", held), count))
-        return [self.look_up(held, name) for name in names]
+        self.require(self.same(self.call("PyDict_Size", held), constant(len(names))))
+        return [self.look_up(held, name) for name in names] + own
 
     def owned_new(self, value: Value) -> Value:
         """A new reference that a call has returned, or an exception."""

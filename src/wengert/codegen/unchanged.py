@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import MappingProxyType
 
 import numpy as np
 from llvmlite import ir
@@ -56,7 +57,8 @@ class _Unchanged(Code):
             ((object,), self.attributes),
             ((np.ndarray,), self.array),
             ((set,), self.elements),
-            ((type,), self.slotted),
+            ((type,), self.named),
+            ((MappingProxyType,), self.held),
         ):
             matches = [self.same(form, self.known(one)) for one in kinds]
             with b.if_then(b.or_(*matches) if len(matches) > 1 else matches[0]):
@@ -133,15 +135,21 @@ class _Unchanged(Code):
             item = b.load(b.gep(start, [index], source_etype=PTR), typ=PTR)
             self.require_inside([item], [self.piece(index)])
 
-    def pairs(self) -> None:
+    def held(self) -> None:
+        """What a class holds: a dictionary behind a proxy."""
+        mapping = self.load(self.found, self.layout.value)
+        self.require(self.same(self.load(mapping, self.layout.type), self.known(dict)))
+        self.pairs(mapping)
+
+    def pairs(self, mapping: Value | None = None) -> None:
         """A dictionary, in its order."""
-        b = self.b
+        b, mapping = self.b, mapping or self.found
         half = b.lshr(self.count, constant(1))
-        self.require(self.same(self.call("PyDict_Size", self.found), half))
+        self.require(self.same(self.call("PyDict_Size", mapping), half))
         place, slots = self.slot(I64), (self.slot(PTR), self.slot(PTR))
         b.store(constant(0), place)
         with self.loop(half) as index:
-            more = self.call("PyDict_Next", self.found, place, *slots)
+            more = self.call("PyDict_Next", mapping, place, *slots)
             self.require(b.not_(self.same(more, constant(0, I32))))
             pair = [b.load(slot, typ=PTR) for slot in slots]
             first = b.shl(index, constant(1))
@@ -153,7 +161,7 @@ class _Unchanged(Code):
         attributes = self.call("PyObject_GenericGetDict", self.found, NULL)
         self.new_reference_same(attributes, constant(0))
 
-    def slotted(self) -> None:
+    def named(self) -> None:
         """An object, attribute by attribute."""
         b = self.b
         with self.loop(b.lshr(self.count, constant(1))) as index:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import DTypeError
-from ..snapshot import snapshot, unchanged
+from ..snapshot import alike, hash_of, is_native, snapshot, unchanged
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
 
@@ -23,24 +23,24 @@ from ..types import ArrayType, type_of
 ANY = -1
 
 
-class StaticValue(NamedTuple):
-    """A static argument; equal only to a value of the same types, inside too."""
+class StaticValue:
+    """A static argument as it was at a call; equal only to one that cannot be told from that."""
 
-    kind: type
-    value: Any
+    __slots__ = ("kept", "value")
 
-    def kept(self) -> Any:
-        """What a value must be like to be equal; dataclasses say themselves whether they are."""
-        return snapshot(self.value, objects=False)
+    def __init__(self, value: Any):
+        self.value = value
+        self.kept = snapshot(value)  # the value may change in place later
+
+    def holds(self) -> bool:
+        """Whether the value is still what it was."""
+        return unchanged(self.value, self.kept)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StaticValue) and unchanged(other.value, self.kept())
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+        return isinstance(other, StaticValue) and alike(self.kept, other.kept)
 
     def __hash__(self) -> int:
-        return hash(tuple(self))
+        return hash_of(self.kept)
 
 
 class Call(NamedTuple):
@@ -141,7 +141,7 @@ class Parameters:
                 f"{type(value).__name__}, which cannot be hashed. Give a number, a string or a "
                 "tuple, or do not name it in static_argnames."
             ) from None
-        return StaticValue(type(value), value)
+        return StaticValue(value)
 
 
 class Leaf(NamedTuple):
@@ -278,6 +278,7 @@ def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:
     if part is tree.ANYTHING:
         return AnySpec()
     inside = tuple(_part(child, children, numbers) for child in part.children)
+    inside += () if part.own is None else (KeptSpec(part.own),)
     return ObjectSpec(part.kind, part.names, inside, part.whole)
 
 
@@ -295,7 +296,9 @@ def call_specs(
 
     def spec(value: Any) -> Any:
         if isinstance(value, StaticValue):
-            return KeptSpec(value.kept())
+            if not is_native(value.kept):
+                raise NotNative
+            return KeptSpec(value.kept)
         return argument_tree(value, specs)
 
     by_position = [spec(value) for value in call.args]

@@ -309,7 +309,8 @@ class Jitted(staticmethod):
         def prepare(program: Any) -> Any:
             program.failed = functools.partial(self._failed, program)
             program.threads = self.threads
-            if tree.flatten(call.dynamic())[1] != structure:
+            same = all(static.holds() for _, static in call.statics())
+            if not same or tree.flatten(call.dynamic())[1] != structure:
                 return None  # the function has changed its arguments: each call is traced anew
             return self._signature(program, args, kwargs)
 

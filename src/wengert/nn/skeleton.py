@@ -3,8 +3,8 @@
 `Skeleton.of` walks a module and everything below it once. Parameters and submodules that stand in
 several places are kept once and put back in all of them, so tied weights stay tied and get one
 gradient, the sum. Two skeletons are equal when a program traced for one is right for the other:
-the same classes, names and plain attributes, and the very same buffers, which programs read and
-write as state.
+the same classes, as they were, names and plain attributes, and the very same buffers, which
+programs read and write as state.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..tree import ANYTHING, Parts, Same, Unchanged
 from .flag import Flag
 
 _COPIED = (list, dict, set)  # an attribute that may be changed in place
+_CLASS = ""  # among what was kept of the attributes; no name of one
 
 
 class Bones(NamedTuple):
@@ -86,7 +87,11 @@ class Skeleton:
         return self if self.kept else Skeleton(self.bones, self._snapshots())
 
     def _snapshots(self) -> list[dict[str, Any]]:
-        return [{name: snapshot(v) for name, v in one.plain.items()} for one in self.bones]
+        classes = {one.kind: snapshot(one.kind) for one in self.bones}
+        return [
+            {name: snapshot(v) for name, v in one.plain.items()} | {_CLASS: classes[one.kind]}
+            for one in self.bones
+        ]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Skeleton) or len(self.bones) != len(other.bones):
@@ -114,12 +119,13 @@ def parts_of(root: Any) -> Parts | None:
     _, parameters = Skeleton.of(root)
     numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
     try:
-        return _parts_of(root, numbers, set())
+        return _parts_of(root, numbers, set(), set())
     except _LeftToPython:
         return None
 
 
-def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
+def _parts_of(module: Any, numbers: dict[int, int], above: set[int], seen: set[type]) -> Parts:
+    """`seen` has the classes that were met: each is compared once."""
     values, above = vars(module), above | {id(module)}
     children: list[Any] = []
     for name, value in values.items():
@@ -131,18 +137,25 @@ def _parts_of(module: Any, numbers: dict[int, int], above: set[int]) -> Parts:
         elif kind == "module" and id(value) in above:  # a ring, which has no end
             children.append(Same(value))
         elif kind == "module" and value is not None:
-            children.append(_parts_of(value, numbers, above))
+            children.append(_parts_of(value, numbers, above, seen))
         elif kind == "parameter" and value is not None:
             number = numbers[id(value)]
             children.append(value._parts(number) if isinstance(value, Tensor) else number)
         elif kind == "buffer":
             children.append(Same(value))
         else:
-            kept = snapshot(value)
-            if not is_native(kept):
-                raise _LeftToPython
-            children.append(Unchanged(kept))
-    return Parts(type(module), tuple(values), tuple(children), whole=True)
+            children.append(Unchanged(_native(value)))
+    kind = type(module)
+    own = None if kind in seen or snapshot(kind) is kind else _native(kind)
+    seen.add(kind)
+    return Parts(kind, tuple(values), tuple(children), whole=True, own=own)
+
+
+def _native(value: Any) -> Any:
+    kept = snapshot(value)
+    if not is_native(kept):
+        raise _LeftToPython
+    return kept
 
 
 def _number(value: Any, numbers: dict[int, int], kept: list[Any]) -> int:
@@ -180,8 +193,9 @@ def _same_bones(one: Bones, other: Bones) -> bool:
 
 def _same_plain(one: Bones, kept: dict[str, Any]) -> bool:
     """Whether the plain attributes are what they were."""
-    return one.plain.keys() == kept.keys() and all(
-        unchanged(value, kept[name]) for name, value in one.plain.items()
+    found = {**one.plain, _CLASS: one.kind}
+    return found.keys() == kept.keys() and all(
+        unchanged(value, kept[name]) for name, value in found.items()
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,8 @@ class ObjectSpec:
     """An object of exactly this class, whose attributes are trees.
 
     Without `names` it is a tuple of another class and the children are its items. `whole` says that
-    the object's dictionary must have these names and no others. `numbers` give the place of each
+    the object's dictionary must have these names and no others. A child more than there are names
+    is a `KeptSpec` that the class itself must be like. `numbers` give the place of each
     leaf with a buffer among those of this object, where that is not the order of the attributes;
     leaves of the same number must be one object.
     """
@@ -285,7 +287,8 @@ def context_objects(signature: Signature) -> tuple[Any, ...]:
     another process: nothing is left out for being the same object here. Static values come last.
     """
     found: list[Any] = [np.ndarray, tuple, list, dict, float, int, complex, True, False, None]
-    found += [Snapshot, set, object, type, str, bytes]  # see `codegen/unchanged.py`
+    # for `codegen/unchanged.py`
+    found += [Snapshot, set, object, type, str, bytes, MappingProxyType]
     found += ["out", *(sys.intern(name) for name, _ in signature.kwargs)]
     statics = []
     for tree in (*signature.trees(), signature.result):

@@ -139,12 +139,13 @@ def _attributes(spec: ObjectSpec, value: Any) -> Any:
     _need(type(value) is spec.kind)
     if spec.names is None:
         return value
+    own = [spec.kind] if len(spec.children) > len(spec.names) else []
     if spec.whole:
         held = vars(value)
         _need(held.keys() == set(spec.names))
-        return [held[name] for name in spec.names]
+        return [held[name] for name in spec.names] + own
     try:
-        return [getattr(value, name) for name in spec.names]
+        return [getattr(value, name) for name in spec.names] + own
     except Exception:  # attributes may be anything that runs
         raise _Mismatch from None
 
