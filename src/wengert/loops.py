@@ -356,6 +356,19 @@ def identity_of(combine: str, dtype: np.dtype) -> Any:
     return dtype.type(limits.min if low else limits.max)
 
 
+def add_exactly(apply: Callable[[str, Any, Any], Any], before: Any, value: Any) -> tuple[Any, Any]:
+    """A sum, and what rounding took from it (Knuth); `apply` applies a function by its name.
+
+    >>> import numpy as np
+    >>> add_exactly(lambda name, x, y: getattr(np, name)(x, y), 1e16, 3.0)
+    (np.float64(1.0000000000000004e+16), np.float64(-1.0))
+    """
+    after = apply("add", before, value)
+    gained = apply("subtract", after, before)
+    of_before = apply("subtract", before, apply("subtract", after, gained))
+    return after, apply("add", of_before, apply("subtract", value, gained))
+
+
 @dataclass(eq=False, repr=False)
 class Nest:
     """Loops around stores."""
@@ -571,6 +584,11 @@ class BlockLoop:
     label: str = "batch loop"
     length: Buffer | None = None  # holds the extent where that is known at run time alone
     cost: int = 0  # of one sample, to tell whether threads are worth waking
+    # After each `run` blocks of a group the `folds` take what these added to long sums to totals
+    # that lose nothing, and the `ends` of the group put these where its sums belong.
+    run: int = 0
+    folds: list[Nest] = field(default_factory=list)
+    ends: list[Nest] = field(default_factory=list)
 
     @property
     def blocks(self) -> int:
@@ -579,7 +597,7 @@ class BlockLoop:
 
     def parts(self) -> list[Any]:
         """All kernels inside."""
-        return [*self.fills, *self.body, *self.joins]
+        return [*self.fills, *self.body, *self.folds, *self.ends, *self.joins]
 
     def __str__(self) -> str:
         blocks = self.blocks if self.length is None else f"length / {self.width}"

@@ -36,12 +36,20 @@ class BlockLoops(Products):
     ) -> None:
         """Groups of blocks shared out to threads, then what joins their sums."""
         body = [self._inside(f"{name}.in{n}", kernel, part) for n, part in enumerate(kernel.body)]
-        fills = [self._inside(f"{name}.fill{n}", kernel, p) for n, p in enumerate(kernel.fills)]
+        fills, folds, ends = (
+            [self._inside(f"{name}.{what}{n}", kernel, part)[0] for n, part in enumerate(parts)]
+            for what, parts in (
+                ("fill", kernel.fills),
+                ("fold", kernel.folds),
+                ("end", kernel.ends),
+            )
+        )
         scratch = max((bytes_ for _, bytes_ in body), default=0)
         own = rounded(kernel.planned_bytes + scratch)
         workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
-        task = self._block_task(name, kernel, fills, body, own, watch is not None)
+        around = fills, folds, ends
+        task = self._block_task(name, kernel, around, body, own, watch is not None)
         prepare = self.preparation(f"{name}.prepare", kernel.body)
         if prepare is not None:
             builder.call(prepare, args)
@@ -63,7 +71,7 @@ class BlockLoops(Products):
         self,
         name: str,
         kernel: BlockLoop,
-        fills: Sequence[tuple[ir.Function, int]],
+        around: tuple[Sequence[ir.Function], ...],
         body: Sequence[tuple[ir.Function, int]],
         own: int,
         watched: bool,
@@ -75,8 +83,10 @@ class BlockLoops(Products):
         *words, watch = words_of(b, context, 3) if watched else [*words_of(b, context, 2), None]
         place = b.add(b.mul(worker, i64(own)), i64(self.scratch_start))
         local = b.gep(words[1], [place], source_etype=ir.IntType(8))
-        for fill, _ in fills:
-            b.call(fill, [*words, local, group, i64(0), i64(0)])
+        fills, folds, ends = around
+        of_group = [*words, local, group, i64(0), i64(0)]
+        for fill in fills:
+            b.call(fill, of_group)
         extent: ir.Value = i64(kernel.extent)
         blocks: ir.Value = i64(kernel.blocks)
         if kernel.length is not None:
@@ -95,8 +105,15 @@ class BlockLoops(Products):
             live = b.select(whole, i64(kernel.width), left)
             for part, _ in body:
                 b.call(part, [*words, local, group, block, live])
+            if folds:
+                number = b.add(b.sub(block, first), i64(1))
+                with b.if_then(b.icmp_unsigned("==", b.urem(number, i64(kernel.run)), i64(0))):
+                    for fold in folds:
+                        b.call(fold, of_group)
 
         counted_loop(b, first, last, 1, one)
+        for end in ends:
+            b.call(end, of_group)
         b.ret_void()
         return function
 

@@ -4,6 +4,7 @@ Every expression is computed at the outermost loop where it is known, once. The 
 runs over whole vectors, several at a time, and ends with masked vectors, so that any length
 works and nothing outside the arrays is touched. Values combined over the inner loops are kept in
 registers; each unrolled copy has an accumulator of its own, joined at the end in a fixed order.
+Long sums of floating-point numbers go through totals that lose nothing (`summation.py`).
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from ..schedule.cost import iterations, nest_cost
 from .interrupts import leave_if_stopped
 from .ordering import has_chains, interleave
 from .scalars import Scalars, declare, memory_type, type_suffix
+from .summation import Total, fold, loses, place_folds, settled
 from .target import Target
 from .turning import emit_squares, has_squares
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
 UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
+# Sums of little more than what is loaded: as many as are on their way through two adders.
+UNROLL_SUMS = 8
 # Long chains of instructions are interleaved, those of two vectors where they are not too many.
 UNROLL_CHAINS, MOST_CHAINED = 2, 1024
 # What it takes to hold the values of several chains.
@@ -52,6 +56,10 @@ WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
 # Vectors of every n-th element are picked out of whole vectors up to this n, else lane by lane.
 LARGEST_SHUFFLED = 4
+
+# Values that are combined over loops, by store: of one that is folded the two parts of its total.
+SUM, LOST = range(2)
+Accumulators = dict[tuple[int, int], ir.Value]
 
 
 class NestEmitter:
@@ -93,6 +101,7 @@ class NestEmitter:
         self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
         self.interleaved = self._has_chains()
         self.watched_level, self.watched_every = self._choose_watch()
+        self.folded_level, self.folded_every = self._choose_folds()
         self._initialise()
         self._compute_at(-1)
         self._level(0, {})
@@ -137,6 +146,18 @@ class NestEmitter:
                 return level, max(1, 1 << (WATCH_PERIOD // body).bit_length())
             body = whole
         return -1, 0
+
+    def _choose_folds(self) -> tuple[int, int]:
+        """The loop that folds accumulators into totals, and after how many turns; -1: none."""
+        if not self.vars or not any(map(loses, self.nest.stores)):
+            return -1, 0
+        *outer, innermost = (var.extent for var in self.vars)
+        whole, rest = divmod(innermost, self.lanes * self._choose_unroll(innermost))
+        return place_folds(outer, whole + -(-rest // self.lanes))
+
+    def _is_folded(self, store: Store) -> bool:
+        """Whether a store is combined over the loop that folds."""
+        return loses(store) and self.starts[id(store)] <= self.folded_level
 
     def _index_depth(self, at: Affine) -> int:
         used = {var for var, _ in at.terms}
@@ -225,36 +246,102 @@ class NestEmitter:
     def _plain_loop(self, extent: int) -> _Loop:
         return _Loop(self.builder, 0, extent, 1, [])
 
-    def _level(self, level: int, accumulators: dict[int, ir.Value]) -> dict[int, ir.Value]:
+    def _level(self, level: int, accumulators: Accumulators) -> Accumulators:
         """Emit the loops from `level` inwards; accumulators go in and come out as vectors, whose
         lanes are joined when the last of the loops they run through has ended."""
         own = [s for s in self.nest.stores if s.combine and self.starts[id(s)] == level]
         if level == len(self.vars):
-            self._innermost_scalar(accumulators)
+            self._innermost_scalar()
             return accumulators
+        accumulators |= self._fresh(own)
         if level == self.last:
-            return self._vector_level(accumulators, own)
+            results = self._vector_level(accumulators)
+        elif level == self.folded_level:
+            results = self._folded_loop(level, accumulators)
+        else:
+            first = emit_squares(self) if level == self.last - 1 and has_squares(self) else 0
+            if first == self.vars[level].extent:
+                return {}
+            results = self._loop(level, first, self.vars[level].extent, accumulators)
         for store in own:
-            accumulators[id(store)] = self._identity(store, self.vector)
-        keys = [id(s) for s in self.nest.stores if id(s) in accumulators]
+            self._finish(store, self._across_lanes(store, self._whole(store, results)))
+        ended = {id(store) for store in own}
+        return {key: value for key, value in results.items() if key[0] not in ended}
+
+    def _fresh(self, stores: Sequence[Store]) -> Accumulators:
+        """Accumulators that hold nothing yet, and of what is folded totals."""
+        found: Accumulators = {}
+        for store in stores:
+            found[id(store), SUM] = self._identity(store, self.vector)
+            if self._is_folded(store):
+                found[id(store), LOST] = self._identity(store, self.vector)
+        return found
+
+    def _whole(self, store: Store, accumulators: Accumulators) -> ir.Value:
+        """What an accumulator or a total holds."""
+        value = accumulators[id(store), SUM]
+        if not self._is_folded(store):
+            return value
+        return settled(self.vector, (value, accumulators[id(store), LOST]), store.buffer.dtype)
+
+    def _loop(
+        self, level: int, start: int | ir.Value, stop: int | ir.Value | None, held: Accumulators
+    ) -> Accumulators:
+        """One loop outside the innermost, with all that is inside; without a stop, one turn."""
         var = self.vars[level]
-        first = emit_squares(self) if level == self.last - 1 and has_squares(self) else 0
-        if first == var.extent:
-            return {}
-        loop = _Loop(self.builder, first, var.extent, 1, [accumulators[key] for key in keys])
+        loop = _Loop(self.builder, start, stop, 1, list(held.values()))
         self.counters[var] = loop.__enter__()
         if level == self.watched_level:
             leave_if_stopped(self.builder, self.watch, (self.counters[var], self.watched_every))
         known = dict(self.values)
         self._compute_at(level)
-        inner = self._level(level + 1, dict(zip(keys, loop.carried, strict=True)))
+        inner = self._level(level + 1, dict(zip(held, loop.carried, strict=True)))
         self.values = known
-        loop.next = [inner[key] for key in keys]
-        results = dict(zip(keys, loop.__exit__(), strict=True))
+        loop.next = [inner[key] for key in held]
+        results = dict(zip(held, loop.__exit__(), strict=True))
         del self.counters[var]
-        for store in own:
-            self._finish(store, self._across_lanes(store, results.pop(id(store))))
         return results
+
+    def _folded_loop(self, level: int, accumulators: Accumulators) -> Accumulators:
+        """A loop in stretches, after each of which accumulators are folded into totals."""
+        extent = self.vars[level].extent
+        around = _Loop(self.builder, 0, extent, self.folded_every, list(accumulators.values()))
+        first = around.__enter__()
+        carried = dict(zip(accumulators, around.carried, strict=True))
+        single = self.folded_every == 1
+        stop = None if single else self._end_of(first, self.folded_every, extent)
+        inner = self._loop(level, first, stop, self._emptied(carried))
+        carried = self._fold(carried, inner)
+        around.next = list(carried.values())
+        return dict(zip(accumulators, around.__exit__(), strict=True))
+
+    def _end_of(self, first: ir.Value, length: int, stop: int) -> ir.Value:
+        end = self.builder.add(first, _i64(length))
+        more = self.builder.icmp_signed("<", end, _i64(stop))
+        return self.builder.select(more, end, _i64(stop))
+
+    def _emptied(self, accumulators: Accumulators) -> Accumulators:
+        """Accumulators for one stretch: those with totals start anew, the others go on."""
+        found: Accumulators = {}
+        for store in self.nest.stores:
+            if (id(store), SUM) in accumulators:
+                value = accumulators[id(store), SUM]
+                folded = (id(store), LOST) in accumulators
+                found[id(store), SUM] = self._identity(store, self.vector) if folded else value
+        return found
+
+    def _fold(self, totals: Accumulators, accumulators: Accumulators) -> Accumulators:
+        """Totals with what accumulators have taken since."""
+        found = dict(totals)
+        for store in self.nest.stores:
+            part, rest = (id(store), SUM), (id(store), LOST)
+            if rest in totals:
+                total: Total = (totals[part], totals[rest])
+                dtype = store.buffer.dtype
+                found[part], found[rest] = fold(self.vector, total, accumulators[part], dtype)
+            elif part in totals:
+                found[part] = accumulators[part]
+        return found
 
     def _identity(self, store: Store, scalars: Scalars) -> ir.Value:
         dtype = store.buffer.dtype
@@ -274,7 +361,7 @@ class NestEmitter:
         dtype = store.buffer.dtype
         return scalars.apply(store.combine or "", [x, y], [dtype, dtype], dtype)
 
-    def _innermost_scalar(self, accumulators: dict[int, ir.Value]) -> None:
+    def _innermost_scalar(self) -> None:
         """A nest without loops."""
         for store in self.nest.stores:
             value = self._value(store.value)
@@ -287,38 +374,26 @@ class NestEmitter:
             else:
                 self._store_scalar(store.buffer, store.at, value)
 
-    def _vector_level(
-        self, accumulators: dict[int, ir.Value], own: Sequence[Store]
-    ) -> dict[int, ir.Value]:
+    def _vector_level(self, accumulators: Accumulators) -> Accumulators:
         var, lanes = self.vars[self.last], self.lanes
-        stores = [s for s in self.nest.stores if id(s) in accumulators or s in own]
+        stores = [s for s in self.nest.stores if (id(s), SUM) in accumulators]
         unroll = self._choose_unroll(var.extent)
         self.bases = self._hoisted_addresses(var)
         self.splats = self._hoisted_splats()
         if self.overlapping:
             self._overlapping_row(var)
-            return {}
-        copies = [[self._identity(s, self.vector) for s in stores] for _ in range(unroll)]
-        copies[0] = [
-            accumulators.get(id(s), start) for s, start in zip(stores, copies[0], strict=True)
-        ]
+            return accumulators
         main = var.extent // (lanes * unroll) * (lanes * unroll)
         if main:
-            copies = self._run(var, 0, main, unroll, copies, stores, masked=False)
+            accumulators = self._run(var, main, unroll, accumulators, stores)
         if main < var.extent:
-            masked = lanes > 1
-            rest = self._run(var, main, var.extent, 1, [copies[0]], stores, masked)
-            copies[0] = rest[0]
-        results = {}
-        for position, store in enumerate(stores):
-            total = copies[0][position]
-            for copy in copies[1:]:
-                total = self._combine(self.vector, store, total, copy[position])
-            if store in own:
-                self._finish(store, self._across_lanes(store, total))
-            else:
-                results[id(store)] = total
-        return results
+            held = self._emptied(accumulators) if self.folded_level == self.last else accumulators
+            flat = [held[id(s), SUM] for s in stores]
+            limit = var.extent if lanes > 1 else None
+            flat = self._vectors(var, (main, var.extent), lanes, flat, stores, limit)
+            rest = {(id(s), SUM): value for s, value in zip(stores, flat, strict=True)}
+            accumulators = self._fold(accumulators, rest)
+        return accumulators
 
     def _overlapping_row(self, var: Var) -> None:
         """A row whose last vector overlaps the one before: both are read before one is written."""
@@ -327,7 +402,7 @@ class NestEmitter:
         if whole > MOST_WRITTEN_OUT:
             unroll = self._choose_unroll(var.extent)
             main = (whole - 1) // unroll * unroll * lanes
-            self._run(var, 0, main, unroll, [[] for _ in range(unroll)], [], masked=False)
+            self._run(var, main, unroll, {}, [])
         starts = [*range(main, whole * lanes, lanes), var.extent - lanes]
         self.mask = None
         waiting: list[tuple[Store, ir.Value, ir.Value]] = []
@@ -344,39 +419,64 @@ class NestEmitter:
         wanted = UNROLL_SMALL if self._body() <= SMALL_BODY * 8 else UNROLL_LARGE
         if self.interleaved and self._body() <= MOST_CHAINED:
             wanted = max(wanted, UNROLL_CHAINS)
+        if self._only_sums() and extent >= 4 * UNROLL_SUMS * self.lanes:
+            return UNROLL_SUMS
         while wanted > 1 and extent < wanted * self.lanes:
             wanted //= 2
         return wanted
 
+    def _only_sums(self) -> bool:
+        """Whether the innermost loop does little but add to one or two accumulators."""
+        inner = all(self.starts.get(id(s), len(self.vars)) <= self.last for s in self.nest.stores)
+        return inner and len(self.nest.stores) <= 2 and self._body() <= SMALL_BODY
+
     def _run(
-        self,
-        var: Var,
-        start: int,
-        stop: int,
-        unroll: int,
-        copies: list[list[ir.Value]],
-        stores: Sequence[Store],
-        masked: bool,
-    ) -> list[list[ir.Value]]:
-        """One loop over vectors from `start` to `stop`."""
+        self, var: Var, stop: int, unroll: int, accumulators: Accumulators, stores: Sequence[Store]
+    ) -> Accumulators:
+        """The loop over whole vectors up to `stop`, `unroll` of them at a time."""
         step = self.lanes * unroll
-        flat = [value for copy in copies for value in copy]
-        block = -(-self.watched_every // step) * step
-        if self.watched_level == self.last and stop - start > 2 * block:
-            # a loop of its own around it, so that the inner one is as fast as ever
-            around = _Loop(self.builder, start, stop, block, flat)
-            first = around.__enter__()
-            leave_if_stopped(self.builder, self.watch)
-            end = self.builder.add(first, _i64(block))
-            more = self.builder.icmp_signed("<", end, _i64(stop))
-            end = self.builder.select(more, end, _i64(stop))
-            around.next = self._vectors(var, (first, end), step, around.carried, stores, None)
-            flat = around.__exit__()
-        else:
-            limit = stop if masked else None
-            flat = self._vectors(var, (start, stop), step, flat, stores, limit)
-        count = len(stores)
-        return [flat[k * count : (k + 1) * count] for k in range(unroll)]
+        copies = list(self._emptied(accumulators).values())
+        copies += [self._identity(s, self.vector) for s in stores] * (unroll - 1)
+        totals = {key: accumulators[key] for key in accumulators if (key[0], LOST) in accumulators}
+        # a loop of its own around it, so that the inner one is as fast as ever
+        stretch = self._stretch(stop, step)
+        around = _Loop(self.builder, 0, stop, stretch, [*copies, *totals.values()])
+        first = around.__enter__()
+        end: int | ir.Value = stop
+        if not around.once:
+            end = self._end_of(first, stretch, stop)
+            if self.watched_level == self.last:
+                leave_if_stopped(self.builder, self.watch, (first, self.watched_every))
+        count = len(copies)
+        copies = self._vectors(var, (first, end), step, around.carried[:count], stores, None)
+        if totals:
+            held = dict(zip(totals, around.carried[count:], strict=True))
+            totals = self._fold(held, self._joined(copies, stores))
+            restarted = [(id(s), LOST) in totals for s in stores] * unroll
+            empty = [self._identity(s, self.vector) for s in stores] * unroll
+            copies = [e if r else c for c, e, r in zip(copies, empty, restarted, strict=True)]
+        around.next = [*copies, *totals.values()]
+        results = around.__exit__()
+        held = dict(zip(totals, results[count:], strict=True))
+        return self._joined(results[:count], stores) | held
+
+    def _stretch(self, stop: int, step: int) -> int:
+        """How far the innermost loop runs at a time, of `stop` elements."""
+        if self.folded_level == self.last:
+            return self.folded_every * step
+        watched = -(-self.watched_every // step) * step
+        return watched if self.watched_level == self.last and stop > 2 * watched else stop
+
+    def _joined(self, copies: Sequence[ir.Value], stores: Sequence[Store]) -> Accumulators:
+        """The accumulators of all copies as one, by halves."""
+        found: Accumulators = {}
+        for place, store in enumerate(stores):
+            parts = list(copies[place :: len(stores)])
+            while len(parts) > 1:
+                pairs = zip(parts[::2], parts[1::2], strict=True)
+                parts = [self._combine(self.vector, store, x, y) for x, y in pairs]
+            found[id(store), SUM] = parts[0]
+        return found
 
     def _vectors(
         self,
@@ -831,17 +931,18 @@ class _Loop:
         self,
         builder: ir.IRBuilder,
         start: int | ir.Value,
-        stop: int | ir.Value,
+        stop: int | ir.Value | None,  # None: it takes one turn
         step: int,
         carried: list,
     ):
         self.builder = builder
-        self.start, self.stop, self.step = _value(start), _value(stop), step
+        self.start, self.step = _value(start), step
+        self.stop = None if stop is None else _value(stop)
         self.initial = carried
         self.carried: list[ir.Value] = []
         self.next: list[ir.Value] = []
         known = isinstance(start, int) and isinstance(stop, int)
-        self.once = known and stop - start <= step
+        self.once = stop is None or (known and stop - start <= step)
 
     def __enter__(self) -> ir.Value:
         b = self.builder

@@ -21,6 +21,7 @@ from ..loops import (
     BlockLoop,
     Buffer,
     Contraction,
+    Expr,
     Index,
     IndexValue,
     Kernel,
@@ -31,6 +32,7 @@ from ..loops import (
     Store,
     Transfer,
     Var,
+    add_exactly,
     c_strides,
     identity_of,
 )
@@ -48,6 +50,10 @@ LARGE_PART = 1 << 15
 ANY_NUMBER = 1 << 32
 # Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
 MOST_PARTS = 1 << 24
+# Blocks that a group adds up before what they gave goes to totals that lose nothing, where a group
+# has at least twice as many: less often if sums have more than a few bytes, and never if they have
+# so many that it would take much memory.
+RUN, LONG_RUN, FEW_BYTES, LARGEST_TOTAL = 16, 64, 1 << 12, 1 << 16
 
 
 class BlockScheduler(Scheduler):
@@ -78,6 +84,9 @@ class BlockScheduler(Scheduler):
         self.fills: list[Nest] = []
         self.unfilled: list[tuple[Buffer, str]] = []  # large parts of sums, and how they combine
         self.joins: list[Nest] = []
+        self.long_sums: list[Buffer] = []  # parts of sums of floating-point numbers
+        self.folds: list[Nest] = []
+        self.ends: list[Nest] = []
         self.flags: list[tuple[Buffer, Operator]] = []
         # the results that are sums over all samples
         self.summed = {
@@ -90,6 +99,7 @@ class BlockScheduler(Scheduler):
         """The whole loop."""
         program = self.run()
         self._begin_sums(program.kernels)
+        run = self._add_totals()
         body: list[Kernel] = []
         for kernel in program.kernels:
             body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
@@ -107,6 +117,9 @@ class BlockScheduler(Scheduler):
             [node],
             length=self.outer.length if self.region.any_length else None,
             cost=sum(map(_cost, self.graph.operators)) // self.region.width,
+            run=run,
+            folds=self.folds,
+            ends=self.ends,
         )
 
     def _begin_sums(self, kernels: Sequence[Kernel]) -> None:
@@ -252,7 +265,43 @@ class BlockScheduler(Scheduler):
             self.unfilled.append((own, combine))
         else:
             self._fill(own, combine)
+        if combine == "add" and own.dtype.kind == "f":
+            self.long_sums.append(own)
         return own
+
+    def _add_totals(self) -> int:
+        """Have groups with many blocks add up their sums without loss; after how many each time."""
+        small = [own for own in self.long_sums if own.nbytes <= LARGEST_TOTAL]
+        run = RUN if sum(own.nbytes for own in small) <= FEW_BYTES else LONG_RUN
+        if self.block.extent > 2 * run * self.groups:
+            for own in small:
+                self._add_total(own)
+        return run
+
+    def _add_total(self, own: Buffer) -> None:
+        size, dtype = own.size, own.dtype
+        shape = (self.groups, 2, size)
+        memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), "arena")
+        both = Buffer(memory.name, dtype, shape[1:], memory.strides[1:], "arena")
+        both.base, both.start = memory, Affine.of(self.group) * (2 * size)
+        self._fill(both, "add")
+        var = Var("k", size)
+        here, lost_at = Affine.of(var), Affine.of(var) + size
+        total, lost, part = Load(both, here), Load(both, lost_at), Load(own, here)
+
+        def apply(name: str, x: Expr, y: Expr) -> Expr:
+            return Apply(name, (x, y), dtype)
+
+        after, more = add_exactly(apply, total, part)
+        left = apply("add", lost, more)
+        # what was lost comes first: with it all that is read has been read
+        put_lost, put_total = Store(both, lost_at, left), Store(both, here, after)
+        restart = Store(own, here, Literal(dtype.type(0), dtype))
+        self.folds.append(Nest([var], [put_lost, put_total, restart], "fold"))
+        # infinities have lost nothing that could be told
+        sane = Apply("equal", (left, left), BOOL)
+        whole = Apply("where", (sane, apply("add", after, left), after), dtype)
+        self.ends.append(Nest([var], [Store(own, here, whole)], "end of a group"))
 
     def _fill(self, own: Buffer, combine: str) -> None:
         variables = loop_variables(own.shape)
