@@ -35,7 +35,8 @@ from ..loops import (
 from ..schedule.cost import iterations, nest_cost
 from .interrupts import leave_if_stopped
 from .ordering import has_chains, interleave
-from .scalars import Scalars, declare, memory_type, type_suffix
+from .scalars import Scalars, memory_type
+from .strided import Memory, lane_mask
 from .summation import Total, fold, loses, place_folds, settled
 from .target import Target
 from .turning import emit_squares, has_squares
@@ -505,7 +506,10 @@ class NestEmitter:
         return loop.__exit__()
 
     def _mask(self, at: ir.Value, stop: int) -> ir.Value:
-        """The lanes that are left; `live` is how many."""
+        """The lanes that are left; `live` is how many, a constant where that is known."""
+        if isinstance(at, ir.Constant):
+            self.live = _i64(min(stop - at.constant, self.lanes))
+            return lane_mask(self.lanes, self.live.constant)
         lanes = ir.Constant(ir.VectorType(I64, self.lanes), list(range(self.lanes)))
         self.live = self.builder.sub(_i64(stop), at)
         return self.builder.icmp_signed("<", lanes, self.vector.splat(self.live))
@@ -817,44 +821,33 @@ class NestEmitter:
         if stride == 1 and self.mask is None:
             value = self.builder.load(address, typ=kind, align=buffer.dtype.itemsize)
         elif stride == 1:
-            value = self._masked_load(address, kind, buffer.dtype.itemsize)
+            value = Memory(self.builder, buffer.dtype).load_masked(address, kind, self.mask)
         elif 1 < stride <= LARGEST_SHUFFLED and self.lanes >= 2 * stride:
-            value = self._every(address, stride, kind, buffer.dtype.itemsize)
+            value = self._every(address, stride, kind, buffer.dtype)
         else:
             value = self._gather(address, stride, kind, buffer)
         return self._from_memory(value, buffer.dtype)
 
-    def _every(self, address: ir.Value, stride: int, kind: ir.VectorType, align: int) -> ir.Value:
+    def _every(
+        self, address: ir.Value, stride: int, kind: ir.VectorType, dtype: np.dtype
+    ) -> ir.Value:
         """Every stride-th element, picked out of whole vectors; nothing behind the last is read."""
-        b, lanes, held = self.builder, self.lanes, self.mask
-        live: ir.Value = _i64(lanes)
-        if held is not None:
-            live = self.live
+        b, lanes, memory = self.builder, self.lanes, Memory(self.builder, dtype)
+        live: ir.Value = _i64(lanes) if self.mask is None else self.live
         end = self.vector.splat(b.add(b.mul(b.sub(live, _i64(1)), _i64(stride)), _i64(1)))
         value: ir.Value = ir.Constant(kind, ir.Undefined)
         for part in range(stride):
             first = part * lanes
             places = [first + lane for lane in range(lanes)]
-            self.mask = b.icmp_signed("<", ir.Constant(ir.VectorType(I64, lanes), places), end)
-            place = b.gep(address, [_i64(first)], source_etype=kind.element)
-            loaded = self._masked_load(place, kind, align)
+            mask = b.icmp_signed("<", ir.Constant(ir.VectorType(I64, lanes), places), end)
+            loaded = memory.load_masked(memory.at(address, first), kind, mask)
             picks = [
                 lanes + lane * stride - first if first <= lane * stride < first + lanes else lane
                 for lane in range(lanes)
             ]
             chosen = ir.Constant(ir.VectorType(I32, lanes), picks)
             value = b.shuffle_vector(value, loaded, chosen)
-        self.mask = held
         return value
-
-    def _masked_load(self, address: ir.Value, kind: ir.VectorType, align: int) -> ir.Value:
-        name = f"llvm.masked.load.v{kind.count}{type_suffix(kind.element)}.p0"
-        pointer, mask = ir.PointerType(), ir.VectorType(ir.IntType(1), kind.count)
-        signature = ir.FunctionType(kind, [pointer, I32, mask, kind])
-        function = declare(self.builder.module, name, signature)
-        return self.builder.call(
-            function, [address, ir.Constant(I32, align), self.mask, ir.Constant(kind, None)]
-        )
 
     def _gather(
         self, address: ir.Value, stride: int, kind: ir.VectorType, buffer: Buffer
@@ -882,18 +875,12 @@ class NestEmitter:
             self.builder.store(value, address)
         elif stride == 1 and self.mask is None:
             self.builder.store(value, address, align=buffer.dtype.itemsize)
+        elif stride == 1 and isinstance(self.live, ir.Constant):
+            Memory(self.builder, buffer.dtype).store(value, address, 1, self.live.constant)
         elif stride == 1:
-            self._masked_store(address, value, buffer.dtype.itemsize)
+            Memory(self.builder, buffer.dtype).store_masked(value, address, self.mask)
         else:
             self._scatter(address, stride, value, element)
-
-    def _masked_store(self, address: ir.Value, value: ir.Value, align: int) -> None:
-        kind = value.type
-        name = f"llvm.masked.store.v{kind.count}{type_suffix(kind.element)}.p0"
-        mask = ir.VectorType(ir.IntType(1), kind.count)
-        signature = ir.FunctionType(ir.VoidType(), [kind, ir.PointerType(), I32, mask])
-        function = declare(self.builder.module, name, signature)
-        self.builder.call(function, [value, address, ir.Constant(I32, align), self.mask])
 
     def _scatter(self, address: ir.Value, stride: int, value: ir.Value, element: ir.Type) -> None:
         for lane in range(self.lanes):

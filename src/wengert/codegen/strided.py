@@ -39,12 +39,12 @@ class Memory:
         if stride == 0:
             same = splat(b, b.load(pointer, typ=self.element, align=self.align), width)
             zero = ir.Constant(kind, None)
-            return same if count == width else b.select(_mask(width, count), same, zero)
+            return same if count == width else b.select(lane_mask(width, count), same, zero)
         if stride == 1 and count == width:
             return b.load(pointer, typ=kind, align=self.align)
         zero = ir.Constant(kind, None)
         if stride == 1:
-            return self.load_masked(pointer, kind, _mask(width, count))
+            return self.load_masked(pointer, kind, lane_mask(width, count))
         value = zero if count < width else ir.Constant(kind, ir.Undefined)
         for lane in range(count):
             part = b.load(self.at(pointer, lane * stride), typ=self.element, align=self.align)
@@ -72,15 +72,41 @@ class Memory:
         if scalar or (stride == 1 and count == kind.count):
             b.store(value, pointer, align=self.align)
         elif stride == 1:
-            name = f"llvm.masked.store.{type_suffix(kind)}.p0"
-            mask = _mask_type(kind.count)
-            signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, mask])
-            function = declare(b.module, name, signature)
-            b.call(function, [value, pointer, i32(self.align), _mask(kind.count, count)])
+            self._store_first(value, pointer, count)
         else:
             for lane in range(count):
                 part = b.extract_element(value, i32(lane))
                 b.store(part, self.at(pointer, lane * stride), align=self.align)
+
+    def _store_first(self, value: ir.Value, pointer: ir.Value, count: int) -> None:
+        """Fewer lanes than there are: floats under a mask, all else in parts of halving widths.
+
+        No part is stored under a mask that LLVM knows and whose lanes are integers or one alone:
+        LLVM 22 makes a store of the whole wide element of a masked store of narrowed integers with
+        one live lane, and so writes over what lies behind it.
+        """
+        b, kind = self.builder, value.type
+        if count > 1 and not isinstance(kind.element, ir.IntType):
+            self.store_masked(value, pointer, lane_mask(kind.count, count))
+            return
+        start = 0
+        while start < count:
+            width = 1 << ((count - start).bit_length() - 1)
+            if width == 1:
+                part = b.extract_element(value, i32(start))
+            else:
+                lanes = lane_order(tuple(range(start, start + width)))
+                part = b.shuffle_vector(value, ir.Constant(kind, ir.Undefined), lanes)
+            b.store(part, self.at(pointer, start), align=self.align)
+            start += width
+
+    def store_masked(self, value: ir.Value, pointer: ir.Value, mask: ir.Value) -> None:
+        """The lanes where the mask is set, which is known only when it runs: see `store`."""
+        kind = value.type
+        name = f"llvm.masked.store.{type_suffix(kind)}.p0"
+        signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, _mask_type(kind.count)])
+        function = declare(self.builder.module, name, signature)
+        self.builder.call(function, [value, pointer, i32(self.align), mask])
 
 
 def multiply_add(
@@ -216,5 +242,6 @@ def _mask_type(width: int) -> ir.VectorType:
 
 
 @functools.cache
-def _mask(width: int, count: int) -> ir.Constant:
+def lane_mask(width: int, count: int) -> ir.Constant:
+    """The first `count` lanes."""
     return ir.Constant(_mask_type(width), [lane < count for lane in range(width)])
