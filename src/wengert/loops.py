@@ -21,7 +21,7 @@ and None where it is evaluated by NumPy from inside the compiled program.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -260,6 +260,15 @@ class InRange(Expr):
     low: int
     high: int
     dtype: np.dtype = BOOL
+
+    def decided(self) -> bool | None:
+        """Whether it is always true or always false, if it is."""
+        low, high = self.at.bounds()
+        if low >= self.low and high < self.high:
+            return True
+        if high < self.low or low >= self.high:
+            return False
+        return None
 
 
 @dataclass(eq=False, repr=False)
@@ -728,8 +737,9 @@ def has_checks(loop: Repeat) -> bool:
     )
 
 
-def walk(roots: Iterable[Expr]) -> list[Expr]:
-    """All expressions under the roots, parts first. Iterative."""
+def walk(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
+    """All expressions under the roots, parts first; those of `known` identity are left out, and
+    what only they need. Iterative."""
     order: list[Expr] = []
     seen: set[int] = set()
     pending: list[tuple[Expr, bool]] = [(root, False) for root in roots]
@@ -738,7 +748,7 @@ def walk(roots: Iterable[Expr]) -> list[Expr]:
         if expanded:
             order.append(expr)
             continue
-        if id(expr) in seen:
+        if id(expr) in seen or id(expr) in known:
             continue
         seen.add(id(expr))
         pending.append((expr, True))
@@ -826,6 +836,8 @@ class Pointwise:
     free: bool = False
     # Arguments that must be in memory as a whole, because any element may be asked for.
     whole: tuple[int, ...] = ()
+    # Whether the rule makes a choice by the index, or one for each argument but the first.
+    chooses: bool = False
     # A condition on elements of an argument, checked for all of them before the result is used:
     # check(index, *operands, **params) gives a boolean expression over the result's loops.
     check: Callable[..., Expr] | None = None

@@ -249,3 +249,21 @@ def test_a_choice_among_values_known_outside_the_innermost_loop():
     run([Nest([i, j], [Store(target, index(target, i, j), value)])], {target: out})
     want = np.array([0.0, 1.0, -4.5, -9.5, 16.0])
     np.testing.assert_array_equal(out, np.repeat(want[:, None], 3, axis=1))
+
+
+def test_branches_deep_inside_expressions():
+    """Expressions are as deep as programs are long: branches are not emitted by recursion."""
+    i, j = variables(3, 5)
+    x, out = np.arange(15.0).reshape(3, 5), np.zeros((3, 5))
+    source, target = buffer_of(x), buffer_of(out, "output")
+    value = Load(source, index(source, i, j))
+    for bound in range(7):
+        for _ in range(150):
+            value = Apply("multiply", (value, Literal(F8.type(0.5), F8)), F8)
+            value = Apply("multiply", (value, Literal(F8.type(2.0), F8)), F8)
+        # over two loops at once, so that no loop can be cut
+        test = InRange(Affine.of(i) + Affine.of(j), bound, 50)
+        value = Choose(test, value, Literal(F8.type(-bound), F8), F8)
+    run([Nest([i, j], [Store(target, index(target, i, j), value)])], {source: x, target: out})
+    places = np.add.outer(np.arange(3), np.arange(5))
+    np.testing.assert_array_equal(out, np.where(places >= 6, x, -6.0))

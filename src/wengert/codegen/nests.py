@@ -9,7 +9,8 @@ Long sums of floating-point numbers go through totals that lose nothing (`summat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -61,6 +62,9 @@ LARGEST_SHUFFLED = 4
 # Values that are combined over loops, by store: of one that is folded the two parts of its total.
 SUM, LOST = range(2)
 Accumulators = dict[tuple[int, int], ir.Value]
+
+# Yields steps of its own kind, is sent their values, and returns a value.
+Steps = Generator[Any, ir.Value, ir.Value]
 
 
 class NestEmitter:
@@ -592,8 +596,8 @@ class NestEmitter:
 
     def _value(self, expr: Expr) -> ir.Value:
         """The scalar value of an expression; parts are computed first, iteratively."""
-        for part in walk([expr]):
-            if id(part) not in self.values and not isinstance(part, Literal):
+        for part in walk([expr], self.values):
+            if not isinstance(part, Literal):
                 self.values[id(part)] = self._scalar_expr(part)
         return self._known(expr)
 
@@ -617,9 +621,9 @@ class NestEmitter:
     def _vector_value(self, expr: Expr) -> ir.Value:
         if self.lanes == 1 and any(isinstance(part, Choose) for part in walk([expr])):
             return self._branching_value(expr, self.inner)
-        for part in walk([expr]):
+        for part in walk([expr], self.inner):
             hidden = self.depths[id(part)] < self.last and id(part) not in self.splats
-            if id(part) not in self.inner and (isinstance(part, Literal) or not hidden):
+            if isinstance(part, Literal) or not hidden:
                 self.inner[id(part)] = self._vector_expr(part)
         return self.inner[id(expr)]
 
@@ -640,26 +644,45 @@ class NestEmitter:
 
     def _branching_value(self, expr: Expr, known: dict[int, ir.Value]) -> ir.Value:
         """A value with choices in it, which become branches: only what is chosen is computed."""
+        pending = [self._branching_steps(expr, known)]
+        value = None
+        while pending:  # not by recursion: expressions are as deep as programs are long
+            try:
+                part = pending[-1].send(value)
+            except StopIteration as end:
+                pending.pop()
+                value = end.value
+            else:
+                pending.append(part)
+                value = None
+        return value
+
+    def _branching_steps(self, expr: Expr, known: dict[int, ir.Value]) -> Steps:
+        """The value of an expression; yields what computes those of its parts and is sent them."""
         if id(expr) in known:
             return known[id(expr)]
         if id(expr) in self.splats:
             return self.splats[id(expr)]
         if isinstance(expr, Choose):
-            result = self._branch(expr, known)
-        elif isinstance(expr, Apply):
-            args = [self._branching_value(arg, known) for arg in expr.args]
-            dtypes = [arg.dtype for arg in expr.args]
-            result = self.vector.apply(expr.name, args, dtypes, expr.dtype)
-        elif isinstance(expr, LoadAt):
-            picks = [(self._branching_value(place, known), step) for place, step in expr.picks]
-            result = self._load_picked(expr.buffer, self._inner_index(expr.at), picks)
+            result = yield self._branch(expr, known)
+        elif isinstance(expr, (Apply, LoadAt)):
+            parts = []
+            for part in parts_of(expr):
+                value = yield self._branching_steps(part, known)
+                parts.append(value)
+            if isinstance(expr, Apply):
+                dtypes = [arg.dtype for arg in expr.args]
+                result = self.vector.apply(expr.name, parts, dtypes, expr.dtype)
+            else:
+                picks = [(part, n) for part, (_, n) in zip(parts, expr.picks, strict=True)]
+                result = self._load_picked(expr.buffer, self._inner_index(expr.at), picks)
         else:
             result = self._vector_expr(expr)
         known[id(expr)] = result
         return result
 
-    def _branch(self, expr: Choose, known: dict[int, ir.Value]) -> ir.Value:
-        b = self.builder
+    def _branch(self, expr: Choose, known: dict[int, ir.Value]) -> Steps:
+        b, before = self.builder, len(known)
         place = self._inner_index(expr.test.at)
         above = b.icmp_signed(">=", place, _i64(expr.test.low))
         below = b.icmp_signed("<", place, _i64(expr.test.high))
@@ -667,8 +690,10 @@ class NestEmitter:
         with b.if_else(b.and_(above, below)) as (then, otherwise):
             for block, part in ((then, expr.yes), (otherwise, expr.no)):
                 with block:
-                    value = self._branching_value(part, dict(known))
+                    value = yield self._branching_steps(part, known)
                     incoming.append((value, b.block))
+                    while len(known) > before:  # what a branch has computed is known there alone
+                        known.popitem()
         phi = b.phi(self.vector.type(expr.dtype))
         for value, block in incoming:
             phi.add_incoming(value, block)

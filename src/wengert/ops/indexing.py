@@ -104,6 +104,8 @@ def _within(at: Index, key: Key, inside: Callable[[list[Affine]], Expr], outside
         tests.append(InRange(place, start, stop))
         if isinstance(item, tuple):
             places.append(place + -start)
+    if any(test.decided() is False for test in tests):
+        return outside
     value = inside(places)
     for test in reversed(tests):
         value = Choose(test, value, outside, outside.dtype)
@@ -188,7 +190,7 @@ embed: Op = Op(
         x, key=_batched_key(size, key), shape=(size, *shape)
     ),
     loops=lambda key, shape: (
-        Pointwise(_embed_loops, free=True) if _dense(key) else _strided_embed_loops
+        Pointwise(_embed_loops, free=True, chooses=True) if _dense(key) else _strided_embed_loops
     ),
     resize=_resize_target,
     samples=lambda rng: [
@@ -255,7 +257,9 @@ index_set: Op = Op(
         lambda g, x, y, key: index(g, key=key),
     ),
     batch=_batch_index_set,
-    loops=lambda key: Pointwise(_index_set_loops, free=True) if _dense(key) else _strided_set_loops,
+    loops=lambda key: (
+        Pointwise(_index_set_loops, free=True, chooses=True) if _dense(key) else _strided_set_loops
+    ),
     resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),

@@ -66,8 +66,10 @@ def _concatenate_loops(at: Index, *xs: Operand, axis: int) -> Expr:
     end = sum(x.type.shape[axis] for x in xs)
     for x in reversed(xs):
         start = end - x.type.shape[axis]
-        part = cast(x((*at[:axis], at[axis] + -start, *at[axis + 1 :])), dtype)
-        value = part if value is None else Choose(InRange(at[axis], start, end), part, value, dtype)
+        inside = InRange(at[axis], start, end)
+        if inside.decided() is not False:
+            part = cast(x((*at[:axis], at[axis] + -start, *at[axis + 1 :])), dtype)
+            value = part if value is None else Choose(inside, part, value, dtype)
         end = start
     assert value is not None
     return value
@@ -80,7 +82,7 @@ concatenate = Op(
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
-    loops=Pointwise(_concatenate_loops, free=True),
+    loops=Pointwise(_concatenate_loops, free=True, chooses=True),
     samples=lambda rng: [
         ((rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),
         ((rng.normal(size=(2,)), rng.normal(size=(0,)), rng.normal(size=(3,))), {"axis": 0}),

@@ -127,6 +127,22 @@ def negated_factor(node: Operator) -> Node | None:
     return _times(-found[0], found[1], node) if found is not None else None
 
 
+# So many parts are put together at once: an element is looked for in each.
+MOST_PARTS = 16
+
+
+@_rule("concatenate")
+def in_groups(node: Operator) -> Node | None:
+    """concatenate(x1, ..., x99) -> concatenate(concatenate(x1, ..., x16), ...)."""
+    parts = list(node.inputs)
+    if len(parts) <= MOST_PARTS:
+        return None
+    while len(parts) > MOST_PARTS:
+        groups = [parts[k : k + MOST_PARTS] for k in range(0, len(parts), MOST_PARTS)]
+        parts = [apply(node.op, *group, params=node.params) for group in groups]
+    return apply(node.op, *parts, params=node.params, like=node)
+
+
 @_rule("add")
 def plus_zero(node: Operator) -> Node | None:
     """x + (-0.0) -> x; x + 0 -> x for integers."""

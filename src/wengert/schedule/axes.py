@@ -42,7 +42,6 @@ from ..loops import (
     walk,
 )
 from .lowering import loop_variables, lowering_of
-from .shaping import decided
 
 Place = tuple[int, int]  # an argument's number and one of its axes
 
@@ -263,7 +262,7 @@ class _Recorder:
         for expr in walk(roots):
             if isinstance(expr, IndexValue):
                 self._mix(expr.at)
-            elif isinstance(expr, Choose) and decided(expr.test) is None:
+            elif isinstance(expr, Choose) and expr.test.decided() is None:
                 self._mix(expr.test.at)
             elif isinstance(expr, LoadAt):
                 self._note_picks(expr)

@@ -67,6 +67,13 @@ from .stretching import cut_along
 # A value that takes more operations than this is not computed again in another nest.
 MOST_REPEATED = 48
 
+# An expression deeper than this goes through memory: nests that share a part of it would compute
+# that anew, and LLVM's time grows faster than the size of a body.
+MOST_DEEP = 256
+
+# Choices in one expression; nests are cut into a few more pieces than this.
+MOST_CHOICES = 24
+
 # An expensive value of at most this many elements is kept rather than computed again; a larger one
 # would have to come back from main memory.
 MOST_KEPT = 1 << 20
@@ -176,20 +183,63 @@ class Scheduler:
         users = users_of(self.graph)
         wanted = {node.serial for node in self.graph.outputs if node is not None}
         wanted |= self._kept_for_later(users)
+        chosen_from = self._chosen_from(users)
         self.stored: set[int] = set()
         inlined: dict[int, int] = {}  # operations that reading an element would repeat
+        depths: dict[int, int] = {}  # of the expressions of what is not stored
+        choices: dict[int, int] = {}  # that are made in them
         for node in self.graph.operators:
             readers = users.get(node.serial, [])
             work = 1 + sum(inlined.get(source.serial, 0) for source in node.inputs)
+            depth = 1 + max((depths.get(source.serial, 0) for source in node.inputs), default=0)
             if (
                 not self.is_pointwise(node)
                 or node.serial in wanted
+                or depth > MOST_DEEP
                 or self._needs_memory(node, readers)
                 or (work > MOST_REPEATED and self._crosses_passes(node, readers))
+                or (work > MOST_REPEATED and node.serial in chosen_from)
             ):
                 self.stored.add(node.serial)
             else:
                 inlined[node.serial] = min(work, MOST_REPEATED + 1)
+                depths[node.serial] = depth
+            if self.is_pointwise(node):
+                choices[node.serial] = self._limit_choices(node, choices)
+
+    def _chosen_from(self, users: dict[int, list[Operator]]) -> set[int]:
+        """Values that several read, and of which an index chooses: each chosen piece is a nest of
+        its own, which would compute them anew."""
+        found: set[int] = set()
+        leading: set[int] = set()  # to a choice, by expressions
+        for node in reversed(self.graph.operators):
+            readers = users.get(node.serial, [])
+            if any(user.serial in leading for user in readers):
+                if len({user.serial for user in readers}) > 1:
+                    found.add(node.serial)
+            elif not self._chooses(node):
+                continue
+            if self.is_pointwise(node):
+                leading.add(node.serial)
+        return found
+
+    def _chooses(self, node: Operator) -> bool:
+        return bool(getattr(self.lowering(node), "chooses", False))
+
+    def _limit_choices(self, node: Operator, choices: dict[int, int]) -> int:
+        """How many choices the node's expression makes; arguments that make it too many are stored.
+
+        Each choice cuts the loops, and what cannot be cut further branches in the innermost one.
+        """
+        own = max(1, len(node.inputs) - 1) if self._chooses(node) else 0
+        sources = {s.serial for s in node.inputs if choices.get(s.serial)} - self.stored
+        total = own + sum(choices[serial] for serial in sources)
+        for serial in sorted(sources, key=lambda s: (-choices[s], s)):
+            if total <= MOST_CHOICES:
+                break
+            self.stored.add(serial)
+            total -= choices[serial]
+        return total
 
     def _kept_for_later(self, users: dict[int, list[Operator]]) -> set[int]:
         """Values whose expensive functions an earlier pass computes anyway: it stores them.

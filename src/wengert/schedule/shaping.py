@@ -112,7 +112,7 @@ def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine],
     stores = []
     for store in nest.stores:
         guards = [InRange(change(guard.at), guard.low, guard.high) for guard in store.guards]
-        known = [decided(guard) for guard in guards]
+        known = [guard.decided() for guard in guards]
         if False in known:
             continue
         left = tuple(guard for guard, value in zip(guards, known, strict=True) if value is None)
@@ -136,7 +136,7 @@ def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Aff
         return shorter or Apply(expr.name, args, expr.dtype)
     if isinstance(expr, Choose):
         test = InRange(change(expr.test.at), expr.test.low, expr.test.high)
-        known = decided(test)
+        known = test.decided()
         if known is not None:
             return memo[id(expr.yes if known else expr.no)]
         return Choose(test, memo[id(expr.yes)], memo[id(expr.no)], expr.dtype)
@@ -163,16 +163,6 @@ def _is_zero(expr: Expr) -> bool:
 
 def _has_zero(expr: Expr) -> bool:
     return isinstance(expr, Apply) and expr.name == "add" and any(map(_is_zero, expr.args))
-
-
-def decided(test: InRange) -> bool | None:
-    """Whether the test is always true or always false, if it is."""
-    low, high = test.at.bounds()
-    if low >= test.low and high < test.high:
-        return True
-    if high < test.low or low >= test.high:
-        return False
-    return None
 
 
 # ---------------------------------------------------------------- splitting
