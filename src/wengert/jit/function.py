@@ -151,8 +151,8 @@ class Jitted(staticmethod):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is part of the function, unless it is a tree of arrays."""
-        method = self._methods.get(id(instance))
-        if method is None or method.owner() is not instance:
+        method = self._methods.get(id(instance))  # gone before an id can be used again
+        if method is None:
             if instance is None:
                 return self
             if _is_array_tree(instance):
