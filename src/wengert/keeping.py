@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .types import check_class
+from .types import Typed, check_class
 
 # Bytes from which on copies are known; smaller ones are sooner made than found.
 LARGE = 1 << 16
@@ -27,7 +27,7 @@ _latest: dict[int, tuple[weakref.ref, weakref.ref]] = {}
 def keep(value: Any, operation: str = "trace") -> Any:
     """An array as it is now, whatever is written to it later; numbers as they are."""
     if type(value) is not np.ndarray:
-        if not isinstance(value, np.ndarray):
+        if isinstance(value, Typed) or not isinstance(value, np.ndarray):
             return value
         check_class(value, operation)
         value = np.asarray(value)

@@ -168,6 +168,8 @@ class Tensor(Tracer):
     # the node that holds the gradient, where the tensor is a leaf that requires one; the room is
     # set where one is reserved, because most tensors are short-lived and have none
     __slots__ = ("_cell", "_leaf", "_room")
+    # not an array for isinstance, as a traced value is: code that makes tensors of arrays asks
+    __class__ = property(type)
 
     def __init__(self, data: Any, requires_grad: bool = False):
         if not isinstance(data, Traced) and isinstance(data, np.ndarray):
@@ -277,7 +279,7 @@ class Tensor(Tracer):
         """The tensors this one was computed from."""
         parents = []
         for node in self.node.inputs:
-            if isinstance(node, (Operator, Variable)) or isinstance(node.output, np.ndarray):
+            if isinstance(node, (Operator, Variable)) or type(node.output) is np.ndarray:
                 parent = Tensor._from_node(node)
                 parent._leaf = node.home if isinstance(node, _Leaf) else None
                 parents.append(parent)

@@ -143,6 +143,8 @@ def lost_meaning(kind: type) -> tuple[str, str] | None:
     >>> lost_meaning(np.matrix)[0]
     'a numpy.matrix, for which * and ** are products of matrices'
     """
+    if issubclass(kind, Typed):
+        return None
     if issubclass(kind, np.ma.MaskedArray):
         return (
             "a masked array, whose mask would be lost",

@@ -73,3 +73,47 @@ def test_arrays_of_other_classes_pass(kind, tmp_path):
     np.testing.assert_array_equal(wg.jit(lambda x: x * array)(array), X * X)
     np.testing.assert_array_equal(wnp.sin(array), np.sin(X))
     np.testing.assert_array_equal(wg.tensor(array).numpy(), X)
+
+
+class TestIsInstance:
+    def test_traced_array_is_an_array(self):
+        seen = []
+
+        def f(x):
+            seen.append((isinstance(x, np.ndarray), isinstance(x[:1], np.ndarray)))
+            return np.sum(x)
+
+        for transform in (wg.grad, wg.jit, lambda f: wg.vmap(lambda x: f(x)), wg.hessian):
+            transform(f)(X)
+        wg.jvp(f, (X,), (X,))
+        assert seen and set(seen) == {(True, True)}
+
+    def test_number_is_none(self):
+        seen = []
+
+        def f(x):
+            seen.append(isinstance(x, np.ndarray) or isinstance(np.sum(x) * 2, np.ndarray))
+            return x * 1.0
+
+        wg.grad(f)(2.0)
+        wg.jit(f)(2.0)
+        wg.vmap(f)(np.ones(3))
+        assert seen == [False] * 3
+
+    def test_code_that_asks_for_arrays(self):
+        def norm(x):
+            x = x if isinstance(x, np.ndarray) else np.asarray(x, float)
+            return np.sqrt(np.sum(x**2))
+
+        np.testing.assert_allclose(wg.grad(norm)(X), X / norm(X))
+        np.testing.assert_allclose(wg.jit(wg.grad(norm))(X), X / norm(X))
+
+    def test_tensor_is_none(self):
+        assert not isinstance(wg.tensor(X), np.ndarray)
+        assert isinstance(wg.tensor(X), wg.Tensor)
+        assert wg.tensor(X).__class__ is wg.Tensor
+
+    def test_type_tells_the_truth(self):
+        from wengert.trace import Tracer
+
+        assert wg.grad(lambda x: float(type(x) is Tracer) * np.sum(x))(X)[0, 0] == 1.0

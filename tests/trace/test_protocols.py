@@ -335,3 +335,35 @@ class TestOut:
             wg.grad(lambda x: np.sum(np.sin(x, out=np.zeros(4))))(V)
         assert "numpy.sin" in str(caught.value)
         assert "Make the array with wnp.zeros" in str(caught.value)
+
+
+class TestViewMethod:
+    def test_shares_memory_with_the_array(self):
+        def f(x):
+            y = x * 1.0
+            v = y.view()
+            v[0] = 5.0
+            y.view(np.ndarray)[1:] *= 3
+            return np.sum(y.view(np.float64) ** 2)
+
+        x = np.array([1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(wg.grad(f)(x), [0.0, 36.0, 54.0])
+        np.testing.assert_array_equal(wg.jit(wg.grad(f))(x), [0.0, 36.0, 54.0])
+        np.testing.assert_array_equal(wg.vmap(f)(x[None]), [f(x.copy())])
+
+    def test_bits_are_not_read_as_another_type(self):
+        with pytest.raises(TypeError, match=r"view .*got int64 for an array of float64"):
+            wg.grad(lambda x: np.sum(x.view(np.int64)))(np.ones(3))
+        with pytest.raises(TypeError, match="got the class matrix"):
+            wg.grad(lambda x: np.sum(x.view(np.matrix)))(np.ones(3))
+
+    @pytest.mark.parametrize("number", [int, np.int64, np.uint8, np.array])
+    def test_numbers_of_numpy_as_axes_and_lengths(self, number):
+        x = np.arange(6.0)
+
+        def f(x):
+            y = x.transpose(number(0)).reshape(number(6)).reshape(number(2), number(3))
+            return y.transpose(number(1), number(0))
+
+        np.testing.assert_array_equal(wg.jit(f)(x), x.reshape(2, 3).T)
+        np.testing.assert_array_equal(wg.vjp(f, x)[0], x.reshape(2, 3).T)

@@ -118,7 +118,7 @@ def _labels(node: Node, name: str) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.generic)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
+        type(value) is np.ndarray and value.ndim == 0
     )
 
 

@@ -153,5 +153,5 @@ class Graph:
 
 def _as_traced(node: Variable, value: Any) -> Any:
     """Where a Python number was traced, a number of NumPy counts as one: it must not promote."""
-    plain = isinstance(value, (np.generic, np.ndarray))
+    plain = isinstance(value, np.generic) or type(value) is np.ndarray
     return weaken(value) if plain and node.type.weak else value

@@ -62,7 +62,7 @@ def _inner_lines(node: Operator) -> list[str]:
 def _is_literal(node: Node) -> bool:
     value = node.output
     return isinstance(value, (bool, int, float, complex, np.generic)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
+        type(value) is np.ndarray and value.ndim == 0
     )
 
 

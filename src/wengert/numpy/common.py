@@ -18,7 +18,7 @@ _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 def as_value(x: Any) -> Any:
     """An array, a number or a traced value; lists become arrays, also lists of traced values."""
     if type(x) is np.ndarray or isinstance(x, _PLAIN):
-        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+        if type(x) is not np.ndarray and isinstance(x, np.ndarray):
             check_class(x, "asarray")
         return x
     if isinstance(x, (list, tuple)) and contains_traced(x):

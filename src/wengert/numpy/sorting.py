@@ -74,7 +74,7 @@ def sort(
 ) -> Any:
     """``numpy.sort``: the elements in order; always stable."""
     x, line = _line("sort", a, axis)
-    if isinstance(x, np.ndarray) and not descending:
+    if type(x) is np.ndarray and not descending:
         return np.sort(x, line)  # equal numbers look alike: no need to keep their order
     return ops.along(x, ops.argsort(x, axis=line, descending=bool(descending)), line)
 

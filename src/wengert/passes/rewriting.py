@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
-from ..types import ArrayType
+from ..types import ArrayType, Typed
 
 Rule = Callable[[Operator], Node | None]
 
@@ -56,11 +56,10 @@ def apply(op: Any, *inputs: Node, params: dict[str, Any], like: Node | None = No
 
 def constant_value(node: Node) -> Any:
     """The plain value of a constant node, else None."""
-    if isinstance(node, Constant) and isinstance(
-        node.output, (np.ndarray, np.generic, bool, int, float, complex)
-    ):
-        return node.output
-    return None
+    if not isinstance(node, Constant) or isinstance(node.output, Typed):
+        return None
+    plain = isinstance(node.output, (np.ndarray, np.generic, bool, int, float, complex))
+    return node.output if plain else None
 
 
 def is_uniform(node: Node, number: float) -> bool:
@@ -77,7 +76,7 @@ def is_uniform(node: Node, number: float) -> bool:
 def compact(node: Constant) -> Constant:
     """zeros((1000, 10)) -> one number, read everywhere: such a constant takes no memory."""
     value = node.output
-    if not isinstance(value, np.ndarray) or value.size < 2 or not any(value.strides):
+    if type(value) is not np.ndarray or value.size < 2 or not any(value.strides):
         return node
     if value.flat[0] != value.flat[-1]:
         return node

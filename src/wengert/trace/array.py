@@ -6,6 +6,7 @@ the same name in `FUNCTIONS`, which `wengert.numpy` fills: one place for the mea
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -399,13 +400,33 @@ class Array(Views):
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         """The same elements in another shape."""
-        target = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        target = shape[0] if len(shape) == 1 and not _is_integer(shape[0]) else shape
         return _numpy_function("reshape")(self, target, order=order)
 
     def transpose(self, *axes: Any) -> Any:
         """The array with its axes permuted."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        given = axes[0] if len(axes) == 1 and not _is_integer(axes[0]) else axes or None
         return _numpy_function("transpose")(self, given)
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same array again, sharing its memory; the elements cannot be read as others."""
+        for wanted in (dtype, type):
+            if wanted in (None, np.ndarray):
+                continue
+            if isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray):
+                raise DTypeError(
+                    explain("view", f"got the class {wanted.__name__}", "Keep a plain array.")
+                )
+            if np.dtype(wanted) != self.dtype:
+                raise DTypeError(
+                    explain(
+                        "view",
+                        f"got {np.dtype(wanted)} for an array of {self.dtype}: the bits of a "
+                        "traced value cannot be read as another type",
+                        "Use x.astype(dtype), or x.real and x.imag of complex numbers.",
+                    )
+                )
+        return self[...]
 
     def ravel(self, order: str = "C") -> Any:
         """One axis; a view where NumPy gives one."""
@@ -451,6 +472,11 @@ class Array(Views):
     def sort(self, axis: int = -1) -> None:
         """Sort in place."""
         self._write(_numpy_function("sort")(self, axis=axis))
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether one number is given, where a sequence of them may be."""
+    return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
 def _write_out(name: str, out: tuple, result: Any) -> Any:

@@ -9,16 +9,18 @@ import numpy as np
 
 from ..errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError, explain
 from ..ops import indexing as ops
-from ..ops.elementwise import select
 from ..ops.layout import broadcast_to, convert, permute, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
 from ..types import type_of
+from .masked import Selected, assigned, unknown_count
 from .views import Views, snapshot
 
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` for any key NumPy takes."""
+    if _is_mask_of(key, x) and _is_abstract(key):
+        return Selected.of(x, snapshot(key))
     basic, arrays, advanced = _parse(x, key)
     taken = x if _is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
     if advanced:
@@ -57,8 +59,14 @@ ELEMENT: Any = _Element()
 
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """A copy of `x` with ``x[key] = value`` done to it."""
-    if _is_mask_of(key, x) and type_of(value := _cast_value(x, value)).shape == ():
-        return _mask_set(x, key, value)
+    if isinstance(value, Selected):
+        if not _is_mask_of(key, x):
+            raise unknown_count()
+        return assigned(x, key, value.astype(type_of(x).dtype))
+    if _is_mask_of(key, x):
+        value = _cast_value(x, value)
+        if type_of(value).shape == () or _is_abstract(key):
+            return assigned(x, key, value)
     basic, arrays, advanced = _parse(x, key)
     value = _cast_value(x, value)
     if not advanced:
@@ -87,12 +95,10 @@ def _is_mask_of(key: Any, x: Any) -> bool:
     return mask.dtype.kind == "b" and mask.shape == type_of(x).shape[: len(mask.shape)] != ()
 
 
-def _mask_set(x: Any, mask: Any, value: Any) -> Any:
-    """``x[mask] = number`` needs no list of places, so the mask may be abstract."""
-    missing = len(type_of(x).shape) - len(type_of(mask).shape)
-    if missing:
-        mask = reshape(mask, shape=type_of(mask).shape + (1,) * missing)
-    return select(mask, value, x)
+def _is_abstract(mask: Any) -> bool:
+    from .tracer import concrete
+
+    return isinstance(mask, Traced) and concrete(mask) is None
 
 
 def _is_own_part(x: Any, key: ops.Key, value: Any) -> bool:
@@ -259,13 +265,7 @@ def _places(array: Any) -> list[Any]:
 
     mask = concrete(array)
     if mask is None:
-        raise AbstractValueError(
-            explain(
-                "index",
-                "the number of elements a boolean mask selects is not known while tracing",
-                "Use where(mask, x, 0), which keeps the shape.",
-            )
-        )
+        raise unknown_count()
     return list(np.nonzero(mask))
 
 

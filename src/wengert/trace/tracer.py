@@ -21,7 +21,7 @@ from ..keeping import keep
 from ..ops.op import Op, Traced, leaked
 from ..types import ArrayType, Typed
 from .array import Array
-from .views import snapshot
+from .views import is_array, snapshot
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
 SMALL = 64
@@ -180,6 +180,14 @@ class Tracer(Array, Traced, Typed):
         self._version = 0
         self._seen = 0
         self._writable: Any = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What ``isinstance`` sees: an array, so that code for arrays takes its usual way.
+
+        The value of a number stands for no array, and `type` tells the truth.
+        """
+        return np.ndarray if is_array(self) else type(self)
 
     @property
     def node(self) -> Node:

@@ -152,7 +152,7 @@ def _batch_size(leaves: Sequence[Any], axes: Sequence[Any], name: str) -> int:
 
 def _shared(trace: Trace, leaf: Any) -> Any:
     """An argument without a batch; arrays are traced so that a sample can index them."""
-    if not isinstance(leaf, np.ndarray):
+    if type(leaf) is not np.ndarray:
         return leaf
     tracer = trace.constant(leaf)
     tracer._writable = "argument"

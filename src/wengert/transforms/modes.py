@@ -207,7 +207,7 @@ def zero_like(value: Any) -> Any:
 
 def released(value: Any) -> Any:
     """A result for the caller to change at will: what the derivative needs of it stays as it is."""
-    return value.copy() if isinstance(value, np.ndarray) else snapshot(value)
+    return value.copy() if type(value) is np.ndarray else snapshot(value)
 
 
 def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
@@ -218,7 +218,7 @@ def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
     taken = {id(value) for value in given}
     own = []
     for result in results:
-        if isinstance(result, np.ndarray) and (
+        if type(result) is np.ndarray and (
             result.base is not None or id(result) in taken or not result.flags.writeable
         ):
             result = np.array(result)

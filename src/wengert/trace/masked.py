@@ -1,0 +1,167 @@
+"""``x[mask]`` where the mask is not known yet: the elements it selects, without their number.
+
+Under `jit` and `vmap` a mask has no values, so how many elements it selects is unknown. What is
+done to each element can still be written down for all, and an assignment through the same mask
+takes those that it selects: ``x[x > 1] *= 2`` and ``x[m] = np.log(x[m])`` need no number.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import AbstractValueError, DTypeError, explain
+from ..graph import Node, Operator
+from ..ops.elementwise import select
+from ..ops.layout import convert, reshape
+from ..types import type_of
+
+
+def unknown_count() -> AbstractValueError:
+    """The error for what needs the number of selected elements."""
+    return AbstractValueError(
+        explain(
+            "index",
+            "the number of elements a boolean mask selects is not known while tracing",
+            "Use where(mask, x, 0), which keeps the shape; x[mask] can be changed element by "
+            "element and assigned through the same mask.",
+        )
+    )
+
+
+class Selected:
+    """The elements of an array that an abstract mask selects; `whole` has a value for each."""
+
+    __slots__ = ("mask", "whole")
+    __array_priority__ = 2000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, mask: Any, whole: Any):
+        self.mask = mask
+        self.whole = whole
+
+    @classmethod
+    def of(cls, x: Any, mask: Any) -> Selected:
+        """``x[mask]``; elsewhere stands 1, where almost every function has a value."""
+        one = np.ones((), type_of(x).dtype)[()]
+        return cls(mask, select(spread(mask, x), x, one))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs or ufunc.nout != 1 or ufunc.signature is not None:
+            raise unknown_count()
+        return self._each(ufunc, *inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise unknown_count()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise unknown_count()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise unknown_count()
+
+    def _each(self, function: Callable, *args: Any) -> Selected:
+        """The function of each element; other arguments are numbers, or of the same mask."""
+        whole = [self._matching(arg) for arg in args]
+        return Selected(self.mask, function(*whole))
+
+    def astype(self, dtype: Any) -> Selected:
+        """The elements in another dtype."""
+        own = type_of(self.whole).dtype == np.dtype(dtype)
+        return self if own else Selected(self.mask, convert(self.whole, dtype=np.dtype(dtype)))
+
+    def _matching(self, arg: Any) -> Any:
+        if isinstance(arg, Selected):
+            if same(arg.mask, self.mask) and type_of(arg.whole).shape == type_of(self.whole).shape:
+                return arg.whole
+        elif type_of(arg).shape == ():
+            return arg
+        raise unknown_count()
+
+
+def _unary(function: Callable) -> Any:
+    return lambda self: self._each(function, self)
+
+
+def _binary(function: Callable) -> Any:
+    return lambda self, other: self._each(function, self, other)
+
+
+def _swapped(function: Callable) -> Any:
+    return lambda self, other: self._each(function, other, self)
+
+
+def _in_place(function: Callable) -> Any:
+    def method(self: Selected, other: Any) -> Selected:
+        own, result = type_of(self.whole), self._each(function, self, other)
+        found = type_of(result.whole)
+        if not np.can_cast(found.dtype, own.dtype, "same_kind"):
+            raise DTypeError(
+                explain(
+                    f"in-place {function.__name__}",
+                    f"the result is {found}, the array it must fit into {own}",
+                    "Convert the array with astype first.",
+                )
+            )
+        return result.astype(own.dtype)
+
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split():
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Selected, f"__i{_name}__", _in_place(_function))
+    setattr(Selected, f"__{_name}__", _binary(_function))
+    setattr(Selected, f"__r{_name}__", _swapped(_function))
+for _name in "lt le gt ge eq ne".split():
+    setattr(Selected, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
+for _name in "neg pos abs invert".split():
+    setattr(Selected, f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))
+
+
+def assigned(x: Any, mask: Any, value: Any) -> Any:
+    """A copy of `x` with ``x[mask] = value`` done to it."""
+    if isinstance(value, Selected):
+        if not same(value.mask, mask) or type_of(value.whole).shape != type_of(x).shape:
+            raise unknown_count()
+        value = value.whole
+    elif len(type_of(value).shape) > len(type_of(x).shape) - len(type_of(mask).shape):
+        raise unknown_count()
+    return select(spread(mask, x), value, x)
+
+
+def spread(mask: Any, x: Any) -> Any:
+    """The mask with an axis for each axis of `x`."""
+    own = type_of(mask).shape
+    missing = len(type_of(x).shape) - len(own)
+    return reshape(mask, shape=own + (1,) * missing) if missing else mask
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two masks were computed alike, from the same values."""
+    pending = [(one.node, other.node)]
+    seen = set()
+    while pending:
+        a, b = pending.pop()
+        if a is b or (a.serial, b.serial) in seen or _same_number(a, b):
+            continue
+        seen.add((a.serial, b.serial))
+        alike = isinstance(a, Operator) and isinstance(b, Operator) and a.op is b.op
+        if not alike or a.params != b.params or len(a.inputs) != len(b.inputs):
+            return False
+        pending += zip(a.inputs, b.inputs, strict=True)
+    return True
+
+
+def _same_number(a: Node, b: Node) -> bool:
+    plain = (bool, int, float, np.generic)
+    return (
+        isinstance(a.output, plain)
+        and type(a.output) is type(b.output)
+        and bool(a.output == b.output)
+    )
