@@ -328,7 +328,7 @@ class Jitted(staticmethod):
         _report(program, kinds)
         self._compilations += 1
         if self._compilations == OFTEN + 1:
-            warn_often(name, list(self._programs), self._compilations)
+            warn_often(function_name(self.function), list(self._programs), self._compilations)
         return program
 
     def _forget_oldest(self) -> None:
