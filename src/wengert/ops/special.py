@@ -354,22 +354,29 @@ def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
     return np.where(np.isposinf(spread), shares, weights).astype(weights.dtype)[()]
 
 
-def _composed_shifted(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """The largest element (0 for -inf), and the elements less it: 0 at +inf, as in `_shifted`."""
+def _composed_top(x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest element; 0 for -inf, from which nothing can be taken away."""
     top = reduce_max(x, axes=axes, ties="equal")
-    top = select(isneginf(top), 0.0, top)
-    spread = expand_over(top, type_of(x).shape, axes)
-    return top, select(equal(x, spread), 0.0, x - spread)
+    return select(isneginf(top), 0.0, top)
+
+
+def _composed_exp(x: Any, top: Any, axes: tuple[int, ...]) -> Any:
+    """exp(x - top), with 1 where both are +inf: the largest number stands for it there.
+
+    One instruction an element more than the difference, in the loop that all of these wait for.
+    """
+    most = type_of(x).dtype.type(np.finfo(type_of(x).dtype).max)
+    spread = expand_over(select(greater(top, most), most, top), type_of(x).shape, axes)
+    return exp(select(greater(x, most), most, x) - spread)
 
 
 def _composed_logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
-    top, shifted = _composed_shifted(x, axes)
-    return log(reduce_sum(exp(shifted), axes=axes)) + top
+    top = _composed_top(x, axes)
+    return log(reduce_sum(_composed_exp(x, top, axes), axes=axes)) + top
 
 
 def _composed_softmax(x: Any, axes: tuple[int, ...]) -> Any:
-    _, shifted = _composed_shifted(x, axes)
-    weights = exp(shifted)
+    weights = _composed_exp(x, _composed_top(x, axes), axes)
     return weights / expand_over(_composed_total(weights, axes), type_of(x).shape, axes)
 
 
@@ -380,9 +387,11 @@ def _composed_total(weights: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _composed_log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
-    _, shifted = _composed_shifted(x, axes)
-    total = _composed_total(exp(shifted), axes)
-    return shifted - expand_over(log(total), type_of(x).shape, axes)
+    top, shape = _composed_top(x, axes), type_of(x).shape
+    total = _composed_total(_composed_exp(x, top, axes), axes)
+    spread = expand_over(top, shape, axes)
+    shifted = select(equal(x, spread), 0.0, x - spread)
+    return shifted - expand_over(log(total), shape, axes)
 
 
 def _weights_samples(rng: np.random.Generator) -> Any:
