@@ -17,7 +17,7 @@ import numpy as np
 from .types import Typed, check_class
 
 # Bytes from which on copies are known; smaller ones are sooner made than found.
-LARGE = 1 << 16
+LARGE = 1 << 17
 
 # The copies of large arrays, by their own `id`, and by that of the array that was copied.
 _copies: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
