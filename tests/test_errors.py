@@ -301,7 +301,7 @@ class TestBuiltins:
             (errors.LeakedTracerError, RuntimeError), (errors.MutationError, ValueError),
             (errors.AbstractValueError, TypeError), (errors.ConversionError, TypeError),
             (errors.StructureError, TypeError), (errors.GraphError, ValueError),
-            (errors.CheckGradsError, AssertionError),
+            (errors.CheckGradsError, AssertionError), (errors.IntegerError, OverflowError),
         ],
     )  # fmt: skip
     def test_base(self, error, builtin):

@@ -39,6 +39,10 @@ class OutOfRangeError(WengertError, IndexError):
     """An index outside the array; never silently clamped."""
 
 
+class IntegerError(WengertError, OverflowError):
+    """A Python integer that the dtype it must take on does not hold; never silently wrapped."""
+
+
 class DerivativeError(WengertError, TypeError):
     """A derivative that does not exist or was not defined."""
 

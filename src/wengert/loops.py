@@ -310,10 +310,35 @@ def cast(value: Expr, dtype: np.dtype) -> Expr:
     """The value in another dtype."""
     if value.dtype == dtype:
         return value
-    if isinstance(value, Literal):
+    if isinstance(value, Literal) and (value.dtype.kind != "f" or dtype.kind not in "iu"):
         number = value.value.real if dtype.kind != "c" and value.dtype.kind == "c" else value.value
         return Literal(dtype.type(number), dtype)
     return Apply("convert", (value,), dtype)
+
+
+# The floats that have an integer in each dtype, from the first to below the second. As NumPy and C
+# do it, they are converted to 32 or 64 bits and cut off: -1.0 becomes 255 in uint8.
+_TO_INTEGER = {
+    **dict.fromkeys(("i1", "i2", "i4", "u1", "u2"), (-(2.0**31), 2.0**31)),
+    "u4": (-(2.0**31), 2.0**32),
+    "i8": (-(2.0**63), 2.0**63),
+    "u8": (-(2.0**63), 2.0**64),
+}
+
+
+def float_range(dtype: np.dtype) -> tuple[float, float]:
+    """The floats that a conversion to an integer dtype takes: low <= x < high."""
+    return _TO_INTEGER[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def not_an_integer(dtype: np.dtype) -> int:
+    """What NaN, infinities and floats out of that range become: no index, if that can be.
+
+    >>> not_an_integer(np.dtype(np.int32)), not_an_integer(np.dtype(np.uint8))
+    (-2147483648, 255)
+    """
+    limits = np.iinfo(dtype)
+    return int(limits.min if dtype.kind == "i" else limits.max)
 
 
 # ---------------------------------------------------------------- kernels

@@ -14,6 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from ..errors import WengertError
+from ..loops import float_range, not_an_integer
 from . import vmath
 
 I1 = ir.IntType(1)
@@ -139,15 +140,30 @@ class Scalars:
         if source.kind == "f" and target.kind == "f":
             return b.fpext(x, kind) if target.itemsize > source.itemsize else b.fptrunc(x, kind)
         if source.kind == "f":
-            # NumPy goes through the widest integer for the narrow ones
-            wide = self.type(np.dtype("i8" if target.kind == "i" else "u8"))
-            number = b.fptosi(x, wide) if target.kind == "i" else b.fptoui(x, wide)
-            return number if target.itemsize == 8 else b.trunc(number, kind)
+            return self._to_integer(x, source, target)
         if target.kind == "f":
             return b.uitofp(x, kind) if source.kind in "bu" else b.sitofp(x, kind)
         if source.kind == "b" or target.itemsize > source.itemsize:
             return b.zext(x, kind) if source.kind in "bu" else b.sext(x, kind)
         return b.trunc(x, kind) if target.itemsize < source.itemsize else x
+
+    def _to_integer(self, x: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
+        """A float as an integer; LLVM leaves open what becomes of those out of range."""
+        b, kind = self.builder, self.type(target)
+        low, high = float_range(target)
+        above = b.fcmp_ordered(">=", x, self.literal(low, source))
+        defined = b.and_(above, b.fcmp_ordered("<", x, self.literal(high, source)))
+        zero = self.literal(0, source)
+        safe = b.select(defined, x, zero)
+        if str(target) == "uint64":
+            negative = b.fcmp_ordered("<", safe, zero)
+            below = b.fptosi(b.select(negative, safe, zero), kind)
+            number = b.select(negative, below, b.fptoui(b.select(negative, zero, safe), kind))
+        else:
+            wide = self.type(np.dtype("i4" if high == 2.0**31 else "i8"))
+            number = b.fptosi(safe, wide)
+            number = number if wide == kind else b.trunc(number, kind)
+        return b.select(defined, number, self.literal(not_an_integer(target), target))
 
 
 def _literal(value: Any, dtype: np.dtype) -> Any:
@@ -386,6 +402,8 @@ def _isfinite(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
 
 @_emitter("signbit")
 def _signbit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind in "bu":
+        return k.literal(False, np.dtype(bool))
     bits = np.dtype(f"i{dtype.itemsize}")
     pattern = k.builder.bitcast(args[0], k.type(bits)) if dtype.kind == "f" else args[0]
     return k.builder.icmp_signed("<", pattern, k.literal(0, bits))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError
+from ..errors import DTypeError, IntegerError
 from ..snapshot import alike, hash_of, is_native, snapshot, unchanged
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
@@ -169,7 +169,7 @@ def plain(leaf: Any, operation: str, number: int) -> Any:
         return leaf
     if type(leaf) is int:
         if not -(2**63) <= leaf < 2**63:
-            raise DTypeError(
+            raise IntegerError(
                 f"{operation}: argument {number} is {leaf}, which does not fit into 64 bits. "
                 "Use a float, or name the argument in static_argnames."
             )

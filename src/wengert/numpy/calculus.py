@@ -102,10 +102,15 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     results = [
-        _gradient_along(f, as_value(spacing), k, edge_order)
+        _gradient_along(f, _real(as_value(spacing)), k, edge_order)
         for k, spacing in zip(axes, spacings, strict=True)
     ]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _real(spacing: Any) -> Any:
+    """Coordinates as floats: differences of unsigned integers would wrap around."""
+    return spacing if type_of(spacing).inexact else cast(spacing, np.float64)
 
 
 def _spacings(given: Sequence[Any], count: int) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AxisError, DTypeError, ShapeError, explain
-from ..ops.layout import convert, reshape
+from ..ops.layout import as_dtype, reshape
 from ..ops.op import Traced
 from ..types import check_class, type_of
 
@@ -53,7 +53,7 @@ def _stack(items: Sequence[Any]) -> Any:
             )
         )
     (shape,) = shapes
-    rows = [reshape(_to(item, dtype), shape=(1, *shape)) for item in items]
+    rows = [reshape(as_dtype(item, dtype), shape=(1, *shape)) for item in items]
     return concatenate(*rows, axis=0)
 
 
@@ -62,12 +62,7 @@ def strong(x: Any) -> Any:
     return cast(x, type_of(x).dtype)
 
 
-def _to(item: Any, dtype: np.dtype) -> Any:
-    own = type_of(item)
-    return item if own.dtype == dtype and not own.weak else convert(item, dtype=dtype)
-
-
-def as_dtype(dtype: Any) -> np.dtype:
+def named_dtype(dtype: Any) -> np.dtype:
     """The dtype that the argument `dtype` names, which must be one of numbers.
 
     NumPy's classes of dtypes count: ``np.dtype(np.dtypes.Float64DType)`` alone is that of objects.
@@ -88,11 +83,18 @@ def as_dtype(dtype: Any) -> np.dtype:
 
 def cast(x: Any, dtype: Any) -> Any:
     """`x` in another dtype; unchanged when it has it or when dtype is None."""
-    if dtype is None:
-        return x
-    dtype = as_dtype(dtype)
-    own = type_of(x)
-    return x if own.dtype == dtype and not own.weak else convert(x, dtype=dtype)
+    return x if dtype is None else as_dtype(x, named_dtype(dtype))
+
+
+def as_factors(*factors: Any) -> list[Any]:
+    """Factors of a product as values; among integers alone, a Python one is NumPy's int64.
+
+    NumPy makes an array of it, so that the product of a short array and 300 is right.
+    """
+    values = [as_value(x) for x in factors]
+    if all(type_of(x).dtype.kind in "biu" for x in values):
+        return [cast(x, type_of(x).dtype) for x in values]
+    return values
 
 
 def shape(x: Any) -> tuple[int, ...]:

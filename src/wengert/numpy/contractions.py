@@ -26,7 +26,7 @@ from ..ops.layout import permute, reshape
 from ..ops.structure import concatenate
 from ..ops.windows import windows_of
 from ..types import type_of
-from .common import as_value, normal_axis, shape
+from .common import as_factors, as_value, normal_axis, shape
 from .labels import einsum, product
 
 __all__ = [
@@ -71,7 +71,7 @@ def dot(a: Any, b: Any) -> Any:
     spec = _small_product(a, b)
     if spec is not None:
         return contract(a, b, spec=spec)
-    a, b = as_value(a), as_value(b)
+    a, b = as_factors(a, b)
     if not shape(a) or not shape(b):
         return multiply(a, b)
     a_labels, b_labels, out = _dot_labels(len(shape(a)), len(shape(b)))
@@ -150,7 +150,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 def vdot(a: Any, b: Any) -> Any:
     """``numpy.vdot``: the inner product of all elements; the first array is conjugated."""
-    a, b = _flat(as_value(a)), _flat(as_value(b))
+    a, b = map(_flat, as_factors(a, b))
     return product("vdot", _conjugated(a), (0,), b, (0,), ())
 
 
@@ -161,7 +161,7 @@ def _flat(x: Any) -> Any:
 
 def inner(a: Any, b: Any) -> Any:
     """``numpy.inner``: the last axis of a against the last axis of b."""
-    a, b = as_value(a), as_value(b)
+    a, b = as_factors(a, b)
     if not shape(a) or not shape(b):
         return multiply(a, b)
     rank = len(shape(a))
@@ -172,12 +172,12 @@ def inner(a: Any, b: Any) -> Any:
 
 def outer(a: Any, b: Any) -> Any:
     """``numpy.outer``: every element of a times every element of b."""
-    return contract(_flat(as_value(a)), _flat(as_value(b)), spec=OUTER)
+    return contract(*map(_flat, as_factors(a, b)), spec=OUTER)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """``numpy.tensordot``: sum over the given axes of a against those of b."""
-    a, b = as_value(a), as_value(b)
+    a, b = as_factors(a, b)
     rank_a, rank_b = len(shape(a)), len(shape(b))
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(rank_a, rank_b):
@@ -204,7 +204,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 def kron(a: Any, b: Any) -> Any:
     """``numpy.kron``: the Kronecker product."""
-    a, b = as_value(a), as_value(b)
+    a, b = as_factors(a, b)
     rank = max(len(shape(a)), len(shape(b)))
     a_shape, b_shape = ((1,) * (rank - len(shape(x))) + shape(x) for x in (a, b))
     a_labels, b_labels = tuple(range(rank)), tuple(range(rank, 2 * rank))

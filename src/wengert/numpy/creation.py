@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete, lift
 from ..trace.views import copy_of
 from ..types import inexact_dtype, result_dtype, type_of
-from .common import as_dtype, as_value, cast, contains_traced
+from .common import as_value, cast, contains_traced, named_dtype
 from .joining import concatenate, stack
 from .structure import (
     broadcast_arrays,
@@ -329,8 +329,8 @@ def linspace(
         # exactly `stop`, whatever the rounding of the steps
         result = concatenate([result[:-1], expand_dims(stop, 0)])
     result = moveaxis(result, 0, axis)
-    if dtype is not None and as_dtype(dtype).kind in "iu":
-        result = convert(floor(result), dtype=as_dtype(dtype))
+    if dtype is not None and named_dtype(dtype).kind in "iu":
+        result = convert(floor(result), dtype=named_dtype(dtype))
     result = _own(cast(result, dtype))
     return (result, step) if retstep else result
 

@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, read_only
 from ..types import promotable, result_dtype, type_of
-from .common import as_dtype, as_value, cast, ndim, shape, strong
+from .common import as_value, cast, named_dtype, ndim, shape, strong
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
@@ -49,7 +49,7 @@ __all__ = [
 def _loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any) -> Sequence[Any]:
     """The dtypes of the arguments for the loop that gives `dtype`."""
     types = [type_of(arg) for arg in args]
-    wanted = as_dtype(dtype)
+    wanted = named_dtype(dtype)
     places = (*map(promotable, types), *[None] * ufunc.nout)
     signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
     try:
@@ -295,6 +295,11 @@ def clip(
     low = min if a_min is None else a_min
     high = max if a_max is None else a_max
     result = cast(as_value(a), dtype)
+    own = type_of(result).dtype
+    if own.kind in "iu":
+        # as in NumPy, a Python integer at or beyond the end of the dtype is no bound
+        low = None if type(low) is int and low <= np.iinfo(own).min else low
+        high = None if type(high) is int and high >= np.iinfo(own).max else high
     if low is None and high is None:
         result = _fresh(result)
     if low is not None:

@@ -65,13 +65,14 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 
 def _in_mode(name: str, indices: Any, length: int, mode: str) -> Any:
     """Indices treated as the mode says: refused, wrapped or clipped when out of range."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', got {mode!r}.")
+    if mode == "raise":
+        return indices
+    indices = cast(indices, np.int64)  # the length may not fit into the dtype of the indices
     if mode == "wrap":
         return ew.remainder(indices, length)
-    if mode == "clip":
-        return ew.minimum(ew.maximum(indices, 0), length - 1)
-    if mode != "raise":
-        raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', got {mode!r}.")
-    return indices
+    return ew.minimum(ew.maximum(indices, 0), length - 1)
 
 
 @numpy_if_plain
@@ -149,7 +150,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     if not contains_traced(indices):
         return np.unravel_index(indices, shape, order)  # type: ignore[call-overload]
     lengths = tuple(shape) if np.iterable(shape) else (shape,)
-    found, rest = [], as_value(indices)
+    found, rest = [], cast(as_value(indices), np.int64)
     for length in lengths if order == "F" else lengths[::-1]:
         found.append(ew.remainder(rest, length))
         rest = floor_divide(rest, length)
@@ -166,7 +167,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     else:
         strides[:-1] = np.cumprod(dims[:0:-1])[::-1]
     parts = [
-        _in_mode("ravel_multi_index", as_value(values), length, mode) * int(stride)
+        _in_mode("ravel_multi_index", cast(as_value(values), np.int64), length, mode) * int(stride)
         for values, length, stride in zip(multi_index, dims, strides, strict=True)
     ]
     total = parts[0]

@@ -18,7 +18,7 @@ from ..ops.contract import Labels, Spec, contract, normal_spec
 from ..ops.indexing import index
 from ..ops.layout import permute, reduce_sum, reshape
 from ..types import result_dtype, type_of
-from .common import as_dtype, as_value, cast, shape
+from .common import as_factors, cast, named_dtype, shape
 
 
 def product(
@@ -111,7 +111,7 @@ def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
             return result
         # sums of short integers are long, but not in einsum
         return cast(result, result_dtype(*map(type_of, arrays)))
-    common = as_dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
+    common = named_dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
     if dtype is not None or len(arrays) != 2:
         arrays = [cast(x, common) for x in arrays]
     terms = [_without_repeats(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
@@ -167,7 +167,7 @@ def _without_repeats(x: Any, labels: Labels) -> Term:
 def _einsum_arguments(operands: tuple) -> tuple[Any, list[Any]]:
     """The subscripts (text, or a tuple of label lists) and the arrays."""
     if operands and isinstance(operands[0], str):
-        return operands[0].replace(" ", ""), [as_value(x) for x in operands[1:]]
+        return operands[0].replace(" ", ""), as_factors(*operands[1:])
     if len(operands) < 2:
         raise DTypeError(
             explain("einsum", "expected subscripts and arrays", "Write einsum('ij,jk->ik', x, y).")
@@ -175,7 +175,7 @@ def _einsum_arguments(operands: tuple) -> tuple[Any, list[Any]]:
     count = len(operands) // 2
     lists = [tuple(labels) for labels in operands[1 : 2 * count : 2]]
     out = tuple(operands[-1]) if len(operands) % 2 else None
-    return (tuple(lists), out), [as_value(x) for x in operands[0 : 2 * count : 2]]
+    return (tuple(lists), out), as_factors(*operands[0 : 2 * count : 2])
 
 
 def _hashable(optimize: Any) -> Any:

@@ -130,7 +130,11 @@ def _join(before: Any, x: Any, after: Any) -> Any:
 
 
 def _constant(x: Any, widths: Widths, axis: int, rank: int, constant_values: Any) -> Any:
-    low, high = (cast(v, type_of(x).dtype) for v in _pair(constant_values, axis, rank))
+    dtype = type_of(x).dtype
+    values = as_value(constant_values)
+    if type_of(values).weak:
+        values = cast(values, dtype)
+    low, high = (cast(v, dtype) for v in _pair(values, axis, rank))
     return _join(_rows(low, widths[0], x), x, _rows(high, widths[1], x))
 
 

@@ -315,12 +315,13 @@ def max_pool(x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: 
     """
     arguments = _pool_arguments("max_pool", x, size, stride, padding, dilation)
     x, sizes, strides, pads, dilations = arguments
-    lowest = _lowest(type_of(x).dtype)
-    patches = _pool_windows("max_pool", x, sizes, strides, pads, dilations, lowest)
+    fill = lowest(type_of(x).dtype)
+    patches = _pool_windows("max_pool", x, sizes, strides, pads, dilations, fill)
     return reduce_max(patches, axes=_last_axes(patches, len(sizes)), ties="first")
 
 
-def _lowest(dtype: np.dtype) -> Any:
+def lowest(dtype: np.dtype) -> Any:
+    """What padding is filled with where the largest element is looked for."""
     if dtype.kind == "f":
         return -np.inf
     return np.iinfo(dtype).min if dtype.kind in "iu" else False

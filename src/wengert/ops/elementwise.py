@@ -26,7 +26,7 @@ from .families import (
     ufunc_type_rule,
     unary,
 )
-from .layout import convert
+from .layout import as_dtype, convert
 from .logic import (
     equal,
     exponent,
@@ -44,6 +44,7 @@ from .logic import (
     trunc,
 )
 from .op import Op
+from .python_integers import takes_promoted
 
 REALS = ("float64", "float32")
 COMPLEX = ("complex128",)
@@ -89,7 +90,17 @@ def _where_type(c: ArrayType, x: ArrayType, y: ArrayType) -> ArrayType:
     return ArrayType(result_dtype(x, y), broadcast_shapes("where", (c, x, y)))
 
 
+def _beside(number: int, array: Any) -> Any:
+    """A Python integer that must fit: `numpy.where` wraps it around, unlike the rest of NumPy."""
+    dtype = getattr(array, "dtype", None)
+    return number if dtype is None or dtype.kind not in "iu" else as_dtype(number, dtype)
+
+
 def _where(c: Any, x: Any, y: Any) -> Any:
+    if type(x) is int:
+        x = _beside(x, y)
+    if type(y) is int:
+        y = _beside(y, x)
     result = np.where(c, x, y)
     return result if result.ndim else result[()]
 
@@ -106,6 +117,7 @@ select: Op = Op(
         lambda g, c, x, y: select(c, 0.0, g),
     ),
     batch=batch_elementwise(lambda: select),
+    takes=takes_promoted(1, 2),
     loops=Pointwise(lambda index, c, x, y: _where_loops(index, c, x, y)),
     samples=lambda rng: [
         ((rng.integers(0, 2, size=(2, 3)).astype(bool), rng.normal(size=(2, 3)), 1.5), {}),
@@ -192,6 +204,7 @@ multiply: Op = binary(
     lambda ans, x, y: x,
     transpose=(lambda g, x, y: scale(g, y), lambda g, x, y: scale(g, x)),
     dtypes=(*NUMBERS, "bool"),
+    mixed=True,
 )
 divide: Op = binary(
     "divide",
@@ -200,6 +213,7 @@ divide: Op = binary(
     lambda ans, x, y: -ans / y,
     domains=(REAL, POSITIVE),
     transpose=(lambda g, x, y: scale(g, 1 / y), None),
+    mixed=True,
     dtypes=FIELDS,
 )
 remainder: Op = binary(

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError, explain
 from ..loops import FUNCTIONS, Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, promotable, type_of
-from .layout import reshape
+from .layout import convert, reshape
 from .op import Op
 
 # Where test samples of an argument are drawn from.
@@ -38,13 +38,28 @@ def broadcast_shapes(name: str, types: Sequence[ArrayType]) -> tuple[int, ...]:
         ) from None
 
 
+def loop_dtypes(ufunc: np.ufunc, types: Sequence[ArrayType]) -> Sequence[np.dtype]:
+    """The dtypes that the ufunc computes with, arguments first: NumPy's promotion."""
+    results = [None] * ufunc.nout
+    dtypes = ufunc.resolve_dtypes((*map(promotable, types), *results))
+    if any(dtype.kind == "O" for dtype in dtypes):
+        # Python numbers alone: NumPy would compare them as objects
+        dtypes = ufunc.resolve_dtypes((*[t.dtype for t in types], *results))
+    return dtypes
+
+
+def ufunc_takes(ufunc: np.ufunc) -> Callable:
+    """`takes` of an operation with the dtype rules of the ufunc."""
+    return lambda *types, **params: loop_dtypes(ufunc, types)[: ufunc.nin]
+
+
 def ufunc_type_rule(name: str, ufunc: np.ufunc) -> Callable:
     """Types as the ufunc says: NumPy's promotion and broadcasting."""
 
     def rule(*types: ArrayType, **params: Any) -> Any:
         shape = broadcast_shapes(name, types)
         try:
-            dtypes = ufunc.resolve_dtypes((*map(promotable, types), *[None] * ufunc.nout))
+            dtypes = loop_dtypes(ufunc, types)
         except TypeError:
             got = ", ".join(str(t) for t in types)
             raise DTypeError(
@@ -66,12 +81,7 @@ def pointwise(name: str, ufunc: np.ufunc) -> Pointwise | None:
         return None
 
     def rule(index: Index, *operands: Operand) -> Expr:
-        types = [promotable(operand.type) for operand in operands]
-        dtypes = ufunc.resolve_dtypes((*types, None))
-        if any(dtype.kind == "O" for dtype in dtypes):
-            # Python numbers alone: NumPy would compare them as objects
-            strong = [operand.type.dtype for operand in operands]
-            dtypes = ufunc.resolve_dtypes((*strong, None))
+        dtypes = loop_dtypes(ufunc, [operand.type for operand in operands])
         args = [
             cast(operand.broadcast(index), dtype)
             for operand, dtype in zip(operands, dtypes, strict=False)
@@ -101,6 +111,35 @@ def _align(x: Any, shape: tuple[int, ...], rank: int) -> Any:
     return reshape(x, shape=(shape[0], *(1,) * missing, *shape[1:])) if missing else x
 
 
+def of_floats(rule: Callable) -> Callable:
+    """A factor of several arguments, taken at them in the dtype of the result.
+
+    The rule may square, negate or take the logarithm of an integer, which is another number in its
+    own dtype: it wraps around, or NumPy takes the logarithm of a small one in half precision.
+    """
+
+    def factor(ans: Any, *args: Any, **params: Any) -> Any:
+        dtype = type_of(ans).dtype
+        return rule(ans, *[_in_dtype(arg, dtype) for arg in args], **params)
+
+    return factor
+
+
+def _in_dtype(x: Any, dtype: np.dtype) -> Any:
+    own = type_of(x)
+    return x if own.inexact or own.dtype == dtype else convert(x, dtype=dtype)
+
+
+def _composed(ufunc: np.ufunc, compose: Callable) -> Callable:
+    """The same made of other operations, of integers in the dtypes that the ufunc takes."""
+
+    def composed(*args: Any, **params: Any) -> Any:
+        dtypes = loop_dtypes(ufunc, [type_of(arg) for arg in args])
+        return compose(*map(_in_dtype, args, dtypes), **params)
+
+    return composed
+
+
 def elementwise(
     name: str,
     function: Callable,
@@ -109,12 +148,22 @@ def elementwise(
     *,
     like: np.ufunc | None = None,
     dtypes: Sequence[str] = ("float64",),
+    mixed: bool = False,
     **parts: Any,
 ) -> Op:
-    """An operation that works element by element and broadcasts."""
+    """An operation that works element by element and broadcasts.
+
+    Integers beside floats are converted before the factors are taken, unless these are right for
+    them too (`mixed`).
+    """
+    if derivative is not None and len(derivative) > 1 and not mixed:
+        derivative = tuple(rule and of_floats(rule) for rule in derivative)
     ufunc = like if like is not None else function
     assert isinstance(ufunc, np.ufunc), name
+    if "compose" in parts:
+        parts["compose"] = _composed(ufunc, parts["compose"])
     parts.setdefault("loops", pointwise(name, ufunc))
+    parts.setdefault("takes", ufunc_takes(ufunc))
     op = Op(
         name,
         function,

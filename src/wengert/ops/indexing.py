@@ -260,6 +260,7 @@ index_set: Op = Op(
     loops=lambda key: (
         Pointwise(_index_set_loops, free=True, chooses=True) if _dense(key) else _strided_set_loops
     ),
+    takes=lambda x, y, key: (None, x.dtype),
     resize=_resize_target,
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),
@@ -410,7 +411,9 @@ def _indices_in_range(
         if counting_axis(values.constant, shape[axis]) is not None:
             continue
         value = cast(values.broadcast(at[:rank]), INDEX)
-        low = Literal(INDEX.type(-shape[axis]), INDEX)
+        # an unsigned index that 64 bits with a sign do not hold has become negative
+        lowest = 0 if values.type.dtype.kind == "u" else -shape[axis]
+        low = Literal(INDEX.type(lowest), INDEX)
         high = Literal(INDEX.type(shape[axis]), INDEX)
         above = Apply("greater_equal", (value, low), BOOL)
         below = Apply("less", (value, high), BOOL)
@@ -479,6 +482,10 @@ def _scatter_type(
     return ArrayType(x.dtype, x.shape)
 
 
+def _scatter_takes(x: ArrayType, y: ArrayType, *indices: ArrayType, **params: Any) -> Any:
+    return None, x.dtype, *[None] * len(indices)
+
+
 def batch_scatter(op_of: Callable[[], Op]) -> Callable:
     """Batching of scatters: everything gets the batch axis, an iota selects the sample."""
 
@@ -532,6 +539,7 @@ scatter_add: Op = Op(
     transpose=_scatter_add_transpose,
     batch=batch_scatter(lambda: scatter_add),
     loops=scatter_loops("add"),
+    takes=_scatter_takes,
     samples=scatter_samples,
 )
 
@@ -561,6 +569,7 @@ scatter_set: Op = Op(
     transpose=_scatter_set_transpose,
     batch=batch_scatter(lambda: scatter_set),
     loops=scatter_loops(None),
+    takes=_scatter_takes,
     samples=scatter_samples,
 )
 
@@ -606,6 +615,7 @@ def _scatter_extreme(name: str, ufunc: np.ufunc) -> Op:
         jvp=_scatter_extreme_jvp,
         batch=batch_scatter(lambda: op),
         loops=scatter_loops(ufunc.__name__),
+        takes=_scatter_takes,
         samples=_extreme_samples,
         absent={"transpose": "it is not linear in any argument"},
     )

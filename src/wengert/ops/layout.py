@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
-from ..loops import Alias, Pointwise, Reduction, cast
+from ..loops import Alias, Pointwise, Reduction, cast, float_range, not_an_integer
 from ..types import ArrayType, type_of
 from .op import Op
+from .python_integers import to_integer
 
 
 def _convert(x: Any, dtype: np.dtype) -> Any:
@@ -22,7 +23,29 @@ def _convert(x: Any, dtype: np.dtype) -> Any:
     if array.dtype.kind == "c" and dtype.kind != "c":
         array = array.real  # the real part on purpose, so without NumPy's warning
     result = array.astype(dtype)
+    if dtype.kind in "iu" and array.dtype.kind == "f":
+        result = _without_undefined(array, result)
     return result if result.ndim else result[()]
+
+
+def as_dtype(x: Any, dtype: np.dtype) -> Any:
+    """`x` in another dtype, unchanged when it has it; a Python integer must fit into it."""
+    own = type_of(x)
+    if own.dtype == dtype and not own.weak:
+        return x
+    if own.weak and own.dtype.kind == "i" and dtype.kind in "iu":
+        return to_integer(x, dtype=dtype)
+    return convert(x, dtype=dtype)
+
+
+def _without_undefined(floats: np.ndarray, integers: np.ndarray) -> np.ndarray:
+    """Converted floats; what C leaves undefined, and NumPy with it, is `not_an_integer`."""
+    low, high = float_range(integers.dtype)
+    wide = floats if floats.dtype.itemsize >= 4 else floats.astype(np.float32)
+    defined = (wide >= low) & (wide < high)
+    if defined.all():
+        return integers
+    return np.where(defined, integers, integers.dtype.type(not_an_integer(integers.dtype)))
 
 
 convert: Op = Op(

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..loops import Apply, Expr, Index, Literal, Operand, Pointwise, cast
+from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Pointwise, cast
 from ..types import ArrayType
-from .families import REAL, Interval, binary, unary
+from .families import REAL, Interval, binary, broadcast_samples, loop_dtypes, unary
 from .op import Op
 
 REALS = ("float64", "float32")
@@ -19,7 +19,37 @@ DISCRETE = "its results are booleans or integers"
 STEPS = "piecewise constant"
 
 
+def _compare_loops(name: str, function: np.ufunc) -> Pointwise:
+    def rule(index: Index, *operands: Operand) -> Expr:
+        dtypes = loop_dtypes(function, [operand.type for operand in operands])
+        x, y = (cast(o.broadcast(index), d) for o, d in zip(operands, dtypes, strict=False))
+        if {x.dtype.kind, y.dtype.kind} == {"i", "u"}:
+            return _compare_signs(x, y)
+        return Apply(name, (x, y), BOOL)
+
+    def _compare_signs(x: Expr, y: Expr) -> Expr:
+        """No dtype holds both: a negative number is less than any other, the rest unsigned."""
+        signed, below = (x, (0, 1)) if x.dtype.kind == "i" else (y, (1, 0))
+        negative = Apply("less", (signed, Literal(signed.dtype.type(0), signed.dtype)), BOOL)
+        wide = np.dtype(np.uint64)
+        rest = Apply(name, (cast(x, wide), cast(y, wide)), BOOL)
+        return Apply("where", (negative, Literal(function(*below), BOOL), rest), BOOL)
+
+    return Pointwise(rule)
+
+
 def _comparison(name: str, function: np.ufunc) -> Op:
+    return binary(
+        name,
+        function,
+        zero=DISCRETE,
+        dtypes=(*ORDERED, "bool"),
+        loops=_compare_loops(name, function),
+        compares=True,
+    )
+
+
+def _connective(name: str, function: np.ufunc) -> Op:
     return binary(name, function, zero=DISCRETE, dtypes=(*ORDERED, "bool"))
 
 
@@ -29,9 +59,9 @@ less = _comparison("less", np.less)
 less_equal = _comparison("less_equal", np.less_equal)
 greater = _comparison("greater", np.greater)
 greater_equal = _comparison("greater_equal", np.greater_equal)
-logical_and = _comparison("logical_and", np.logical_and)
-logical_or = _comparison("logical_or", np.logical_or)
-logical_xor = _comparison("logical_xor", np.logical_xor)
+logical_and = _connective("logical_and", np.logical_and)
+logical_or = _connective("logical_or", np.logical_or)
+logical_xor = _connective("logical_xor", np.logical_xor)
 
 
 def _test(name: str, function: Any, like: np.ufunc = np.isnan) -> Op:
@@ -80,12 +110,14 @@ bitwise_count = unary(
 
 
 # The value, with no derivative.
-stop_gradient = unary(
+stop_gradient: Op = Op(
     "stop_gradient",
     lambda x: x,
-    like=np.positive,
+    lambda x: x,
+    batch=lambda size, flags, x: stop_gradient(x),
+    loops=Pointwise(lambda index, x: Apply("stop_gradient", (x(index),), x.type.dtype)),
     zero="asked for by the caller",
-    dtypes=("float64", "float32", "int64"),
+    samples=broadcast_samples((REAL,), ("float64", "float32", "int64", "bool")),
 )
 
 spacing = _rounding("spacing", np.spacing)

@@ -63,6 +63,8 @@ class Op:
         resize: Callable | None = None,
         zero: str | None = None,
         absent: dict[str, str] | None = None,
+        takes: Callable | None = None,
+        compares: bool = False,
     ):
         if name in REGISTRY:
             raise WengertError(f"operation {name!r} is defined twice")
@@ -94,6 +96,10 @@ class Op:
         self.zero = zero
         # Why a part is missing, by the part's name; the registry test asks.
         self.absent = absent or {}
+        # takes(*types, **params): the dtypes that its arguments are converted to (None: any), for
+        # Python integers, which must fit; see python_integers.py. A comparison takes all of them.
+        self.takes = takes
+        self.compares = compares
         # Derived programs by signature; see transforms/plans.py.
         self.plans: dict[Any, Any] = {}
         REGISTRY[name] = self

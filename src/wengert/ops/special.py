@@ -29,6 +29,7 @@ from .families import (
     batch_elementwise,
     broadcast_samples,
     broadcast_shapes,
+    of_floats,
     unary,
 )
 from .layout import batch_axes, broadcast_to, convert, expand_over, reduce_sum, without_axes
@@ -94,7 +95,7 @@ def special(
         name,
         _widened(name, function),
         lambda *types, **_: ArrayType(real_dtype(name, types), broadcast_shapes(name, types)),
-        derivative=derivative,
+        derivative=tuple(map(of_floats, derivative)) if len(derivative) > 1 else derivative,
         batch=batch_elementwise(lambda: op),
         samples=samples,
         **parts,

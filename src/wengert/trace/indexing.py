@@ -9,7 +9,8 @@ import numpy as np
 
 from ..errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError, explain
 from ..ops import indexing as ops
-from ..ops.layout import broadcast_to, convert, permute, reshape
+from ..ops.elementwise import select
+from ..ops.layout import as_dtype, broadcast_to, permute, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
 from ..types import type_of
@@ -370,7 +371,7 @@ def _cast_value(x: Any, value: Any) -> Any:
                 "Use wnp.real(value).",
             )
         )
-    return value if own.dtype == target else convert(value, dtype=target)
+    return value if own.dtype == target else as_dtype(value, target)
 
 
 def _fit_value(value: Any, shape: tuple[int, ...]) -> Any:

@@ -19,6 +19,7 @@ from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
 from ..keeping import keep
 from ..ops.op import Op, Traced, leaked
+from ..ops.python_integers import settle
 from ..types import ArrayType, Typed
 from .array import Array
 from .views import is_array, snapshot
@@ -111,6 +112,7 @@ class Trace:
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
         if abstract:
+            inputs = settle(op, inputs, params)
             array_type = op.type_rule(*[node.type for node in inputs], **params)
             made = Operator(op, tuple(inputs), params, None, array_type)
         else:

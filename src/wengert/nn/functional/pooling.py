@@ -8,6 +8,8 @@ import numpy as np
 
 from ... import numpy as wnp
 from ...errors import ShapeError, explain
+from ...numpy.windows import lowest
+from ...types import type_of
 from .convolution import Numbers, numbers
 
 
@@ -58,7 +60,7 @@ def _max_pool(
     spans = tuple(d * (n - 1) + 1 for n, d in zip(sizes, dilations, strict=True))
     extra = _overhang(x, spans, strides, pads) if ceil_mode else (0,) * rank
     if any(extra):
-        x = _padded(x, pads, extra, -np.inf)
+        x = _padded(x, pads, extra, lowest(type_of(x).dtype))
         pads = (0,) * rank
     return wnp.max_pool(x, sizes, strides, pads, dilations)
 
