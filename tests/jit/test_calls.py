@@ -440,7 +440,7 @@ def test_bad_calls_raise_and_nothing_else():
             np.testing.assert_array_equal(jf(x, i), want)
     for bad in BAD:
         if not (isinstance(bad, np.ndarray) and bad.shape == want.shape):
-            with pytest.raises((TypeError, ValueError, OverflowError)):
+            with pytest.raises((TypeError, ValueError)):
                 jf(x, i, out=bad)
 
 
