@@ -23,6 +23,7 @@ from .families import (
     binary,
     broadcast_samples,
     broadcast_shapes,
+    ufunc_takes,
     ufunc_type_rule,
     unary,
 )
@@ -528,6 +529,7 @@ ldexp: Op = Op(
     linear=(0,),
     transpose=(lambda g, x, n: ldexp(g, n), None),
     batch=batch_elementwise(lambda: ldexp),
+    takes=ufunc_takes(np.ldexp),
     samples=_ldexp_samples,
 )
 heaviside: Op = binary(

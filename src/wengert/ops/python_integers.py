@@ -74,7 +74,10 @@ def _converted(name: str, node: Node, dtype: np.dtype) -> Node:
     number = node.output
     if dtype.kind in "fc":
         # floats hold more than 64 bits; what is too large for them is Python's own OverflowError
-        return node if fits(number, INDEX) else Constant(dtype.type(float(number)))
+        if fits(number, INDEX) and dtype != np.float16:
+            return node
+        with np.errstate(over="ignore"):
+            return Constant(dtype.type(float(number)))
     whole = INDEX if dtype.kind == "b" else dtype
     if not fits(number, whole):
         raise out_of_range(name, number, whole)
