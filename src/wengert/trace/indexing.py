@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError, explain
 from ..ops import indexing as ops
-from ..ops.elementwise import select
 from ..ops.layout import as_dtype, broadcast_to, permute, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
