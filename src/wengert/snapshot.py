@@ -166,7 +166,7 @@ _COMPARED = (int, float, complex, str, bytes)
 
 def _form(value: Any) -> Any:
     """How a value is read; None where it stands for itself."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is np.ndarray:
         return Iterator if value.dtype.hasobject else np.ndarray
     if isinstance(value, type):
@@ -236,7 +236,7 @@ def _is_filled(cell: CellType) -> bool:
 
 def _names(value: Any) -> list[str]:
     """The attributes that are read of an object."""
-    kind = type(value)
+    kind: Any = type(value)
     if isinstance(value, type):
         return ["__dict__", "__bases__"]
     if kind in _READ:
@@ -269,7 +269,7 @@ def _in_python(value: Any) -> list[Any]:
         return [*found, value.dtype, value.shape, *held]
     if isinstance(value, functools.partial):
         return [*found, value.func, value.args, value.keywords]
-    base = next((one for one in (*_NUMBERS, *_CONTAINERS) if isinstance(value, one)), None)
+    base: Any = next((one for one in (*_NUMBERS, *_CONTAINERS) if isinstance(value, one)), None)
     if base is None:
         return found
     if base is np.generic:
