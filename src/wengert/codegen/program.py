@@ -4,8 +4,9 @@ Every kernel becomes a function of its own; `kernel(buffers, arena)` calls them 
 NumPy must evaluate an operation in between, the program is cut into segments, `kernel0`,
 `kernel1`, ..., and the caller runs NumPy between them.
 
-A program for any length finds that length in the last slot of its buffers, and before it, if it
-needs one, the address of its *room*: two words, the room's capacity in bytes and where it begins.
+A program for any length finds that length in the last slot of its buffers, and before it the
+address of its *room*: three words, the room's capacity in bytes, where it begins, and where the
+table of the lengths is that the program is known to be right for.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..loops import (
     Repeat,
     has_checks,
 )
-from ..runtime.limits import NO_ELEMENTS, ROOM_TOO_SMALL
+from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..runtime.threads import available_cores
 from ..schedule.cost import kernel_cost
 from ..schedule.memory import buffers_of, root
@@ -148,8 +149,16 @@ class _ProgramEmitter(BlockLoops):
         return name
 
     def _check_length(self, builder: ir.IRBuilder, buffer: Buffer, pointers: Pointers) -> None:
-        """Return a code where the room is too small, or where there is no answer for nothing."""
+        """Return a code where the length is new or the room too small, or there is no answer for
+        nothing."""
         length = builder.load(pointers(buffer), typ=I64)
+        known = builder.load(
+            builder.gep(pointers.word(self.room), [i64(2)], source_etype=I64), typ=PTR
+        )
+        place = builder.and_(length, i64(KNOWN_LENGTHS - 1))
+        found = builder.load(builder.gep(known, [place], source_etype=I64), typ=I64)
+        with builder.if_then(builder.icmp_signed("!=", found, length), likely=False):
+            builder.ret(ir.Constant(I32, NEW_LENGTH))
         if self.program.room_bytes:
             needed = builder.mul(room_length(builder, length), i64(self.program.room_bytes))
             capacity = builder.load(pointers.word(self.room), typ=I64)

@@ -33,8 +33,8 @@ class Scope:
         self.target, self.threads, self.program = target, threads, program
         buffers = [*program.inputs, *program.outputs, *constants]
         self.slots = {id(buffer): number for number, buffer in enumerate(buffers)}
-        if program.length is not None:  # after the room, if there is one: see `runtime.builtin`
-            self.slots[id(program.length)] = len(buffers) + bool(program.room_bytes)
+        if program.length is not None:  # after the room: see `runtime.builtin`
+            self.slots[id(program.length)] = len(buffers) + 1
         self.room = len(buffers)
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0

@@ -5,11 +5,15 @@ lengths. To make that program the function is traced at a few lengths and the gr
 (`passes.lengths`). Where they cannot be made one, the function is compiled for each length by
 itself, as without `dynamic`, and a `FixedLengthWarning` says what stands in the way.
 
+At the first call of every other length the function is traced again, and that graph is compared:
+where it does something else there, as with `len(x) % 2`, the length has a program of its own.
+
 All dynamic axes of one call have the same length.
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +24,7 @@ from .. import tree
 from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
+from .fingerprint import graph_text
 from .tracing import Captured, CapturesTraced, StaticResult, capture
 
 Axes = dict[str, tuple[int, ...]]
@@ -142,16 +147,39 @@ def capture_any(
     function: Callable, call: Call, kinds: Sequence[Leaf], structure: tree.Structure
 ) -> Captured:
     """The function as a graph for any length."""
-    from ..passes.expand import expand
-    from ..passes.lengths import LENGTHS, Family, by_position, generalise
+    from ..passes.lengths import LENGTHS
 
     traced = [_traced(function, call, at_length(kinds, n), structure) for n in LENGTHS]
-    first = traced[0]
-    if any(_outside(one) != _outside(first) for one in traced):
+    family = _general(traced, LENGTHS)
+    alike = functools.partial(_is_alike, traced, graph_text(family.graphs[0]))
+    return traced[0]._replace(graph=family.graphs[0], family=family, alike=alike)
+
+
+def _general(traced: Sequence[Captured], lengths: Sequence[int]) -> Any:
+    """What is traced at several lengths, as one family."""
+    from ..passes.expand import expand
+    from ..passes.lengths import Family, by_position, generalise
+
+    if any(_outside(one) != _outside(traced[0]) for one in traced):
         raise DependsOnLength("what the function returns or changes depends on the length")
-    family = by_position(Family([one.graph for one in traced]))
-    family = generalise(family.changed([expand(graph) for graph in family.graphs]))
-    return first._replace(graph=family.graphs[0], family=family)
+    family = by_position(Family([one.graph for one in traced], lengths))
+    return generalise(family.changed([expand(graph) for graph in family.graphs]))
+
+
+def _is_alike(traced: Sequence[Captured], general: str, one: Captured, length: int) -> bool:
+    """Whether the function at one more length is an instance of the general one.
+
+    What Python does with a length cannot be seen (`len(x) % 2`, `n > 50`), only what comes of it.
+    """
+    from ..passes.lengths import LENGTHS
+
+    if length in LENGTHS:
+        return True
+    try:
+        family = _general([*traced, one], (*LENGTHS, length))
+    except DependsOnLength:
+        return False
+    return graph_text(family.graphs[0]) == general
 
 
 def _traced(

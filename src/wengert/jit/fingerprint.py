@@ -73,9 +73,17 @@ def graph_fingerprint(graph: Graph) -> str | None:
     return walker.hash.hexdigest()
 
 
+def graph_text(graph: Graph) -> str:
+    """A text that changes with a graph, in this process and while the graph exists."""
+    walker = _Walker(here=True)
+    walker.graph(graph)
+    return walker.hash.hexdigest()
+
+
 class _Walker:
-    def __init__(self) -> None:
+    def __init__(self, here: bool = False) -> None:
         self.hash = hashlib.blake2b(digest_size=32, person=b"wengert-graph")
+        self.here = here  # objects that are not known count as themselves
 
     def put(self, kind: str, content: bytes | str = b"") -> None:
         data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
@@ -96,8 +104,7 @@ class _Walker:
         if isinstance(node, Constant):
             self.value(node.output)
         elif isinstance(node, Operator):
-            _check_own(node.op)
-            self.put("op", node.op.name)
+            self.operation(node.op)
             self.value(tuple(numbers[source.serial] for source in node.inputs))
             for name, value in sorted(node.params.items()):
                 self.put("param", name)
@@ -122,11 +129,21 @@ class _Walker:
             self.put("dtype", value.str)
         elif kind is np.ndarray or isinstance(value, np.generic):
             self.array(value)
+        elif self.here:
+            self.put("object", str(id(value)))
         else:
             raise Unprovable
 
+    def operation(self, op: Any) -> None:
+        if self.here:
+            self.put("operation", str(id(op)))
+        else:
+            _check_own(op)
+            self.put("op", op.name)
+
     def array(self, value: Any) -> None:
-        if value.dtype.kind not in "biufc" or value.nbytes > _LARGEST_ARRAY:
+        too_large = value.nbytes > _LARGEST_ARRAY and not self.here
+        if value.dtype.kind not in "biufc" or too_large:
             raise Unprovable
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         self.put(kind, f"{value.dtype.str} {value.shape}")

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Node
 from ..loops import Buffer, Host
-from ..runtime.limits import ROOM_GRAIN
+from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
 from .state import Cell, Change
 
 ALIGNMENT = 64
@@ -33,12 +33,14 @@ class Layout:
 class Room:
     """Memory of a program for any length that grows with the length, and is kept.
 
-    Native code reads the two words of `table`: the capacity in bytes, and the address.
+    Native code reads the three words of `table`: the capacity in bytes, the address, and that of
+    the lengths that are known: each at its number modulo `KNOWN_LENGTHS`.
     """
 
     def __init__(self, bytes_per_unit: int):
         self.bytes_per_unit = bytes_per_unit
-        self.table = np.zeros(2, np.uint64)
+        self.known = np.full(KNOWN_LENGTHS, -1, np.int64)
+        self.table = np.array([0, 0, self.known.ctypes.data], np.uint64)
         self._memory: np.ndarray | None = None
 
     def grow(self, length: int) -> None:
@@ -47,7 +49,11 @@ class Room:
         if needed > self.table[0]:
             self._memory = np.empty(needed + ALIGNMENT, np.uint8)
             address = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
-            self.table[:] = needed, address
+            self.table[:2] = needed, address
+
+    def admit(self, length: int) -> None:
+        """Let calls of this length through."""
+        self.known[length % KNOWN_LENGTHS] = length
 
 
 class State:
@@ -116,10 +122,9 @@ class Frame:
         """The table of the kernel's buffers; for any length also its room, and the length."""
         found = [array.ctypes.data for array in buffers]
         if length is not None:
-            if self.room.bytes_per_unit:
-                self.room.grow(length)
-                found.append(self.room.table.ctypes.data)
-            found.append(length)
+            self.room.grow(length)
+            self.room.admit(length)  # who comes here has asked
+            found += [self.room.table.ctypes.data, length]
         return np.array(found or [0], np.uint64)
 
     def run(

@@ -57,9 +57,10 @@ def jit(
     call names arrays for the result. `threads` limits the threads of this function.
 
     `dynamic={"x": 0}` compiles once for any length of that axis of that argument, or of all arrays
-    in it; all axes named have the same length. The function is traced at a few lengths, and must
-    take the same steps at every length; where that cannot be done it is compiled for each length,
-    with a warning that says why.
+    in it; all axes named have the same length. The function is traced at a few lengths, and at the
+    first call of each other one, to see that it takes the same steps; a length where it does not
+    has a program of its own. Where one for any length cannot be had, it is compiled for each, with
+    a warning that says why.
 
     Tensors from outside are state: read anew and updated in place by every call. Other things from
     outside (arrays, numbers, attributes of `self`) are read once, while tracing.
@@ -192,6 +193,11 @@ class Jitted(staticmethod):
         """What a call has before its arguments."""
         return ()
 
+    def _again(self, args: tuple, kwargs: dict[str, Any], out: Any, call: Any = None) -> Any:
+        """The whole call once more, by `call` or from the beginning."""
+        named = kwargs if out is None else {**kwargs, "out": out}
+        return (call or self)(*self._leading(), *args, **named)
+
     def _take(self, native: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
         """New kinds, traced values, conversions, a busy arena."""
         out = kwargs.pop("out", None)
@@ -202,17 +208,18 @@ class Jitted(staticmethod):
         if key is None:  # traced values: the function becomes a part of their trace
             return _fill(out, self.function(*args, **kwargs))
         program = self._find(key)
-        if program is None:
-            try:
+        try:
+            if program is None:
                 program, key = self._find_or_compile(call, key, leaves, args, kwargs)
-            except CapturesTraced:
-                return _fill(out, self.function(*args, **kwargs))
+            if program.any_length:
+                program, key = self._for_length(program, call, key, leaves, args, kwargs)
+        except CapturesTraced:
+            return _fill(out, self.function(*args, **kwargs))
         if debugging.checking_nans():
             return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
         entry = self._add_entry(program, args, kwargs)
         if entry is not None and native and entry in self._evicted:
-            named = kwargs if out is None else {**kwargs, "out": out}
-            return entry.call(*self._leading(), *args, **named)
+            return self._again(args, kwargs, out, entry.call)
         if program.flat is not None and out is None:
             result = program.run_flat(leaves)
             if result is not MISSED:
@@ -221,21 +228,22 @@ class Jitted(staticmethod):
             return program.run(leaves, out)
         except Failed as failed:
             code = failed.args[0]
-        named = kwargs if out is None else {**kwargs, "out": out}
-        return self._failed(program, code, *self._leading(), *args, **named)
+        return self._again(args, kwargs, out, functools.partial(self._failed, program, code))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
-        from ..runtime.limits import NO_ELEMENTS, ROOM_TOO_SMALL
+        from ..runtime.limits import NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 
         out = kwargs.pop("out", None)
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
         if code == ROOM_TOO_SMALL:
             program.grow(program.length_of(leaves))
-            named = kwargs if out is None else {**kwargs, "out": out}
-            return self(*self._leading(), *args, **named)
+            return self._again(args, kwargs, out)
+        if code == NEW_LENGTH:
+            found, key = self._for_length(program, call, key, leaves, args, kwargs)
+            return self._again(args, kwargs, out) if found is program else found.run(leaves, out)
         if code == NO_ELEMENTS:  # length 0 has ways of its own
             with trace_lock, self._lock:
                 fixed = self._one_length(call, key, leaves, args, kwargs)[0]
@@ -294,6 +302,28 @@ class Jitted(staticmethod):
                 warn_fixed(function_name(self.function), reason)
                 return found
 
+    def _for_length(
+        self, program: Any, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
+    ) -> tuple[Any, Any]:
+        """The program for any length, or where the function is another at this one, its own."""
+        length = program.length_of(leaves)
+        if not program.lengths.get(length):
+            with trace_lock, self._lock:
+                if length not in program.lengths:
+                    program.lengths[length] = self._is_alike(program, call, key, leaves, length)
+                if not program.lengths[length]:
+                    return self._one_length(call, key, leaves, args, kwargs)
+        program.room.admit(length)
+        return program, key
+
+    def _is_alike(self, program: Any, call: Call, key: Any, leaves: list, length: int) -> bool:
+        """Whether the function does at this length what it does at any."""
+        try:
+            one = capture(self.function, call, list(map(describe, leaves)), key[0])
+        except Exception:  # the program for this length alone will say what is wrong
+            return False
+        return bool(program.alike(one, length))
+
     def _one_length(
         self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
     ) -> tuple[Any, Any]:
@@ -319,6 +349,7 @@ class Jitted(staticmethod):
         style = (*self._way, *_written(args, kwargs))
         program, entry = self._compile_graph(captured, kinds, prepare, clock, style)
         program.used = next(self._turns)
+        program.alike = captured.alike
         self._programs.setdefault(key, []).insert(0, program)
         if program.native:
             program.entries[_style(args, kwargs)] = entry

@@ -77,6 +77,8 @@ class Program:
         self.arena_bytes = layout.arena_bytes
         self.any_length = is_any(self.leaves)
         self.room = Room(layout.room_bytes)  # of the native entries
+        self.alike: Any = None  # for any length: whether the function is the same at another
+        self.lengths: dict[int, bool] = {}  # what that has said
         if layout.room_bytes:  # only an arena that is not on the stack has a lock
             self.arena_bytes = max(self.arena_bytes, STACK_ARENA_LIMIT + ALIGNMENT)
         self.result_count = len(layout.outputs) - sum(s.written for s in self.state)
@@ -87,7 +89,7 @@ class Program:
         self.is_flat = False
         self.flat: Any = None  # the entry for these
         words = [c.ctypes.data for c in layout.constants] + [0] * len(self.state)
-        if layout.room_bytes:
+        if self.any_length:
             words.append(self.room.table.ctypes.data)
         self.table = np.array(words, np.uint64)
         self.arena: Any = None  # of the native entries
@@ -155,7 +157,7 @@ class Program:
         captured += [
             CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
         ]
-        if self.layout.room_bytes:
+        if self.any_length:
             captured.append(CapturedSpec(self.room.table.nbytes, False))
         return Signature(
             by_position,
@@ -244,7 +246,7 @@ class Program:
         places += [Place(slot=captured + n) for n in range(len(self.layout.constants))]
         if self.any_length:
             last = captured + len(self.table)
-            places += [Place(slot=n) for n in range(last - bool(self.layout.room_bytes), last + 1)]
+            places += [Place(slot=n) for n in range(last - 1, last + 1)]
         copies = [
             Copy(s.scratch, captured + s.slot, s.cell.memory.nbytes)
             for s in self.state

@@ -39,6 +39,8 @@ class Captured(NamedTuple):
     results: list[Any]  # for each leaf of the result its node, or a StaticResult
     changes: list[Change]
     family: Any = None  # for any length: a `passes.lengths.Family`, `graph` is its first
+    # for any length: whether the function, traced at another one, is an instance of this
+    alike: Callable[[Captured, int], bool] | None = None
 
     @property
     def read(self) -> list[Change]:

@@ -385,6 +385,8 @@ def _is_one_number(value: np.ndarray) -> bool:
 
 def _line(value: np.ndarray, axis: int) -> tuple[Any, Any] | None:
     """Start and step of an array that counts along an axis and is constant along the others."""
+    if value.shape[axis] == 0:  # of which nothing can be told
+        return None
     lines = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)
     if lines.shape[1] == 0:
         return value.dtype.type(0), value.dtype.type(0)

@@ -7,5 +7,8 @@ STACK_ARENA_LIMIT = 16 * 1024  # a smaller arena lives on the entry's stack: no 
 ROOM_GRAIN = 64
 
 NO_FALLBACK = -1  # the code given to on_error when the cell of the next callable is empty
-# Codes of a program for any length: its room is too small, and it has no answer for length 0.
-ROOM_TOO_SMALL, NO_ELEMENTS = -3, -4
+# Codes of a program for any length: its room is too small, it has no answer for length 0, and it is
+# not known whether the function takes the same steps at this length.
+ROOM_TOO_SMALL, NO_ELEMENTS, NEW_LENGTH = -3, -4, -5
+# Lengths that are known are kept in a table of so many words, each in its place.
+KNOWN_LENGTHS = 1024
