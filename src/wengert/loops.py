@@ -151,7 +151,8 @@ class Buffer:
     strides: tuple[int, ...]
     # "input", "output", "arena", "constant", "block": in a worker's own arena, "sums": of a product
     # whose sums nobody else reads, so that they need memory only while they are unfinished, "room":
-    # memory that grows with the length of a program for any length, or "length": that length itself
+    # memory that grows with the length of a program for any length, "length": that length itself,
+    # or "host": an array of NumPy's own, which passes from one of its operations to another
     kind: str
     offset: int = 0  # bytes into the arena, once planned; in the room for each unit of length
     value: Any = None  # of a constant

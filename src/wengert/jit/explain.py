@@ -20,6 +20,7 @@ from ..schedule.chunking import tell_chunks
 from ..schedule.regions import tell_regions
 from .dynamic import sized
 from .frames import Frame
+from .hosting import Values, host_call
 from .program import Program
 
 _INSIDE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
@@ -270,13 +271,14 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     arrays += [np.array(b.value, b.dtype, order="C") for b in native.constants]
     buffers = [*loops.inputs, *loops.outputs, *native.constants]
     frame = Frame(program)
-    frame.owners = {id(buffer): array for buffer, array in zip(buffers, arrays, strict=True)}
-    table = frame.words(arrays, length)
-    memory = (table.ctypes.data, frame.base)
+    frame.fill(arrays, length)
+    seen = Values(buffers, frame.arena)
+    seen.put(arrays)
+    memory = (frame.table, frame.base)
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:
         if isinstance(kernel, Host):
-            steps.append((kernel, functools.partial(frame._run_host, kernel)))
+            steps.append((kernel, host_call(kernel, seen)))
         elif name is not None and name in compiled.exports:
             steps.append((kernel, functools.partial(_KERNEL(compiled.address(name)), *memory)))
     times = _least(steps)

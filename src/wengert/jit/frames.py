@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..graph import Node
-from ..loops import Buffer, Host
+from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
+from .hosting import Values, host_calls
 from .state import Cell, Change
 
 ALIGNMENT = 64
@@ -111,21 +113,29 @@ class Frame:
         self.arena = raw[start : start + program.arena_bytes]
         self.base = raw.ctypes.data + start
         self.constants = program.layout.constants
+        self.values = Values(program.buffers, self.arena)
+        calls = host_calls(program.segments, self.values)
+        self.hosted = any(call is not None for call in calls)
+        self.native = not all(calls)
         self.segments = [
-            s if isinstance(s, Host) else _RUN(program.compiled.address(s))
-            for s in program.segments
+            self._native(program.compiled.address(name)) if call is None else call
+            for name, call in zip(program.segments, calls, strict=True)
         ]
-        self.owners: dict[int, np.ndarray] = {}
         self.room = Room(program.layout.room_bytes)
+        self.words = (ctypes.c_uint64 * 1)()  # addresses, which the kernel reads
+        self.table = ctypes.addressof(self.words)
 
-    def words(self, buffers: list[np.ndarray], length: int | None) -> np.ndarray:
-        """The table of the kernel's buffers; for any length also its room, and the length."""
-        found = [array.ctypes.data for array in buffers]
+    def fill(self, buffers: list[np.ndarray], length: int | None) -> None:
+        """Fill the table of the kernel's buffers; for any length also with its room, and that."""
+        found = [address_of(array) for array in buffers]
         if length is not None:
             self.room.grow(length)
             self.room.admit(length)  # who comes here has asked
-            found += [self.room.table.ctypes.data, length]
-        return np.array(found or [0], np.uint64)
+            found += [address_of(self.room.table), length]
+        if len(found) > len(self.words):
+            self.words = (ctypes.c_uint64 * len(found))()
+            self.table = ctypes.addressof(self.words)
+        self.words[: len(found)] = found  # type: ignore[assignment]
 
     def run(
         self, arrays: list[np.ndarray], results: list[np.ndarray], length: int | None = None
@@ -135,21 +145,37 @@ class Frame:
         new = [self._scratch(s) for s in state if s.written]
         buffers = [*arrays, *(s.cell.memory for s in state if s.read), *results, *new]
         buffers += self.constants
-        table = self.words(buffers, length)
-        if len(self.segments) > 1 or isinstance(self.segments[0], Host):
-            pairs = zip(self.program.buffers, buffers, strict=True)
-            self.owners = {id(buffer): array for buffer, array in pairs}
-        for segment in self.segments:
-            if isinstance(segment, Host):
-                self._run_host(segment)
-                continue
-            code = segment(table.ctypes.data, self.base)
-            if code:
-                raise Failed(code)
-        self.owners = {}
+        if self.hosted:
+            self.run_hosted(buffers, length)
+        else:
+            self.fill(buffers, length)
+            self.segments[0]()
         for one, content in zip((s for s in state if s.written), new, strict=True):
             if content is not one.cell.memory:
                 np.copyto(one.cell.memory, content)
+
+    def _native(self, address: int) -> Callable[[], None]:
+        """A native part, as a call without arguments."""
+        function = _RUN(address)
+
+        def call() -> None:
+            code = function(self.table, self.base)
+            if code:
+                raise Failed(code)
+
+        return call
+
+    def run_hosted(self, buffers: list[np.ndarray], length: int | None = None) -> None:
+        """Native parts and NumPy's in turn."""
+        if self.native:
+            self.fill(buffers, length)
+        self.values.put(buffers)
+        try:
+            with np.errstate(all="ignore"):
+                for call in self.segments:
+                    call()
+        finally:
+            self.values.clear()
 
     def _scratch(self, state: State) -> np.ndarray:
         memory = state.cell.memory
@@ -157,20 +183,3 @@ class Frame:
             return memory
         raw = self.arena[state.scratch : state.scratch + memory.nbytes]
         return raw.view(memory.dtype).reshape(memory.shape)
-
-    def _run_host(self, kernel: Host) -> None:
-        inputs = [self._array(buffer) for buffer in kernel.inputs]
-        with np.errstate(all="ignore"):
-            results = kernel.op.evaluate(*inputs, **kernel.params)
-        results = results if kernel.op.multiple else (results,)
-        for buffer, value in zip(kernel.outputs, results, strict=True):
-            self._array(buffer)[...] = value
-
-    def _array(self, buffer: Buffer) -> np.ndarray:
-        owner = buffer
-        while owner.base is not None:
-            owner = owner.base
-        if owner.kind == "arena":
-            raw = self.arena[owner.offset : owner.offset + owner.nbytes]
-            return raw.view(owner.dtype).reshape(buffer.shape)
-        return self.owners[id(owner)].reshape(buffer.shape)

@@ -27,6 +27,7 @@ from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
 from .dynamic import Axes, capture_any, check_names, checked_axes, describe_any, is_any, warn_fixed
 from .frames import Failed
+from .hosting import hosted_entry
 from .often import warn_often
 from .program import MISSED, object_cache
 from .state import local, trace_lock
@@ -348,6 +349,7 @@ class Jitted(staticmethod):
             captured = self._capture(call, key)
         style = (*self._way, *_written(args, kwargs))
         program, entry = self._compile_graph(captured, kinds, prepare, clock, style)
+        entry = entry or hosted_entry(program, args, kwargs)
         program.used = next(self._turns)
         program.alike = captured.alike
         self._programs.setdefault(key, []).insert(0, program)

@@ -34,7 +34,7 @@ from .arguments import (
     spec_of,
 )
 from .dynamic import is_any, sized
-from .frames import ALIGNMENT, Frame, Layout, Room, State
+from .frames import ALIGNMENT, Failed, Frame, Layout, Room, State
 from .state import Change
 from .tracing import StaticResult
 
@@ -68,6 +68,7 @@ class Program:
         self.structure, self.results = structure, list(results)
         self.compiled, self.segments = compiled, list(segments)
         self.stages, self.buffers = stages, list(buffers)
+        self.is_leaf = structure.kind is None and not isinstance(self.results[0], StaticResult)
         self.clock = clock or debugging.Clock()
         self.from_record = False  # whether it was found in the cache
         self.signature_text = ""  # of the first entry
@@ -310,6 +311,26 @@ class Program:
                 np.copyto(target, result)
         return out
 
+    def run_hosted(self, args: tuple) -> Any:
+        """Call with arguments that are the leaves as the program wants them; it has no state."""
+        arrays = [
+            value if type(value) is np.ndarray else np.asarray(value, dtype)
+            for value, (dtype, _) in zip(args, self.layout.inputs, strict=True)
+        ]
+        results = [np.empty(shape, dtype) for dtype, shape in self.layout.outputs]
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = Frame(self)
+        try:
+            frame.run_hosted([*arrays, *results, *self.layout.constants])
+        except Failed as failed:
+            code = failed.args[0]
+        else:
+            self._frames.append(frame)
+            return self._rebuild(results)
+        return self.failed(code, *args)
+
     @contextlib.contextmanager
     def _state_held(self) -> Iterator[None]:
         """Keep other calls of this program out; wait for one that runs without the GIL."""
@@ -372,6 +393,8 @@ class Program:
 
     def _finish(self, found: Iterable[Any]) -> Any:
         """The result as the function gave it, from its arrays and numbers."""
+        if self.is_leaf:
+            return next(iter(found))
         rest = iter(found)
         leaves = [r.value if isinstance(r, StaticResult) else next(rest) for r in self.results]
         return tree.unflatten(self.structure, leaves)

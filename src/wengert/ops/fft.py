@@ -54,9 +54,15 @@ def _complex_transform(name: str, transform: Any) -> Op:
         _check_length(name, x, axes)
         return ArrayType(_complex(name, x), x.shape)
 
+    def evaluate(x: Any, axes: tuple[int, ...], norm: str) -> Any:
+        # as NumPy's transforms along several axes do, which take twice as long to begin
+        for axis in reversed(axes):
+            x = transform(x, axis=axis, norm=norm)
+        return x if axes else np.asarray(x, np.result_type(x, np.complex64))
+
     op: Op = Op(
         name,
-        lambda x, axes, norm: transform(x, axes=axes, norm=norm),
+        evaluate,
         type_rule,
         linear=(0,),
         transpose=(lambda g, x, axes, norm: op(g, axes=axes, norm=norm),),
@@ -75,8 +81,8 @@ def _complex_samples(rng: np.random.Generator) -> Any:
     yield (rng.normal(size=(0, 2)),), {"axes": (1,), "norm": "backward"}
 
 
-fft = _complex_transform("fft", np.fft.fftn)
-ifft = _complex_transform("ifft", np.fft.ifftn)
+fft = _complex_transform("fft", np.fft.fft)
+ifft = _complex_transform("ifft", np.fft.ifft)
 
 
 def _shares(n: int, rank: int, axis: int, ends: float, between: float, dtype: np.dtype) -> Any:

@@ -60,6 +60,21 @@ def _word(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
+def address_of(array: np.ndarray) -> int:
+    """Where the elements of an array lie; `array.ctypes.data` says the same in four times as long.
+
+    >>> address_of(x := np.ones(3)) == x.ctypes.data
+    True
+    """
+    layout = native_layout()
+    if layout is None:
+        return array.ctypes.data
+    return _unsigned(id(array) + layout.array_data).value
+
+
+_unsigned = ctypes.c_uint64.from_address
+
+
 def _objects_agree(layout: Layout) -> bool:
     items = (object(), object(), object())
     cell = types.CellType(items)

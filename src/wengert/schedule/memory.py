@@ -86,10 +86,26 @@ def plan(program: LoopProgram) -> LoopProgram:
     for kernel in program.kernels:
         if isinstance(kernel, BlockLoop):
             kernel.planned_bytes = _place(kernel.body, "block")
+    _leave_to_numpy(program.kernels)
     program.planned_bytes = _place(program.kernels, "arena")
     if program.length is not None:
         program.room_bytes = _place(program.kernels, "room", program.length.value)
     return program
+
+
+def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:
+    """What only operations read and write that NumPy evaluates needs no memory of ours."""
+    native = {
+        id(root(buffer))
+        for kernel in kernels
+        if not isinstance(kernel, Host)
+        for buffer in buffers_of(kernel)
+    }
+    for kernel in kernels:
+        if isinstance(kernel, Host):
+            for buffer in map(root, buffers_of(kernel)):
+                if buffer.kind == "arena" and id(buffer) not in native:
+                    buffer.kind = "host"
 
 
 class Life(NamedTuple):

@@ -1,0 +1,174 @@
+"""Operations that NumPy evaluates inside a compiled program, at little more than NumPy's own cost.
+
+What such an operation reads and writes is found once for each frame: a `host_call` knows its slots
+in `Values`, a list of arrays. Those in the arena are views that stay; arguments and results are put
+in by every call; and what passes from NumPy to NumPy alone is never copied: the slot holds the
+array that the operation gave, until its last use.
+
+A `HostedEntry` takes calls of such a program whose arguments are arrays and numbers as it was
+compiled for, and runs them without looking for the program; it stands in a chain of native entries
+as one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..loops import Buffer, Host, c_strides
+from ..schedule.memory import root
+
+
+class Values:
+    """The arrays of a frame that NumPy sees."""
+
+    def __init__(self, buffers: Sequence[Buffer], arena: np.ndarray):
+        self.arena = arena
+        self.slots: list[Any] = [None] * len(buffers)
+        self._places: dict[Any, int] = {id(buffer): n for n, buffer in enumerate(buffers)}
+        self._kept = [*buffers]  # so that no id comes to mean another buffer
+        self._passing = list(range(len(buffers)))  # slots that are empty between calls
+
+    def place(self, buffer: Buffer) -> tuple[int, tuple[int, ...] | None]:
+        """The slot of a buffer, and its shape if it must be given another than the slot has."""
+        owner = root(buffer)
+        if owner.kind == "arena":
+            slot = self._new_slot((id(owner), buffer.shape), owner)
+            self.slots[slot] = self._view(owner, buffer)
+            return slot, None
+        if owner.kind == "host":
+            self._new_slot(id(owner), owner)
+        other = buffer.shape if buffer.shape != owner.shape else None
+        return self._places[id(owner)], other
+
+    def _new_slot(self, key: Any, owner: Buffer) -> int:
+        if key not in self._places:
+            self._kept.append(owner)
+            self._places[key] = len(self.slots)
+            if owner.kind == "host":
+                self._passing.append(len(self.slots))
+            self.slots.append(None)
+        return self._places[key]
+
+    def put(self, arrays: Sequence[np.ndarray]) -> None:
+        """Take in the arrays of a call: arguments, results, constants."""
+        self.slots[: len(arrays)] = arrays
+
+    def clear(self) -> None:
+        """Let go of all that belongs to the call."""
+        for slot in self._passing:
+            self.slots[slot] = None
+
+    def _view(self, owner: Buffer, buffer: Buffer) -> np.ndarray:
+        raw = self.arena[owner.offset : owner.offset + owner.nbytes]
+        return raw.view(owner.dtype).reshape(buffer.shape)
+
+
+def host_call(kernel: Host, values: Values, drops: Sequence[int] = ()) -> Callable[[], None]:
+    """One operation that NumPy evaluates, as a call without arguments.
+
+    It puts the results into their slots, and empties those in `drops`. It is written out as Python
+    source, since a loop over arguments and results would take as long as a small operation.
+    """
+    names: dict[str, Any] = {f"p_{name}": value for name, value in kernel.params.items()}
+    names |= {"slots": values.slots, "evaluate": kernel.op.evaluate, "ndarray": np.ndarray}
+    arguments = []
+    for buffer in kernel.inputs:
+        slot, shape = values.place(buffer)
+        arguments.append(f"slots[{slot}]" if shape is None else f"slots[{slot}].reshape({shape})")
+    arguments += [f"{name}=p_{name}" for name in kernel.params]
+    results = "".join(f"v{n}, " for n in range(len(kernel.outputs)))
+    target = results if kernel.op.multiple else "v0"
+    lines = [f"{target} = evaluate({', '.join(arguments)})"]
+    # memory of the arena is used again, so a view of it would change
+    fresh = any(root(one).kind == "arena" for one in kernel.inputs)
+    for n, buffer in enumerate(kernel.outputs):
+        slot, _ = values.place(buffer)
+        if root(buffer).kind != "host":
+            lines.append(f"slots[{slot}][...] = v{n}")
+            continue
+        names |= {f"d{n}": buffer.dtype, f"s{n}": buffer.shape, "copied": _copied}
+        test = f"type(v{n}) is ndarray and v{n}.dtype is d{n} and v{n}.shape == s{n}"
+        test += f" and v{n}.base is None" * fresh
+        lines.append(f"slots[{slot}] = v{n} if {test} else copied(v{n}, d{n}, s{n})")
+    lines += [f"slots[{slot}] = None" for slot in drops]
+    exec("\n    ".join(["def call():", *lines]), names)
+    call: Callable[[], None] = names["call"]
+    return call
+
+
+def _copied(value: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return np.array(np.broadcast_to(value, shape), dtype)
+
+
+def host_calls(segments: Sequence[Any], values: Values) -> list[Callable[[], None] | None]:
+    """For each segment its call of NumPy, or None; each drops what it is the last to use."""
+    last: dict[int, int] = {}
+    for position, one in enumerate(segments):
+        if isinstance(one, Host):
+            for buffer in [*one.inputs, *one.outputs]:
+                if root(buffer).kind == "host":
+                    last[values.place(buffer)[0]] = position
+    return [
+        host_call(one, values, [slot for slot, end in last.items() if end == position])
+        if isinstance(one, Host)
+        else None
+        for position, one in enumerate(segments)
+    ]
+
+
+class HostedEntry:
+    """Calls of one program with all arguments by position, each an array or a number."""
+
+    native = True
+
+    def __init__(self, program: Any):
+        self.program = program
+        self.next: Callable[..., Any] = _nobody
+        self.kinds: list[Any] = [_kind(leaf) for leaf in program.leaves]
+        self.call = self._take
+
+    def _take(self, *args: Any, **kwargs: Any) -> Any:
+        kinds = self.kinds
+        if kwargs or len(args) != len(kinds):
+            return self.next(*args, **kwargs)
+        for value, (kind, dtype, shape, strides) in zip(args, kinds, strict=True):
+            if type(value) is not kind or (
+                kind is np.ndarray
+                and not (
+                    value.dtype is dtype
+                    and value.shape == shape
+                    and value.strides == strides
+                    and value.flags.aligned
+                )
+            ):
+                return self.next(*args)
+        return self.program.run_hosted(args)
+
+
+def _nobody(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("an entry at the end of a chain")
+
+
+def _kind(leaf: Any) -> tuple[type, np.dtype, tuple[int, ...], tuple[int, ...]]:
+    """The type of an argument and, of an array, its dtype, shape and strides in bytes."""
+    dtype, shape = leaf.type.dtype, leaf.type.shape
+    if leaf.kind != "array":
+        return {"float": float, "complex": complex, "bool": bool}[leaf.kind], dtype, (), ()
+    strides = leaf.strides or tuple(dtype.itemsize * n for n in c_strides(shape))
+    return np.ndarray, dtype, shape, strides
+
+
+def hosted_entry(program: Any, args: tuple, kwargs: dict[str, Any]) -> HostedEntry | None:
+    """The entry of a program in which NumPy evaluates something; None where it can have none."""
+    hosted = any(isinstance(one, Host) for one in program.segments)
+    plain = not kwargs and all(type(one) in _PLAIN for one in args)
+    if not (hosted and plain) or program.state or program.any_length:
+        return None
+    known = all(leaf.kind in ("array", "float", "complex", "bool") for leaf in program.leaves)
+    return HostedEntry(program) if known and len(args) == len(program.leaves) else None
+
+
+_PLAIN = (np.ndarray, float, complex, bool)

@@ -1,0 +1,143 @@
+"""Programs in which NumPy evaluates a part: right in every way to call them, and never slower."""
+
+import functools
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.bench import hosted, measure
+from wengert.bench.run import _same
+
+CASES = hosted.cases(True)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "halves" not in name])
+def test_compiled_is_what_is_evaluated(name):
+    f, x = CASES[name]
+    both = wg.value_and_grad(f)
+    compiled = wg.jit(both)
+    expected = both(x)
+    assert _same(compiled(x), expected, 1e-6)
+    assert _same(compiled(x.copy()), expected, 1e-6)
+
+
+def _filtered(x, gain):
+    spectrum = np.fft.rfft(x) * gain
+    return np.fft.irfft(spectrum * spectrum, len(x)), np.sort(x)[::2] * gain
+
+
+def test_numbers_other_dtypes_and_out_take_other_ways():
+    f = wg.jit(_filtered)
+    x = np.linspace(0, 1, 64) ** 2
+    for values in (x, x[::-1], x.astype(np.float32), np.repeat(x, 2)[::2]):
+        for gain in (2.0, 3, np.float64(0.5)):
+            assert _same(f(values, gain), _filtered(values, gain), 1e-5)
+    assert _same(f(x, gain=2.0), _filtered(x, 2.0), 1e-12)
+    out = (np.empty(64), np.empty(32))
+    assert f(x, 2.0, out=out) is out
+    assert _same(out, _filtered(x, 2.0), 1e-12)
+
+
+def test_results_are_new_arrays_and_nothing_is_kept():
+    f = wg.jit(lambda x: np.fft.ifft(np.fft.fft(x)) * 1.0)
+    x = np.arange(1000.0)
+    first = f(x)
+    kept = first.copy()
+    f(x + 1)
+    np.testing.assert_array_equal(first, kept)
+    alive = weakref.ref(first)
+    del first
+    gc.collect()
+    assert alive() is None
+    argument = np.arange(1000.0)
+    alive = weakref.ref(argument)
+    f(argument)
+    del argument
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_view_of_memory_that_is_used_again_is_copied():
+    def f(x):
+        low = np.linalg.cholesky(x @ x.T + np.eye(8))
+        values, vectors = np.linalg.eigh(low @ low.T * 2)
+        return np.linalg.solve(vectors, np.linalg.inv(vectors * 3)) @ np.diag(values), low
+
+    x = np.random.default_rng(0).normal(size=(8, 8))
+    assert _same(wg.jit(f)(x), f(x), 1e-9)
+
+
+def test_an_error_of_numpy_is_raised_and_the_next_call_works():
+    f = wg.jit(lambda x: np.sum(np.linalg.inv(x * 2)))
+    good = np.eye(3)
+    f(good)
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((3, 3)))
+    assert f(good) == 1.5
+
+
+def test_a_place_out_of_range_is_found_after_numpys_part():
+    f = wg.jit(lambda x, n: np.sort(x)[n.astype(int)] * 2)
+    x = np.array([3.0, 1.0, 2.0])
+    assert f(x, np.array([2.0]))[0] == 6.0
+    with pytest.raises(IndexError):
+        f(x, np.array([3.0]))
+
+
+def test_threads_at_the_same_time():
+    f = wg.jit(lambda x: np.sum(np.fft.irfft(np.fft.rfft(x) * 2) ** 2))
+    arrays = [np.random.default_rng(n).normal(size=256) for n in range(4)]
+    expected = [f(x) for x in arrays]
+    wrong = []
+
+    def work(x, value):
+        wrong.extend(1 for _ in range(200) if f(x) != value)
+
+    workers = [
+        threading.Thread(target=work, args=pair) for pair in zip(arrays, expected, strict=True)
+    ]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    assert not wrong
+
+
+def test_what_only_numpy_touches_takes_no_arena():
+    x = np.ones(4096)
+    f = wg.jit(lambda x: np.real(np.fft.ifft(np.fft.fft(x) * np.fft.fft(x * 2))))
+    assert f.memory(x)["arena"] <= 2 * x.nbytes
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("workload", hosted.workloads(True), ids=lambda one: one.name)
+def test_compiled_is_not_slower_than_evaluated(workload):
+    calls = {name: build() for name, build in workload.contestants.items()}
+    times = measure.alternate(calls, measure.Effort(9, 0.01))
+    assert times["wengert"] <= times["wengert evaluated"]
+
+
+@pytest.mark.timing
+def test_a_call_of_numpy_costs_little_more_than_its_own():
+    def chain(count):
+        def f(x):
+            for _ in range(count):
+                x = np.fft.ifft(x)
+            return x
+
+        return f
+
+    x = np.ones(64) + 0j
+    calls = {}
+    for count in (1, 21):
+        f = chain(count)
+        calls[f"plain {count}"] = functools.partial(f, x)
+        calls[f"compiled {count}"] = functools.partial(wg.jit(f), x)
+    times = measure.alternate(calls, measure.Effort(15, 0.01))
+    plain = times["plain 21"] - times["plain 1"]
+    compiled = times["compiled 21"] - times["compiled 1"]
+    assert compiled - plain <= 20 * 2e-6
