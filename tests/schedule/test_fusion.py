@@ -347,3 +347,14 @@ def test_edges_are_zero_and_the_inside_is_not():
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         got = wg.jit(lambda x, widths=widths: xp.pad(x * 2, widths))(x)
         np.testing.assert_array_equal(got, np.pad(x * 2, widths))
+
+
+def test_sums_are_filled_no_further_than_they_reach():
+    """Loops that are widened for another store do not write zeros behind a shorter sum."""
+    graph = optimise(
+        wg.trace(lambda x: (x.T + 1, np.sum(x, axis=0)), np.arange(240.0).reshape(16, 15))
+    )
+    for kernel in schedule(graph).kernels:
+        for store in kernel.stores:
+            low, high = store.at.bounds()
+            assert 0 <= low <= high < store.buffer.size, str(kernel)

@@ -69,7 +69,10 @@ def _first_fills(nest: Nest) -> list[Nest]:
             dtype = store.buffer.dtype
             value = Literal(identity_of(store.combine, dtype), dtype)
             kept = [var for var in nest.vars if var in used]
-            fills.append(Nest(kept, [Store(store.buffer, store.at, value)], "fill"))
+            # loops may be longer than this store's own: what it is not for is not its memory
+            guards = tuple(g for g in store.guards if any(var in used for var, _ in g.at.terms))
+            fill = Nest(kept, [Store(store.buffer, store.at, value, guards=guards)], "fill")
+            fills += [piece for piece in split_choices(fill) if piece.stores]
     return fills
 
 
