@@ -79,7 +79,7 @@ def emit_entry(
     `layout` is by default that of the running interpreter. Where entries cannot be used (see
     `native_layout`) only `name.run` is added and False returned; `bind` then works through ctypes.
     """
-    run = _emit_run(module, name, kernel, signature.release_gil)
+    run = _emit_run(module, name, kernel, signature)
     layout = layout or native_layout()
     if layout is None:
         return False
@@ -87,12 +87,12 @@ def emit_entry(
     return True
 
 
-def _emit_run(module: ir.Module, name: str, kernel: str, release_gil: bool) -> ir.Function:
+def _emit_run(module: ir.Module, name: str, kernel: str, signature: Signature) -> ir.Function:
     kernel_type = ir.FunctionType(I32, [PTR, PTR])
     target = module.globals.get(kernel) or ir.Function(module, kernel_type, kernel)
     run = ir.Function(module, kernel_type, f"{name}.run")
     b = ir.IRBuilder(run.append_basic_block())
-    if release_gil:
+    if signature.release_gil:
         state = b.call(c_function(module, "PyEval_SaveThread"), [])
         code = b.call(target, run.args)
         b.call(c_function(module, "PyEval_RestoreThread"), [state])

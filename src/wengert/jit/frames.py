@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..graph import Node
+from ..runtime.arena import aligned_memory
 from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
 from .hosting import Values, host_calls
@@ -49,9 +50,8 @@ class Room:
         """Make it large enough for a length."""
         needed = -(-length // ROOM_GRAIN) * ROOM_GRAIN * self.bytes_per_unit
         if needed > self.table[0]:
-            self._memory = np.empty(needed + ALIGNMENT, np.uint8)
-            address = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
-            self.table[:2] = needed, address
+            self._memory = aligned_memory(needed)
+            self.table[:2] = needed, self._memory.ctypes.data
 
     def admit(self, length: int) -> None:
         """Let calls of this length through."""
@@ -108,10 +108,8 @@ class Frame:
 
     def __init__(self, program: Any):
         self.program = program
-        raw = np.empty(program.arena_bytes + ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % ALIGNMENT
-        self.arena = raw[start : start + program.arena_bytes]
-        self.base = raw.ctypes.data + start
+        self.arena = aligned_memory(program.arena_bytes)
+        self.base = self.arena.ctypes.data
         self.constants = program.layout.constants
         self.values = Values(program.buffers, self.arena)
         calls = host_calls(program.segments, self.values)

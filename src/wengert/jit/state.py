@@ -22,10 +22,10 @@ import numpy as np
 
 from ..graph import Node, Variable
 from ..ops.op import Traced
+from ..runtime.arena import ARENA_ALIGNMENT, aligned_memory
 from ..trace.tracer import Trace
 from ..types import ArrayType
 
-_ALIGNMENT = 64
 _SATISFIED = 1  # in a table, for a cell that is absent as it must be
 
 
@@ -131,9 +131,7 @@ def any_cells() -> bool:
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array that starts at a cache line."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + nbytes].view(dtype).reshape(shape)
+    return aligned_memory(nbytes).view(dtype).reshape(shape)
 
 
 class Block:
@@ -153,7 +151,7 @@ class Block:
         self._memory: np.ndarray | None = None
         self._elements = 0
         self.rooms = []
-        line = _ALIGNMENT // dtype.itemsize
+        line = ARENA_ALIGNMENT // dtype.itemsize
         for shape in shapes:
             self.rooms.append(Room(self, shape, self._elements))
             self._elements += -(-int(np.prod(shape, dtype=np.int64)) // line) * line

@@ -10,6 +10,20 @@ import numpy as np
 ARENA_ALIGNMENT = 64
 
 
+def aligned_memory(nbytes: int) -> np.ndarray:
+    """So many bytes from a cache line on: all scratch memory of programs comes from here.
+
+    They lie as far behind as they can, so that little is between their end and that of what NumPy
+    has allocated: where tests have it end at the edge of a page, a step too far is noticed.
+
+    >>> aligned_memory(100).ctypes.data % ARENA_ALIGNMENT
+    0
+    """
+    raw = np.empty(nbytes + ARENA_ALIGNMENT, np.uint8)
+    start = ARENA_ALIGNMENT - raw.ctypes.data % ARENA_ALIGNMENT
+    return raw[start : start + nbytes]
+
+
 class Arena:
     """Scratch memory of a program, with the lock word that lets one thread use it at a time.
 
@@ -20,8 +34,8 @@ class Arena:
 
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
-        self._memory = np.empty(nbytes + 2 * ARENA_ALIGNMENT, np.uint8)
-        self.lock_address = -(-self._memory.ctypes.data // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+        self._memory = aligned_memory(nbytes + ARENA_ALIGNMENT)
+        self.lock_address = self._memory.ctypes.data
         self.address = self.lock_address + ARENA_ALIGNMENT  # a cache line away from the lock
         self._lock = ctypes.c_int64.from_address(self.lock_address)
         self._lock.value = 0
