@@ -1,11 +1,11 @@
 """What holds for every test: every program that is compiled is verified."""
 
+import os
+import tempfile
+
 from wengert.jit import debugging
 
 debugging.verify_always = True
-
-import os
-import tempfile
 
 
 def pytest_make_parametrize_id(val, argname):

@@ -67,9 +67,8 @@ def named_dtype(dtype: Any) -> np.dtype:
 
     NumPy's classes of dtypes count: ``np.dtype(np.dtypes.Float64DType)`` alone is that of objects.
     """
-    if isinstance(dtype, type) and issubclass(dtype, np.dtype):
-        dtype = dtype()
-    found = np.dtype(dtype)
+    is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
+    found: np.dtype = np.dtype(dtype() if is_class else dtype)
     if found.kind not in "biufc":
         raise DTypeError(
             explain(
