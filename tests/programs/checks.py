@@ -1,0 +1,167 @@
+"""What must hold for a random program: every way to run or differentiate it agrees.
+
+The value is what NumPy gives. Derivatives agree with finite differences in double precision, taken
+at two widths; where these two do not agree with each other, rounding or a kink spoils them, and
+they decide nothing. Compiled results agree with evaluated ones, and are the same bits on one
+thread and on two.
+"""
+
+import numpy as np
+
+import wengert as wg
+import wengert.numpy as wnp
+
+DOUBLE, SINGLE = 1e-9, 3e-4
+WIDTH = 1e-5  # of the steps of finite differences
+
+
+class UndecidedError(Exception):
+    """Finite differences are too rough here to say anything."""
+
+
+def check(program, chance):
+    """Check a program in every mode; `chance` (of `random`) chooses among the costly ones."""
+    try:
+        with np.errstate(all="ignore"):
+            check_values(program)
+            check_derivatives(program)
+            check_compiled_gradient(program)
+            chance.choice([check_batched, check_compiled_batched, check_compiled_curvature])(
+                program
+            )
+    except BaseException as error:
+        error.add_note(f"the program was:\n{program}")
+        raise
+
+
+def outputs(result):
+    return list(result) if isinstance(result, list) else [result]
+
+
+def weighted(function):
+    """A scalar function of the list of inputs: all outputs, each element with its own weight."""
+
+    def loss(inputs):
+        total = 0.0
+        for result in outputs(function(*inputs)):
+            size = int(np.prod(np.shape(result)))
+            weights = np.cos(np.arange(float(size))).reshape(np.shape(result))
+            total = total + wnp.sum(wnp.asarray(result) * weights)
+        return total
+
+    return loss
+
+
+def assert_close(got, want, single, what):
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
+    assert got.dtype == want.dtype, f"{what}: dtype {got.dtype}, expected {want.dtype}"
+    scale = np.max(np.abs(want), initial=1.0)
+    np.testing.assert_allclose(
+        got, want, rtol=0, atol=(SINGLE if single else DOUBLE) * scale, err_msg=what
+    )
+
+
+def check_values(program):
+    """Traced, compiled and plain: the same values, and arguments that nobody wrote to."""
+    want = outputs(program.function(*program.inputs))
+    _ = wg.jvp(program.function, tuple(program.inputs), tuple(program.inputs))
+    traced, _ = wg.vjp(program.function, *program.inputs)
+    compiled = wg.jit(program.function)
+    given = [x.copy() for x in program.inputs]
+    for turn in range(2):
+        for got, expected in zip(outputs(compiled(*program.inputs)), want, strict=True):
+            assert_close(got, expected, program.single, f"compiled value, call {turn}")
+    for got, expected in zip(outputs(traced), want, strict=True):
+        assert_close(got, expected, program.single, "traced value")
+    for before, x in zip(given, program.inputs, strict=True):
+        np.testing.assert_array_equal(x, before, err_msg="an argument was written to")
+
+
+def moved(inputs, direction, by):
+    return [x + by * v for x, v in zip(inputs, direction, strict=True)]
+
+
+def inner(left, right):
+    return sum(float(np.sum(a * b)) for a, b in zip(left, right, strict=True))
+
+
+def scale_of(left, right):
+    return 1.0 + sum(float(np.sum(np.abs(a * b))) for a, b in zip(left, right, strict=True))
+
+
+def slope(function, inputs, direction, width):
+    ahead, behind = (function(moved(inputs, direction, by)) for by in (width, -width))
+    return (ahead - behind) / (2 * width)
+
+
+def assert_slope(got, function, inputs, direction, scale, what):
+    """The derivative of a scalar function along a direction, by finite differences."""
+    wide = slope(function, inputs, direction, WIDTH)
+    narrow = slope(function, inputs, direction, WIDTH / 2)
+    doubt = abs(wide - narrow)
+    if doubt > 1e-4 * scale:
+        raise UndecidedError
+    limit = 1e-6 * scale + 10 * doubt
+    assert abs(got - narrow) <= limit, f"{what}: {got}, by finite differences {narrow}"
+
+
+def check_derivatives(program):
+    """Gradient, tangent and curvature in double precision against finite differences."""
+    inputs = program.double_inputs()
+    loss = weighted(program.in_double)
+    generator = np.random.default_rng(0)
+    v, w = ([generator.uniform(-1, 1, x.shape) for x in inputs] for _ in range(2))
+    value, gradient = wg.value_and_grad(loss)(inputs)
+    assert_close(value, np.float64(loss(inputs)), False, "value beside the gradient")
+    expected = inner(gradient, v)
+    scale = scale_of(gradient, v)
+    _, tangent = wg.jvp(loss, (inputs,), (v,))
+    assert abs(tangent - expected) <= 1e-9 * scale, f"jvp {tangent}, gradient {expected}"
+    assert_slope(expected, loss, inputs, v, scale, "gradient")
+    curvature = wg.hvp(loss, inputs, v)
+    along = lambda x: inner(wg.grad(loss)(x), w)
+    assert_slope(inner(curvature, w), along, inputs, v, scale_of(curvature, w), "hvp")
+
+
+def check_compiled_gradient(program):
+    loss = weighted(program.function)
+    function = wg.value_and_grad(loss)
+    want_value, want = function(program.inputs)
+    found = [wg.jit(function, threads=threads)(program.inputs) for threads in (1, 2)]
+    for value, gradient in found:
+        assert_close(value, want_value, program.single, "compiled value")
+        for got, expected in zip(gradient, want, strict=True):
+            assert_close(got, expected, program.single, "compiled gradient")
+    (one, first), (two, second) = found
+    for a, b in zip([one, *first], [two, *second], strict=True):
+        np.testing.assert_array_equal(a, b, err_msg="one thread and two")
+
+
+def batch(program):
+    return [np.stack([x, 0.9 * x, x + 0.05]).astype(x.dtype) for x in program.inputs]
+
+
+def check_mapped(program, function, what):
+    inputs = batch(program)
+    got = outputs(function(*inputs))
+    rows = [outputs(program.function(*[x[k] for x in inputs])) for k in range(3)]
+    for k, result in enumerate(got):
+        assert_close(result, np.stack([row[k] for row in rows]), program.single, what)
+
+
+def check_batched(program):
+    check_mapped(program, wg.vmap(program.function), "vmap")
+
+
+def check_compiled_batched(program):
+    check_mapped(program, wg.jit(wg.vmap(program.function)), "compiled vmap")
+
+
+def check_compiled_curvature(program):
+    loss = weighted(program.function)
+    v = [np.cos(x) for x in program.inputs]
+    function = lambda inputs, direction: wg.hvp(loss, inputs, direction)
+    want = function(program.inputs, v)
+    for got, expected in zip(wg.jit(function)(program.inputs, v), want, strict=True):
+        assert_close(got, expected, program.single, "compiled hvp")
