@@ -192,6 +192,7 @@ searchsorted: Op = Op(
         ((np.zeros(0), np.arange(3.0)), {"side": "left", "leading": 0}),
         ((np.arange(9.0), np.arange(-2, 11)), {"side": "right", "leading": 0}),
         ((np.sort(rng.normal(size=5)), rng.normal(size=(2, 3))), {"side": "left", "leading": 0}),
+        ((np.sort(rng.normal(size=5)), rng.normal(size=5)), {"side": "right", "leading": 0}),
         ((np.arange(4), np.arange(-1, 5)), {"side": "right", "leading": 0}),
         ((np.arange(4.0), np.float64(1.5)), {"side": "left", "leading": 0}),
         (

@@ -171,7 +171,7 @@ class Scheduler:
         loops = self.lowering(node)
         if isinstance(loops, Reduction):
             return True
-        if not isinstance(loops, Pointwise) or loops.free:
+        if not isinstance(loops, Pointwise) or loops.free or loops.whole:
             return False
         shape = node.type.shape
         return all(source.type.shape == shape for source in node.inputs if source.type.shape)
