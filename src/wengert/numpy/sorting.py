@@ -74,8 +74,8 @@ def sort(
 ) -> Any:
     """``numpy.sort``: the elements in order; always stable."""
     x, line = _line("sort", a, axis)
-    if type(x) is np.ndarray and not descending:
-        return np.sort(x, line)  # equal numbers look alike: no need to keep their order
+    if type(x) is np.ndarray:
+        return ops.sort(x, axis=line, descending=bool(descending))
     return ops.along(x, ops.argsort(x, axis=line, descending=bool(descending)), line)
 
 

@@ -12,6 +12,7 @@ gradient is Hermitian as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,35 @@ from .reductions import reduce_max
 
 _NOT_FINITE = "Check the matrix for inf and nan."
 
+
+def _values(name: str, op: Op, place: int, evaluate: Callable, **params: Any) -> Op:
+    """The operation that gives the values of a decomposition alone, without vectors."""
+    made: Op = Op(
+        name,
+        guarded(name, _NOT_FINITE, evaluate, lambda: made),
+        lambda a: op.type_rule(a, **params)[place],
+        jvp=(lambda t, ans, a: op.jvp((t,), op(a, **params), a, **params)[place],),  # type: ignore[misc,operator]
+        batch=batch_leading(lambda: made),
+        samples=lambda rng: [(a, {}) for a, own in op.samples(rng) if own == params],  # type: ignore[misc]
+    )
+    op.alone[place] = made
+    return made
+
+
+def _hermitian(a: Any) -> np.ndarray:
+    """The Hermitian part of plain matrices."""
+    turned = np.asarray(a).swapaxes(-1, -2)
+    half: np.ndarray = np.add(a, turned.conj() if turned.dtype.kind == "c" else turned)
+    half = half if half.dtype.kind in "fc" else half.astype(np.float64)
+    half *= 0.5
+    return half
+
+
 # ---------------------------------------------------------------- Cholesky
 
 
 def _cholesky(a: Any) -> Any:
-    return np.linalg.cholesky(symmetric_part(np.asarray(a)))
+    return np.linalg.cholesky(_hermitian(a))
 
 
 def _cholesky_jvp(t: Any, ans: Any, a: Any) -> Any:
@@ -218,7 +243,7 @@ eigh: Op = Op(
     guarded(
         "eigh",
         _NOT_FINITE,
-        lambda a: tuple(np.linalg.eigh(symmetric_part(np.asarray(a)))),
+        lambda a: tuple(np.linalg.eigh(_hermitian(a))),
         lambda: eigh,
     ),
     _eigh_type,
@@ -233,6 +258,7 @@ eigh: Op = Op(
         ((_spread(3, 3).astype(np.float32),), {}),
     ],
 )
+eigvalsh = _values("eigvalsh", eigh, 0, lambda a: np.linalg.eigvalsh(_hermitian(a)))
 
 
 def _eig_type(a: ArrayType) -> tuple[ArrayType, ArrayType]:
@@ -301,6 +327,9 @@ eig: Op = Op(
         ((_spread(3, 3, complex_=True),), {}),
         ((_spread(3, 3).astype(np.float32),), {}),
     ],
+)
+eigvals = _values(
+    "eigvals", eig, 0, lambda a: np.linalg.eigvals(a).astype(_eig_type(type_of(a))[0].dtype)
 )
 
 # ---------------------------------------------------------------- singular values
@@ -391,4 +420,7 @@ svd: Op = Op(
         ((np.zeros((0, 3)),), {"full_matrices": False}),
         ((_spread(3, 2).astype(np.float32),), {"full_matrices": False}),
     ],
+)
+svdvals = _values(
+    "svdvals", svd, 1, lambda a: np.linalg.svd(a, compute_uv=False), full_matrices=False
 )

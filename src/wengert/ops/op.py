@@ -100,6 +100,9 @@ class Op:
         # Python integers, which must fit; see python_integers.py. A comparison takes all of them.
         self.takes = takes
         self.compares = compares
+        # Of several results: operations of the same arguments, without parameters, that give one
+        # of them alone, by its number. The compiler takes these where nobody wants the others.
+        self.alone: dict[int, Op] = {}
         # Derived programs by signature; see transforms/plans.py.
         self.plans: dict[Any, Any] = {}
         REGISTRY[name] = self

@@ -9,6 +9,7 @@ from .convolution import correlate, trim
 from .expand import expand
 from .gathering import gather_products
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
+from .narrowing import narrow
 from .products import turn_products
 from .simplify import fold_constants, share_common, simplify
 from .totals import take_in_totals, turn_totals
@@ -26,6 +27,7 @@ def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) ->
 
 PASSES: list[Callable[[Graph], Graph]] = [
     expand,
+    narrow,
     fold_constants,
     optimise_bodies(optimise),
     prune_loops,

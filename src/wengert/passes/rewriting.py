@@ -6,7 +6,7 @@ of the inputs, or None to keep the operator. Rebuilding drops what nothing uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,24 @@ from ..types import ArrayType, Typed
 Rule = Callable[[Operator], Node | None]
 
 
-def rebuild(graph: Graph, rule: Rule) -> Graph:
-    """The graph with the rule applied to every operator, inputs first."""
+def rebuild(graph: Graph, rule: Rule, instead: Mapping[int, Operator] | None = None) -> Graph:
+    """The graph with the rule applied to every operator, inputs first.
+
+    Before that an operator with a place in `instead`, by its serial, makes way for the one there,
+    which reads nodes of the old graph.
+    """
     new: dict[int, Node] = {}
-    for node in graph.nodes:
+    for old in graph.nodes:
+        node = instead.get(old.serial, old) if instead else old
         if not isinstance(node, Operator):
-            new[node.serial] = compact(node) if isinstance(node, Constant) else node
+            new[old.serial] = compact(node) if isinstance(node, Constant) else node
             continue
         inputs = tuple(new[source.serial] for source in node.inputs)
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             node_now = apply(node.op, *inputs, params=node.params, like=node)
         else:
             node_now = node
-        new[node.serial] = rule(node_now) or node_now
+        new[old.serial] = rule(node_now) or node_now
     outputs = [None if node is None else new[node.serial] for node in graph.outputs]
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
