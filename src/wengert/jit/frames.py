@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..graph import Node
+from ..loops import Host
 from ..runtime.arena import aligned_memory
 from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
+from ..schedule.memory import numpys_own
 from .hosting import Values, host_calls
 from .state import Cell, Change
 
@@ -111,10 +114,14 @@ class Frame:
         self.arena = aligned_memory(program.arena_bytes)
         self.base = self.arena.ctypes.data
         self.constants = program.layout.constants
-        self.values = Values(program.buffers, self.arena)
+        self._find_results(program)
+        self.values = Values(program.buffers, self.arena, self.taken)
         calls = host_calls(program.segments, self.values)
         self.hosted = any(call is not None for call in calls)
         self.native = not all(calls)
+        # NumPy keeps what it does about errors in the context
+        self.quiet = contextvars.Context()
+        self.quiet.run(np.seterr, all="ignore")
         self.segments = [
             self._native(program.compiled.address(name)) if call is None else call
             for name, call in zip(program.segments, calls, strict=True)
@@ -123,9 +130,21 @@ class Frame:
         self.words = (ctypes.c_uint64 * 1)()  # addresses, which the kernel reads
         self.table = ctypes.addressof(self.words)
 
+    def _find_results(self, program: Any) -> None:
+        """Which results are the arrays that NumPy makes, by their places among the buffers."""
+        first = len(program.layout.inputs)
+        self.results = slice(first, first + len(program.layout.outputs))
+        hosted = any(isinstance(one, Host) for one in program.segments)
+        own = set(map(id, numpys_own(program.stages.loops.kernels))) if hosted else set()
+        free = range(first, first + program.result_count)
+        self.taken = [n for n in free if own and id(program.buffers[n]) in own]
+        self.made = [
+            None if first + n in self.taken else one for n, one in enumerate(program.layout.outputs)
+        ]
+
     def fill(self, buffers: list[np.ndarray], length: int | None) -> None:
         """Fill the table of the kernel's buffers; for any length also with its room, and that."""
-        found = [address_of(array) for array in buffers]
+        found = [0 if array is None else address_of(array) for array in buffers]
         if length is not None:
             self.room.grow(length)
             self.room.admit(length)  # who comes here has asked
@@ -144,7 +163,10 @@ class Frame:
         buffers = [*arrays, *(s.cell.memory for s in state if s.read), *results, *new]
         buffers += self.constants
         if self.hosted:
-            self.run_hosted(buffers, length)
+            found = self.run_hosted(buffers, length)
+            for result, own in zip(results, found, strict=False):
+                if own is not result:
+                    np.copyto(result, own)
         else:
             self.fill(buffers, length)
             self.segments[0]()
@@ -163,17 +185,27 @@ class Frame:
 
         return call
 
-    def run_hosted(self, buffers: list[np.ndarray], length: int | None = None) -> None:
-        """Native parts and NumPy's in turn."""
+    def run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
+        """Native parts and NumPy's in turn; gives the results."""
+        return self.quiet.run(self._run_hosted, buffers, length)
+
+    def call_hosted(self, arrays: list[Any]) -> list[np.ndarray]:
+        """The same for arguments alone, with new results."""
+        arrays += [one and np.empty(one[1], one[0]) for one in self.made]
+        return self.quiet.run(self._run_hosted, arrays + self.constants)
+
+    def _run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
         if self.native:
             self.fill(buffers, length)
-        self.values.put(buffers)
+        values = self.values
+        slots = values.slots
+        slots[: len(buffers)] = buffers
         try:
-            with np.errstate(all="ignore"):
-                for call in self.segments:
-                    call()
+            for call in self.segments:
+                call()
+            return slots[self.results]
         finally:
-            self.values.clear()
+            values.clear()
 
     def _scratch(self, state: State) -> np.ndarray:
         memory = state.cell.memory

@@ -94,6 +94,7 @@ class Jitted(staticmethod):
     """A function with its compiled programs, one for each kind of arguments."""
 
     _way: tuple[str, ...] = ()  # how it is called, where that is not as it is written
+    owner: Callable[[], Any] | None = None  # of a method, its instance
 
     def __init__(
         self,
@@ -349,11 +350,11 @@ class Jitted(staticmethod):
             captured = self._capture(call, key)
         style = (*self._way, *_written(args, kwargs))
         program, entry = self._compile_graph(captured, kinds, prepare, clock, style)
-        entry = entry or hosted_entry(program, args, kwargs)
+        entry = entry or hosted_entry(program, args, kwargs, self.owner)
         program.used = next(self._turns)
         program.alike = captured.alike
         self._programs.setdefault(key, []).insert(0, program)
-        if program.native:
+        if program.native or entry is not None:
             program.entries[_style(args, kwargs)] = entry
         if entry is not None and entry.native:
             self._put(program, entry)
@@ -402,10 +403,8 @@ class Jitted(staticmethod):
 
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
-        if not program.native:
-            return None
         style = _style(args, kwargs)
-        if style in program.entries or len(program.entries) >= ENTRIES:
+        if style in program.entries or len(program.entries) >= ENTRIES or not program.native:
             return program.entries.get(style)
         if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
             return None  # converted; one without that may still come

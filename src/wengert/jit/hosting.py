@@ -3,7 +3,8 @@
 What such an operation reads and writes is found once for each frame: a `host_call` knows its slots
 in `Values`, a list of arrays. Those in the arena are views that stay; arguments and results are put
 in by every call; and what passes from NumPy to NumPy alone is never copied: the slot holds the
-array that the operation gave, until its last use.
+array that the operation gave, until its last use. A result that no loops touch is the array that
+NumPy made.
 
 A `HostedEntry` takes calls of such a program whose arguments are arrays and numbers as it was
 compiled for, and runs them without looking for the program; it stands in a chain of native entries
@@ -24,8 +25,9 @@ from ..schedule.memory import root
 class Values:
     """The arrays of a frame that NumPy sees."""
 
-    def __init__(self, buffers: Sequence[Buffer], arena: np.ndarray):
+    def __init__(self, buffers: Sequence[Buffer], arena: np.ndarray, taken: Sequence[int] = ()):
         self.arena = arena
+        self.taken = {id(buffers[n]) for n in taken}  # results that NumPy's arrays may be
         self.slots: list[Any] = [None] * len(buffers)
         self._places: dict[Any, int] = {id(buffer): n for n, buffer in enumerate(buffers)}
         self._kept = [*buffers]  # so that no id comes to mean another buffer
@@ -86,12 +88,16 @@ def host_call(kernel: Host, values: Values, drops: Sequence[int] = ()) -> Callab
     fresh = any(root(one).kind == "arena" for one in kernel.inputs)
     for n, buffer in enumerate(kernel.outputs):
         slot, _ = values.place(buffer)
-        if root(buffer).kind != "host":
+        is_result = id(buffer) in values.taken
+        if root(buffer).kind != "host" and not is_result:
             lines.append(f"slots[{slot}][...] = v{n}")
             continue
         names |= {f"d{n}": buffer.dtype, f"s{n}": buffer.shape, "copied": _copied}
         test = f"type(v{n}) is ndarray and v{n}.dtype is d{n} and v{n}.shape == s{n}"
-        test += f" and v{n}.base is None" * fresh
+        test += f" and v{n}.base is None" * (fresh or is_result)
+        if is_result:  # it belongs to the caller alone, and is as all other results are
+            test += f" and v{n}.flags.carray"
+            test += "".join(f" and v{n} is not {one}" for one in arguments[: len(kernel.inputs)])
         lines.append(f"slots[{slot}] = v{n} if {test} else copied(v{n}, d{n}, s{n})")
     lines += [f"slots[{slot}] = None" for slot in drops]
     exec("\n    ".join(["def call():", *lines]), names)
@@ -120,32 +126,46 @@ def host_calls(segments: Sequence[Any], values: Values) -> list[Callable[[], Non
 
 
 class HostedEntry:
-    """Calls of one program with all arguments by position, each an array or a number."""
+    """Calls of one program with all arguments by position, each an array or a number.
+
+    `owner` gives the instance of a method, which comes before them.
+    """
 
     native = True
 
-    def __init__(self, program: Any):
+    def __init__(self, program: Any, owner: Callable[[], Any] | None = None):
         self.program = program
         self.next: Callable[..., Any] = _nobody
-        self.kinds: list[Any] = [_kind(leaf) for leaf in program.leaves]
-        self.call = self._take
+        self.call = self._written_out(owner)
 
-    def _take(self, *args: Any, **kwargs: Any) -> Any:
-        kinds = self.kinds
-        if kwargs or len(args) != len(kinds):
-            return self.next(*args, **kwargs)
-        for value, (kind, dtype, shape, strides) in zip(args, kinds, strict=True):
-            if type(value) is not kind or (
-                kind is np.ndarray
-                and not (
-                    value.dtype is dtype
-                    and value.shape == shape
-                    and value.strides == strides
-                    and value.flags.aligned
-                )
-            ):
-                return self.next(*args)
-        return self.program.run_hosted(args)
+    def _written_out(self, owner: Callable[[], Any] | None) -> Callable[..., Any]:
+        """What takes a call, as Python source: a loop would take longer than a small operation."""
+        names: dict[str, Any] = {"entry": self, "program": self.program, "owner": owner}
+        names |= {"ndarray": np.ndarray, "asarray": np.asarray}
+        taken, tests, given = [], [], []
+        for n, leaf in enumerate(self.program.leaves):
+            kind, dtype, shape, strides = _kind(leaf)
+            names |= {f"k{n}": kind, f"d{n}": dtype, f"s{n}": shape, f"t{n}": strides}
+            taken.append(f"a{n}, ")
+            tests.append(f"type(a{n}) is k{n}")
+            if kind is np.ndarray:
+                tests.append(f"a{n}.dtype is d{n} and a{n}.shape == s{n}")
+                tests.append(f"a{n}.strides == t{n} and a{n}.flags.aligned")
+            given.append(f"a{n}, " if kind is np.ndarray else f"asarray(a{n}, d{n}), ")
+        if owner is not None:
+            taken.insert(0, "instance, ")
+            tests.insert(0, "instance is owner()")
+        lines = [
+            "def call(*args, **kwargs):",
+            f" if not kwargs and len(args) == {len(taken)}:",
+            *([f"  ({''.join(taken)}) = args"] if taken else []),
+            f"  if {' and '.join(tests) or True}:",
+            f"   return program.run_hosted([{''.join(given)}], args)",
+            " return entry.next(*args, **kwargs)",
+        ]
+        exec("\n".join(lines), names)
+        call: Callable[..., Any] = names["call"]
+        return call
 
 
 def _nobody(*args: Any, **kwargs: Any) -> Any:
@@ -161,14 +181,16 @@ def _kind(leaf: Any) -> tuple[type, np.dtype, tuple[int, ...], tuple[int, ...]]:
     return np.ndarray, dtype, shape, strides
 
 
-def hosted_entry(program: Any, args: tuple, kwargs: dict[str, Any]) -> HostedEntry | None:
+def hosted_entry(
+    program: Any, args: tuple, kwargs: dict[str, Any], owner: Callable[[], Any] | None = None
+) -> HostedEntry | None:
     """The entry of a program in which NumPy evaluates something; None where it can have none."""
     hosted = any(isinstance(one, Host) for one in program.segments)
     plain = not kwargs and all(type(one) in _PLAIN for one in args)
     if not (hosted and plain) or program.state or program.any_length:
         return None
     known = all(leaf.kind in ("array", "float", "complex", "bool") for leaf in program.leaves)
-    return HostedEntry(program) if known and len(args) == len(program.leaves) else None
+    return HostedEntry(program, owner) if known and len(args) == len(program.leaves) else None
 
 
 _PLAIN = (np.ndarray, float, complex, bool)

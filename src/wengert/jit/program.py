@@ -311,19 +311,14 @@ class Program:
                 np.copyto(target, result)
         return out
 
-    def run_hosted(self, args: tuple) -> Any:
-        """Call with arguments that are the leaves as the program wants them; it has no state."""
-        arrays = [
-            value if type(value) is np.ndarray else np.asarray(value, dtype)
-            for value, (dtype, _) in zip(args, self.layout.inputs, strict=True)
-        ]
-        results = [np.empty(shape, dtype) for dtype, shape in self.layout.outputs]
+    def run_hosted(self, arrays: list[Any], args: tuple) -> Any:
+        """Call with the leaves as the program wants them, which `args` gave; it has no state."""
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
         try:
-            frame.run_hosted([*arrays, *results, *self.layout.constants])
+            results = frame.call_hosted(arrays)
         except Failed as failed:
             code = failed.args[0]
         else:

@@ -95,17 +95,22 @@ def plan(program: LoopProgram) -> LoopProgram:
 
 def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:
     """What only operations read and write that NumPy evaluates needs no memory of ours."""
-    native = {
-        id(root(buffer))
-        for kernel in kernels
-        if not isinstance(kernel, Host)
-        for buffer in buffers_of(kernel)
-    }
+    for buffer in numpys_own(kernels):
+        if buffer.kind == "arena":
+            buffer.kind = "host"
+
+
+def numpys_own(kernels: Sequence[Kernel]) -> list[Buffer]:
+    """The memory that operations alone touch which NumPy evaluates."""
+    native: set[int] = set()
+    hosted: dict[int, Buffer] = {}
     for kernel in kernels:
+        owners = {id(root(buffer)): root(buffer) for buffer in buffers_of(kernel)}
         if isinstance(kernel, Host):
-            for buffer in map(root, buffers_of(kernel)):
-                if buffer.kind == "arena" and id(buffer) not in native:
-                    buffer.kind = "host"
+            hosted |= owners
+        else:
+            native |= owners.keys()
+    return [buffer for key, buffer in hosted.items() if key not in native]
 
 
 class Life(NamedTuple):
