@@ -20,7 +20,7 @@ from ..schedule.chunking import tell_chunks
 from ..schedule.regions import tell_regions
 from .dynamic import sized
 from .frames import Frame
-from .hosting import Values, host_call
+from .hosting import Values, host_lines
 from .program import Program
 
 _INSIDE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
@@ -272,13 +272,13 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     buffers = [*loops.inputs, *loops.outputs, *native.constants]
     frame = Frame(program)
     frame.fill(arrays, length)
-    seen = Values(buffers, frame.arena)
-    seen.put(arrays)
+    seen = Values(buffers, frame.arena, passing=False)
+    seen.slots[:] = arrays
     memory = (frame.table, frame.base)
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:
         if isinstance(kernel, Host):
-            steps.append((kernel, host_call(kernel, seen)))
+            steps.append((kernel, seen.compiled(host_lines(kernel, seen, len(steps)))))
         elif name is not None and name in compiled.exports:
             steps.append((kernel, functools.partial(_KERNEL(compiled.address(name)), *memory)))
     times = _least(steps)

@@ -17,7 +17,7 @@ from ..runtime.arena import aligned_memory
 from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
 from ..schedule.memory import numpys_own
-from .hosting import Values, host_calls
+from .hosting import Values, body_lines
 from .state import Cell, Change
 
 ALIGNMENT = 64
@@ -106,6 +106,10 @@ class Failed(Exception):  # noqa: N818 - steers, never seen
     """The native code stopped with an error code."""
 
 
+def _stop(code: int) -> None:
+    raise Failed(code)
+
+
 class Frame:
     """Memory for one call from Python: an arena, and the table of the kernel's buffers."""
 
@@ -114,21 +118,29 @@ class Frame:
         self.arena = aligned_memory(program.arena_bytes)
         self.base = self.arena.ctypes.data
         self.constants = program.layout.constants
+        layout = program.layout
+        count = len(layout.inputs) + len(layout.outputs) + len(layout.constants)
+        self.nothing = [None] * count
+        self.words = (ctypes.c_uint64 * (count + 2))()  # addresses, which the kernel reads
+        self.table = ctypes.addressof(self.words)
         self._find_results(program)
         self.values = Values(program.buffers, self.arena, self.taken)
-        calls = host_calls(program.segments, self.values)
-        self.hosted = any(call is not None for call in calls)
-        self.native = not all(calls)
+        self.hosted = any(isinstance(one, Host) for one in program.segments)
+        self.native = not all(isinstance(one, Host) for one in program.segments)
+        self.body = self._written_out(program)
         # NumPy keeps what it does about errors in the context
         self.quiet = contextvars.Context()
         self.quiet.run(np.seterr, all="ignore")
-        self.segments = [
-            self._native(program.compiled.address(name)) if call is None else call
-            for name, call in zip(program.segments, calls, strict=True)
-        ]
         self.room = Room(program.layout.room_bytes)
-        self.words = (ctypes.c_uint64 * 1)()  # addresses, which the kernel reads
-        self.table = ctypes.addressof(self.words)
+
+    def _written_out(self, program: Any) -> Callable[[], None]:
+        """All parts of the program, as a function without arguments."""
+        names = self.values.names
+        names |= {"table": self.table, "base": self.base, "stop": _stop}
+        for one in program.segments:
+            if not isinstance(one, Host):
+                names[f"call_{one}"] = _RUN(program.compiled.address(one))
+        return self.values.compiled(body_lines(program.segments, self.values))
 
     def _find_results(self, program: Any) -> None:
         """Which results are the arrays that NumPy makes, by their places among the buffers."""
@@ -149,9 +161,6 @@ class Frame:
             self.room.grow(length)
             self.room.admit(length)  # who comes here has asked
             found += [address_of(self.room.table), length]
-        if len(found) > len(self.words):
-            self.words = (ctypes.c_uint64 * len(found))()
-            self.table = ctypes.addressof(self.words)
         self.words[: len(found)] = found  # type: ignore[assignment]
 
     def run(
@@ -169,21 +178,10 @@ class Frame:
                     np.copyto(result, own)
         else:
             self.fill(buffers, length)
-            self.segments[0]()
+            self.body()
         for one, content in zip((s for s in state if s.written), new, strict=True):
             if content is not one.cell.memory:
                 np.copyto(one.cell.memory, content)
-
-    def _native(self, address: int) -> Callable[[], None]:
-        """A native part, as a call without arguments."""
-        function = _RUN(address)
-
-        def call() -> None:
-            code = function(self.table, self.base)
-            if code:
-                raise Failed(code)
-
-        return call
 
     def run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
         """Native parts and NumPy's in turn; gives the results."""
@@ -197,15 +195,13 @@ class Frame:
     def _run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
         if self.native:
             self.fill(buffers, length)
-        values = self.values
-        slots = values.slots
-        slots[: len(buffers)] = buffers
+        slots = self.values.slots
+        slots[:] = buffers
         try:
-            for call in self.segments:
-                call()
+            self.body()
             return slots[self.results]
         finally:
-            values.clear()
+            slots[:] = self.nothing
 
     def _scratch(self, state: State) -> np.ndarray:
         memory = state.cell.memory

@@ -1,10 +1,10 @@
 """Operations that NumPy evaluates inside a compiled program, at little more than NumPy's own cost.
 
-What such an operation reads and writes is found once for each frame: a `host_call` knows its slots
-in `Values`, a list of arrays. Those in the arena are views that stay; arguments and results are put
-in by every call; and what passes from NumPy to NumPy alone is never copied: the slot holds the
-array that the operation gave, until its last use. A result that no loops touch is the array that
-NumPy made.
+What such an operation reads and writes is found once for each frame, whose parts are written out as
+one Python function with a name in `Values` for every array. Those in the arena are views that stay;
+arguments and results are put in by every call; and what passes from NumPy to NumPy alone is never
+copied: a variable holds the array that the operation gave, until its last use. A result that no
+loops touch is the array that NumPy made.
 
 A `HostedEntry` takes calls of such a program whose arguments are arrays and numbers as it was
 compiled for, and runs them without looking for the program; it stands in a chain of native entries
@@ -23,106 +23,119 @@ from ..schedule.memory import root
 
 
 class Values:
-    """The arrays of a frame that NumPy sees."""
+    """The arrays of a frame that NumPy sees, as the names that generated code has for them.
 
-    def __init__(self, buffers: Sequence[Buffer], arena: np.ndarray, taken: Sequence[int] = ()):
-        self.arena = arena
-        self.taken = {id(buffers[n]) for n in taken}  # results that NumPy's arrays may be
+    `slots` are those of the buffers, which every call brings. What passes from NumPy to NumPy is in
+    variables of the code, or for code of a single operation, which would lose them, in slots too.
+    """
+
+    def __init__(
+        self,
+        buffers: Sequence[Buffer],
+        arena: np.ndarray,
+        taken: Sequence[int] = (),
+        passing: bool = True,
+    ):
+        self.arena, self.passing = arena, passing
         self.slots: list[Any] = [None] * len(buffers)
-        self._places: dict[Any, int] = {id(buffer): n for n, buffer in enumerate(buffers)}
+        self.names: dict[str, Any] = {"slots": self.slots, "ndarray": np.ndarray}
+        self.names["copied"] = _copied
+        self.taken = {id(buffers[n]) for n in taken}  # results that NumPy's arrays may be
+        self._known: dict[Any, str] = {id(b): f"slots[{n}]" for n, b in enumerate(buffers)}
         self._kept = [*buffers]  # so that no id comes to mean another buffer
-        self._passing = list(range(len(buffers)))  # slots that are empty between calls
 
-    def place(self, buffer: Buffer) -> tuple[int, tuple[int, ...] | None]:
-        """The slot of a buffer, and its shape if it must be given another than the slot has."""
+    def name(self, buffer: Buffer) -> str:
+        """The array of a buffer."""
         owner = root(buffer)
         if owner.kind == "arena":
-            slot = self._new_slot((id(owner), buffer.shape), owner)
-            self.slots[slot] = self._view(owner, buffer)
-            return slot, None
-        if owner.kind == "host":
-            self._new_slot(id(owner), owner)
-        other = buffer.shape if buffer.shape != owner.shape else None
-        return self._places[id(owner)], other
+            key: Any = (id(owner), buffer.shape)
+            if key not in self._known:
+                self._remember(owner, key, f"m{len(self._kept)}")
+                self.names[self._known[key]] = self._view(owner, buffer)
+            return self._known[key]
+        if id(owner) not in self._known:
+            assert owner.kind == "host", owner
+            if not self.passing:
+                self.slots.append(None)
+            place = f"h{len(self._kept)}" if self.passing else f"slots[{len(self.slots) - 1}]"
+            self._remember(owner, id(owner), place)
+        name = self._known[id(owner)]
+        return name if buffer.shape == owner.shape else f"{name}.reshape({buffer.shape})"
 
-    def _new_slot(self, key: Any, owner: Buffer) -> int:
-        if key not in self._places:
-            self._kept.append(owner)
-            self._places[key] = len(self.slots)
-            if owner.kind == "host":
-                self._passing.append(len(self.slots))
-            self.slots.append(None)
-        return self._places[key]
-
-    def put(self, arrays: Sequence[np.ndarray]) -> None:
-        """Take in the arrays of a call: arguments, results, constants."""
-        self.slots[: len(arrays)] = arrays
-
-    def clear(self) -> None:
-        """Let go of all that belongs to the call."""
-        for slot in self._passing:
-            self.slots[slot] = None
+    def _remember(self, owner: Buffer, key: Any, name: str) -> None:
+        self._kept.append(owner)
+        self._known[key] = name
 
     def _view(self, owner: Buffer, buffer: Buffer) -> np.ndarray:
         raw = self.arena[owner.offset : owner.offset + owner.nbytes]
         return raw.view(owner.dtype).reshape(buffer.shape)
 
+    def compiled(self, lines: Sequence[str]) -> Callable[[], None]:
+        """Lines of source as a function without arguments."""
+        exec("\n    ".join(["def call():", *lines, "return"]), self.names)
+        call: Callable[[], None] = self.names.pop("call")  # no cycle: arenas go at once
+        return call
 
-def host_call(kernel: Host, values: Values, drops: Sequence[int] = ()) -> Callable[[], None]:
-    """One operation that NumPy evaluates, as a call without arguments.
 
-    It puts the results into their slots, and empties those in `drops`. It is written out as Python
-    source, since a loop over arguments and results would take as long as a small operation.
+def host_lines(kernel: Host, values: Values, number: int = 0) -> list[str]:
+    """One operation that NumPy evaluates, as lines of Python source that put the results in place.
+
+    A loop over arguments and results would take as long as a small operation.
     """
-    names: dict[str, Any] = {f"p_{name}": value for name, value in kernel.params.items()}
-    names |= {"slots": values.slots, "evaluate": kernel.op.evaluate, "ndarray": np.ndarray}
-    arguments = []
-    for buffer in kernel.inputs:
-        slot, shape = values.place(buffer)
-        arguments.append(f"slots[{slot}]" if shape is None else f"slots[{slot}].reshape({shape})")
-    arguments += [f"{name}=p_{name}" for name in kernel.params]
+    names = values.names
+    names[f"evaluate{number}"] = kernel.op.evaluate
+    arguments = [values.name(buffer) for buffer in kernel.inputs]
+    keywords = []
+    for name, value in kernel.params.items():
+        names[f"p{number}_{name}"] = value
+        keywords.append(f"{name}=p{number}_{name}")
     results = "".join(f"v{n}, " for n in range(len(kernel.outputs)))
     target = results if kernel.op.multiple else "v0"
-    lines = [f"{target} = evaluate({', '.join(arguments)})"]
+    lines = [f"{target} = evaluate{number}({', '.join([*arguments, *keywords])})"]
     # memory of the arena is used again, so a view of it would change
     fresh = any(root(one).kind == "arena" for one in kernel.inputs)
     for n, buffer in enumerate(kernel.outputs):
-        slot, _ = values.place(buffer)
         is_result = id(buffer) in values.taken
         if root(buffer).kind != "host" and not is_result:
-            lines.append(f"slots[{slot}][...] = v{n}")
+            lines.append(f"{values.name(buffer)}[...] = v{n}")
             continue
-        names |= {f"d{n}": buffer.dtype, f"s{n}": buffer.shape, "copied": _copied}
-        test = f"type(v{n}) is ndarray and v{n}.dtype is d{n} and v{n}.shape == s{n}"
+        dtype, shape = f"d{number}_{n}", f"s{number}_{n}"
+        names |= {dtype: buffer.dtype, shape: buffer.shape}
+        test = f"type(v{n}) is ndarray and v{n}.dtype is {dtype} and v{n}.shape == {shape}"
         test += f" and v{n}.base is None" * (fresh or is_result)
         if is_result:  # it belongs to the caller alone, and is as all other results are
             test += f" and v{n}.flags.carray"
-            test += "".join(f" and v{n} is not {one}" for one in arguments[: len(kernel.inputs)])
-        lines.append(f"slots[{slot}] = v{n} if {test} else copied(v{n}, d{n}, s{n})")
-    lines += [f"slots[{slot}] = None" for slot in drops]
-    exec("\n    ".join(["def call():", *lines]), names)
-    call: Callable[[], None] = names["call"]
-    return call
+            test += "".join(f" and v{n} is not {one}" for one in arguments)
+        name = values.name(buffer)
+        lines.append(f"{name} = v{n} if {test} else copied(v{n}, {dtype}, {shape})")
+    return lines
 
 
 def _copied(value: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    return np.array(np.broadcast_to(value, shape), dtype)
+    made = np.array(value, dtype, order="C")
+    return made if made.shape == shape else np.array(np.broadcast_to(made, shape))
 
 
-def host_calls(segments: Sequence[Any], values: Values) -> list[Callable[[], None] | None]:
-    """For each segment its call of NumPy, or None; each drops what it is the last to use."""
-    last: dict[int, int] = {}
+def body_lines(segments: Sequence[Any], values: Values) -> list[str]:
+    """All parts of a program in turn; each lets go of what it is the last to use.
+
+    A native part is `call_` with its name, and gives an error code that `stop` takes.
+    """
+    last: dict[str, int] = {}
+    for position, one in enumerate(segments):
+        for buffer in [*one.inputs, *one.outputs] if isinstance(one, Host) else ():
+            if root(buffer).kind == "host":
+                last[values.name(root(buffer))] = position
+    lines: list[str] = []
     for position, one in enumerate(segments):
         if isinstance(one, Host):
-            for buffer in [*one.inputs, *one.outputs]:
-                if root(buffer).kind == "host":
-                    last[values.place(buffer)[0]] = position
-    return [
-        host_call(one, values, [slot for slot, end in last.items() if end == position])
-        if isinstance(one, Host)
-        else None
-        for position, one in enumerate(segments)
-    ]
+            lines += host_lines(one, values, position)
+            gone = [name for name, end in last.items() if end == position]
+            gone += [f"v{n}" for n in range(len(one.outputs))]
+            lines.append(f"del {', '.join(gone)}")
+        else:
+            lines += [f"code = call_{one}(table, base)", "if code: stop(code)"]
+    return lines
 
 
 class HostedEntry:

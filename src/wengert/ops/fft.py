@@ -55,9 +55,11 @@ def _complex_transform(name: str, transform: Any) -> Op:
         return ArrayType(_complex(name, x), x.shape)
 
     def evaluate(x: Any, axes: tuple[int, ...], norm: str) -> Any:
+        if len(axes) == 1:
+            return transform(x, None, axes[0], norm)
         # as NumPy's transforms along several axes do, which take twice as long to begin
         for axis in reversed(axes):
-            x = transform(x, axis=axis, norm=norm)
+            x = transform(x, None, axis, norm)
         return x if axes else np.asarray(x, np.result_type(x, np.complex64))
 
     op: Op = Op(
