@@ -11,6 +11,7 @@ import pytest
 import wengert as wg
 from wengert.bench import hosted, measure
 from wengert.bench.run import _same
+from wengert.ops import REGISTRY
 
 CASES = hosted.cases(True)
 
@@ -105,6 +106,141 @@ def test_threads_at_the_same_time():
     for one in workers:
         one.join()
     assert not wrong
+
+
+def test_a_result_is_numpys_array_and_nobody_elses():
+    w = np.eye(3) + 0.1
+    for f in (lambda x: (np.linalg.inv(x),), lambda x: (np.sort(x, axis=None), np.real(x + 0j))):
+        g = wg.jit(f)
+        first, second = g(w), g(w)
+        assert _same(first, f(w), 1e-12)
+        for one, other in zip(first, second, strict=True):
+            assert one.flags.c_contiguous and one.flags.writeable and one.flags.owndata
+            assert not np.may_share_memory(one, other) and not np.may_share_memory(one, w)
+
+
+def _is_hosted(f):
+    return bool(f._entries) and type(f._entries[0]).__name__ == "HostedEntry"
+
+
+def test_a_nan_is_found():
+    f = wg.jit(lambda x: np.fft.fft(x).real * np.log(x))
+    good, bad = np.ones(4), -np.ones(4)
+    assert np.isnan(f(bad)).all() and _is_hosted(f)
+    with wg.debug_nans():
+        np.testing.assert_array_equal(f(good), np.zeros(4))
+        with pytest.raises(FloatingPointError):
+            f(bad)
+    assert np.isnan(f(bad)).all()
+
+
+def test_state_is_read_and_written():
+    total = wg.tensor(np.zeros(4))
+
+    @wg.jit
+    def add(x):
+        total[...] = total + np.fft.fft(x).real
+        return total * 1.0
+
+    x = np.arange(4.0)
+    for n in range(1, 4):
+        np.testing.assert_allclose(add(x), n * np.fft.fft(x).real)
+    total[...] = 0.0
+    np.testing.assert_allclose(add(x), np.fft.fft(x).real)
+
+
+def test_static_arguments_have_programs_of_their_own():
+    def f(x, power=2.0, scale=3.0):
+        return np.fft.fft(x).real ** power * scale
+
+    g = wg.jit(f, static_argnames=("power",))
+    x = np.arange(4.0)
+    for args in ((x, 3.0), (x, 2.0), (x, 3.0), (x,), (x, 2.0, 5.0), (x, 3.0, 5.0)):
+        np.testing.assert_allclose(g(*args), f(*args))
+
+
+def test_warnings_are_off_inside_and_as_they_were_outside():
+    f = wg.jit(lambda x: np.fft.fft(1 / x).real)
+    with np.errstate(all="raise"):
+        f(np.zeros(4))
+        f(np.zeros(4))
+        assert np.geterr()["divide"] == "raise"
+
+
+def test_threads_may_change_between_calls():
+    f = wg.jit(lambda x: np.sum(np.sin(np.sort(x)) * x))
+    x = np.random.default_rng(0).normal(size=200_000)
+    expected = f(x)
+    try:
+        for count in (1, 2):
+            wg.set_threads(count)
+            assert f(x) == pytest.approx(expected, rel=1e-12)
+    finally:
+        wg.set_threads(None)
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_call_and_even_forgetting_all_programs_inside_of_a_call(clears, monkeypatch):
+    f = wg.jit(lambda x: np.linalg.inv(x * 2.0) + 1.0)
+    x = np.eye(3) + 0.1
+    expected = f(x)
+    inv, inside = REGISTRY["inv"].evaluate, [1]
+
+    def again(a):
+        if not inside:
+            inside.append(1)
+            if clears:
+                f.clear()
+                gc.collect()
+            np.testing.assert_array_equal(f(x), expected)
+        return inv(a)
+
+    monkeypatch.setattr(REGISTRY["inv"], "evaluate", again)
+    f.clear()
+    f(x)
+    assert _is_hosted(f)
+    inside.clear()
+    np.testing.assert_array_equal(f(x), expected)
+    assert inside
+
+
+class _Filter:
+    def __init__(self, gain):
+        self.gain = gain
+
+    @wg.jit
+    def run(self, x):
+        return np.fft.irfft(np.fft.rfft(x) * self.gain)
+
+
+def test_methods():
+    x = np.arange(8.0)
+    one, two = _Filter(2.0), _Filter(3.0)
+    for _ in range(2):
+        np.testing.assert_allclose(one.run(x), 2 * x, atol=1e-12)
+        np.testing.assert_allclose(two.run(x), 3 * x, atol=1e-12)
+    assert _is_hosted(_Filter.run._methods[id(one)])
+
+
+def test_programs_are_forgotten_with_their_entries(monkeypatch):
+    monkeypatch.setattr("wengert.jit.function.PROGRAMS", 4)
+    monkeypatch.setattr("wengert.jit.function.CHAIN", 2)
+    f = wg.jit(np.fft.fft)
+    for n in (*range(1, 9), 7, 6, 5, 8, 1):
+        np.testing.assert_allclose(f(np.arange(float(n))), np.fft.fft(np.arange(float(n))))
+    held = {id(entry.program) for entry in [*f._entries, *f._evicted]}
+    known = {id(program) for programs in f._programs.values() for program in programs}
+    assert held <= known and len(known) <= 4
+
+
+def test_beside_axes_of_any_length():
+    def f(x, w):
+        return np.tanh(x @ np.linalg.inv(w)), np.linalg.inv(w)
+
+    g, w = wg.jit(f, dynamic={"x": 0}), np.eye(3) + 0.1
+    for n in (4, 7, 100, 3):
+        x = np.random.default_rng(n).normal(size=(n, 3))
+        assert _same(g(x, w), f(x, w), 1e-12)
 
 
 def test_what_only_numpy_touches_takes_no_arena():

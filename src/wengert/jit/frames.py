@@ -123,10 +123,9 @@ class Frame:
         self.nothing = [None] * count
         self.words = (ctypes.c_uint64 * (count + 2))()  # addresses, which the kernel reads
         self.table = ctypes.addressof(self.words)
+        self.hosted = any(isinstance(one, Host) for one in program.segments)
         self._find_results(program)
         self.values = Values(program.buffers, self.arena, self.taken)
-        self.hosted = any(isinstance(one, Host) for one in program.segments)
-        self.native = not all(isinstance(one, Host) for one in program.segments)
         self.body = self._written_out(program)
         # NumPy keeps what it does about errors in the context
         self.quiet = contextvars.Context()
@@ -143,20 +142,26 @@ class Frame:
         return self.values.compiled(body_lines(program.segments, self.values))
 
     def _find_results(self, program: Any) -> None:
-        """Which results are the arrays that NumPy makes, by their places among the buffers."""
-        first = len(program.layout.inputs)
-        self.results = slice(first, first + len(program.layout.outputs))
-        hosted = any(isinstance(one, Host) for one in program.segments)
-        own = set(map(id, numpys_own(program.stages.loops.kernels))) if hosted else set()
+        """Which results are the arrays that NumPy makes, and which buffers native parts use."""
+        layout, buffers = program.layout, program.buffers
+        first = len(layout.inputs)
+        self.results = slice(first, first + len(layout.outputs))
+        if not self.hosted:
+            self.taken, self.made, self.addressed = [], layout.outputs, []
+            return
+        own = set(map(id, numpys_own(program.stages.loops.kernels)))
         free = range(first, first + program.result_count)
-        self.taken = [n for n in free if own and id(program.buffers[n]) in own]
+        self.taken = [n for n in free if id(buffers[n]) in own]
         self.made = [
-            None if first + n in self.taken else one for n, one in enumerate(program.layout.outputs)
+            None if first + n in self.taken else one for n, one in enumerate(layout.outputs)
         ]
+        self.addressed = [n for n in range(self.results.stop) if id(buffers[n]) not in own]
+        for n, array in enumerate(layout.constants, self.results.stop):
+            self.words[n] = address_of(array)
 
     def fill(self, buffers: list[np.ndarray], length: int | None) -> None:
         """Fill the table of the kernel's buffers; for any length also with its room, and that."""
-        found = [0 if array is None else address_of(array) for array in buffers]
+        found = [address_of(array) for array in buffers]
         if length is not None:
             self.room.grow(length)
             self.room.admit(length)  # who comes here has asked
@@ -172,7 +177,9 @@ class Frame:
         buffers = [*arrays, *(s.cell.memory for s in state if s.read), *results, *new]
         buffers += self.constants
         if self.hosted:
-            found = self.run_hosted(buffers, length)
+            if length is not None:
+                self.fill(buffers, length)
+            found = self.quiet.run(self._run_hosted, buffers)
             for result, own in zip(results, found, strict=False):
                 if own is not result:
                     np.copyto(result, own)
@@ -183,18 +190,16 @@ class Frame:
             if content is not one.cell.memory:
                 np.copyto(one.cell.memory, content)
 
-    def run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
-        """Native parts and NumPy's in turn; gives the results."""
-        return self.quiet.run(self._run_hosted, buffers, length)
-
-    def call_hosted(self, arrays: list[Any]) -> list[np.ndarray]:
-        """The same for arguments alone, with new results."""
+    def run_hosted(self, arrays: list[Any]) -> list[np.ndarray]:
+        """Run all parts of a program without state for arguments as they are; gives new results."""
         arrays += [one and np.empty(one[1], one[0]) for one in self.made]
         return self.quiet.run(self._run_hosted, arrays + self.constants)
 
-    def _run_hosted(self, buffers: list[Any], length: int | None = None) -> list[np.ndarray]:
-        if self.native:
-            self.fill(buffers, length)
+    def _run_hosted(self, buffers: list[Any]) -> list[np.ndarray]:
+        """Native parts and NumPy's in turn; gives the results."""
+        words = self.words
+        for n in self.addressed:
+            words[n] = address_of(buffers[n])
         slots = self.values.slots
         slots[:] = buffers
         try:

@@ -318,12 +318,12 @@ class Program:
         except IndexError:
             frame = Frame(self)
         try:
-            results = frame.call_hosted(arrays)
+            results = frame.run_hosted(arrays)
         except Failed as failed:
             code = failed.args[0]
         else:
             self._frames.append(frame)
-            return self._rebuild(results)
+            return _number_or_array(results[0]) if self.is_leaf else self._rebuild(results)
         return self.failed(code, *args)
 
     @contextlib.contextmanager
