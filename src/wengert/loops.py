@@ -551,6 +551,8 @@ class Host:
     outputs: list[Buffer]
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+    # The inputs that are Python numbers: as arrays they would promote the others.
+    numbers: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         outs = ", ".join(buffer.name for buffer in self.outputs)

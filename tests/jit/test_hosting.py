@@ -277,3 +277,13 @@ def test_a_call_of_numpy_costs_little_more_than_its_own():
     plain = times["plain 21"] - times["plain 1"]
     compiled = times["compiled 21"] - times["compiled 1"]
     assert compiled - plain <= 20 * 2e-6
+
+
+def test_python_numbers_do_not_promote():
+    x = np.array([-5.0, 3.0, 0.0, -1.0], np.float32)
+    for f in (lambda x, c: np.nextafter(c, x), lambda x, c: np.nextafter(x, c)):
+        for number in (0.0, 1, 1.0):
+            got, want = wg.jit(f)(x, number), f(x, number)
+            assert got.dtype == np.float32
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(wg.jit(lambda x, f=f, c=number: f(x, c))(x), want)

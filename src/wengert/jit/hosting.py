@@ -84,7 +84,10 @@ def host_lines(kernel: Host, values: Values, number: int = 0) -> list[str]:
     """
     names = values.names
     names[f"evaluate{number}"] = kernel.op.evaluate
-    arguments = [values.name(buffer) for buffer in kernel.inputs]
+    arguments = [
+        f"{values.name(buffer)}.item()" if n in kernel.numbers else values.name(buffer)
+        for n, buffer in enumerate(kernel.inputs)
+    ]
     keywords = []
     for name, value in kernel.params.items():
         names[f"p{number}_{name}"] = value

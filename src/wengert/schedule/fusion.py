@@ -47,7 +47,7 @@ from ..loops import (
 from ..ops.layout import reshape
 from ..passes.lengths import AnyLength
 from ..passes.rewriting import users_of
-from ..types import ArrayType
+from ..types import ArrayType, is_weak
 from . import chunks
 from .chunking import chunk_kernels, memory_of
 from .chunks import NotNative, cut_chunks
@@ -649,7 +649,10 @@ class Scheduler:
             step = functools.partial(_schedule_step, packing=self.packing)
             loop = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
         if loop is None:
-            loop = [Host(node.op, node.params, inputs, outputs, node.op.name, [node])], {}
+            types = [source.type for source in node.inputs]
+            numbers = tuple(n for n, t in enumerate(types) if is_weak(t) and not t.shape)
+            host = Host(node.op, node.params, inputs, outputs, node.op.name, [node], numbers)
+            loop = [host], {}
         kernels, joins = loop
         self.unjoined |= {(node.serial, number): element for number, element in joins.items()}
         self.kernels += kernels
