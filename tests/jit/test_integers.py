@@ -1,5 +1,6 @@
 """Integers at the edges of compiled programs: arguments, conversions, indices, derivatives."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert import nn
 from wengert.errors import IntegerError, OutOfRangeError
+from wengert.trace.tracer import Trace, concrete
 
 INTEGERS = [np.dtype(code) for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
 
@@ -251,3 +253,91 @@ def test_derivative_beside_an_integer(function):
     for number in (np.uint8(3), np.int8(100)):
         f = lambda y, n=number: function(n, y)
         np.testing.assert_allclose(wg.jit(wg.grad(f))(y), wg.grad(f)(y), rtol=1e-13)
+
+
+# ---------------------------------------------------------------- Python integers alone
+
+
+PYTHON_ARITHMETIC = {
+    "+": lambda n, m: n + m,
+    "-": lambda n, m: n - m,
+    "*": lambda n, m: n * m,
+    "//": lambda n, m: n // m,
+    "%": lambda n, m: n % m,
+    "**": lambda n, m: n**m,
+    "<<": lambda n, m: n << m,
+    ">>": lambda n, m: n >> m,
+    "-n": lambda n, m: -n,
+    "abs": lambda n, m: abs(n),
+    "+=": lambda n, m: _added(n, m),
+    "2 *": lambda n, m: 2 * n,
+    "3 -": lambda n, m: 3 - n,
+}
+EDGES = [0, 1, -1, 2, 3, -7, 62, 63, 64, 2000, 2**31, 2**32, -(2**32), 3037000499, 3037000500]
+EDGES += [2**62, -(2**62), 2**63 - 1, -(2**63), -(2**63) + 1, 2**62 - 1]
+
+
+def _added(n, m):
+    n += m
+    return n
+
+
+@pytest.mark.parametrize("name", PYTHON_ARITHMETIC)
+def test_arithmetic_of_arguments_never_wraps_around(name):
+    function = PYTHON_ARITHMETIC[name]
+    compiled = wg.jit(function)
+    for n in EDGES:
+        for m in EDGES:
+            if name == "**" and not 0 <= m < 3000:
+                continue
+            want = python_result(function, n, min(m, 3000) if name == "<<" else m)
+            for run in (compiled, functools.partial(evaluated, function)):
+                if isinstance(want, type):
+                    with pytest.raises(want):
+                        run(n, m)
+                else:
+                    assert int(run(n, m)) == want, (name, n, m)
+
+
+def python_result(function, n, m):
+    """What Python gives, or the error that there must be."""
+    try:
+        want = function(n, m)
+    except (ZeroDivisionError, ValueError) as error:
+        return type(error)
+    return want if -(2**63) <= want < 2**63 else OverflowError
+
+
+def evaluated(function, *args):
+    """The function on traced values that have numbers."""
+    with Trace() as trace:
+        return concrete(function(*[trace.variable(arg, active=False) for arg in args]))
+
+
+def test_numbers_with_more_digits_than_python_writes():
+    for run in (evaluated, lambda f, *args: wg.jit(f)(*args)):
+        with pytest.raises(IntegerError):
+            run(lambda n, m: n**m, 3, 2**62)
+        with pytest.raises(IntegerError):
+            run(lambda n, m: n << m, 3, 2**62)
+    with pytest.raises(IntegerError, match="the Python integer of 20001 bits beside int64"):
+        wg.jit(lambda x: x + 2**20000)(np.arange(3))
+
+
+def test_the_error_of_a_result_beyond_64_bits():
+    f = wg.jit(lambda n: n * n)
+    assert f(2**31) == 2**62
+    with pytest.raises(
+        IntegerError,
+        match="Python integers 1099511627776 and 1099511627776, whose result does not fit",
+    ) as error:
+        f(2**40)
+    assert "static_argnames" in str(error.value)
+    assert f(-3) == 9
+
+
+def test_arrays_of_integers_wrap_around_as_in_numpy():
+    x = np.array([2**62, 3], np.int64)
+    np.testing.assert_array_equal(wg.jit(lambda x: x * 4)(x), x * 4)
+    number = wg.jit(lambda x: x * 4)(np.int64(2**62))
+    assert number == 0

@@ -6,11 +6,15 @@ does: a constant is looked at while tracing, and a number that is known at run t
 an array's integer by `to_integer`, which compiled code checks.
 
 An operation says in `takes` which dtypes its arguments are converted to.
+
+Among themselves Python integers have any size. Traced ones have 64 bits, and `exact` makes it an
+error when a result needs more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,7 @@ import numpy as np
 from ..errors import IntegerError, explain
 from ..graph import Constant, Node, Operator
 from ..loops import BOOL, INDEX, Apply, Expr, Index, Literal, Operand, Pointwise, cast
-from ..types import ArrayType, result_dtype
+from ..types import ArrayType, result_dtype, type_of
 from .op import Op
 
 
@@ -38,11 +42,17 @@ def out_of_range(name: str, number: Any, dtype: np.dtype) -> IntegerError:
     return IntegerError(
         explain(
             name,
-            f"got the Python integer {number} beside {dtype}, which holds {limits.min} to "
-            f"{limits.max}",
+            f"got the Python integer {_written(number)} beside {dtype}, which holds "
+            f"{limits.min} to {limits.max}",
             "Convert the array to a wider dtype with astype first.",
         )
     )
+
+
+def _written(number: Any) -> str:
+    """The number as text, which Python refuses to make of thousands of digits."""
+    bits = int(number).bit_length()
+    return str(number) if bits <= 256 else f"of {bits} bits"
 
 
 def settle(op: Op, inputs: list[Node], params: dict[str, Any]) -> list[Node]:
@@ -158,3 +168,117 @@ def takes_promoted(*places: int) -> Any:
         return [dtype if place in places else None for place in range(len(types))]
 
     return rule
+
+
+# ---------------------------------------------------------------- Python integers alone
+
+_PYTHON: dict[str, Callable] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "negative": operator.neg,
+    "absolute": operator.abs,
+}
+_FLOAT = np.dtype(np.float64)
+# Floats hold shifts up to 1023, and integers need fewer.
+_LARGEST_SHIFT = 1000
+
+
+def exact(op: Op, *numbers: Any) -> Any:
+    """The operation on Python integers; an error where its result does not fit into 64 bits."""
+    if op.name in _PYTHON and all(type_of(number).dtype.kind == "i" for number in numbers):
+        first = fits_64_bits(*numbers, operation=op.name)
+        return op(first, *numbers[1:])
+    return op(*numbers)
+
+
+def _checked(*numbers: Any, operation: str) -> Any:
+    for integers in np.broadcast(*numbers):
+        if not _result_fits(operation, *map(int, integers)):
+            raise IntegerError(
+                explain(
+                    operation,
+                    f"got the Python integers {' and '.join(map(str, integers))}, whose result "
+                    "does not fit into 64 bits, which is what traced ones have",
+                    "Use a float, or name the argument in static_argnames.",
+                )
+            )
+    shape = np.broadcast_shapes(*map(np.shape, numbers))
+    return np.broadcast_to(numbers[0], shape) if shape else numbers[0]
+
+
+def _result_fits(operation: str, *integers: int) -> bool:
+    if operation == "power" and integers[1] < 0:
+        return True  # the operation itself says what is wrong
+    if operation in ("power", "left_shift") and integers[1] > 64:
+        # Python would fill the memory with digits
+        return abs(integers[0]) <= (operation == "power")
+    return fits(_PYTHON[operation](*integers), INDEX)
+
+
+def _checked_type(*types: ArrayType, operation: str) -> ArrayType:
+    shape = np.broadcast_shapes(*[t.shape for t in types])
+    return ArrayType(INDEX, shape, all(t.weak for t in types))
+
+
+def _fits_loops(index: Index, *operands: Operand, operation: str) -> Expr:
+    """Whether the result is near that of floats: one that wrapped around is 2^64 away."""
+    args = [operand.broadcast(index) for operand in operands]
+    floats = tuple(cast(arg, _FLOAT) for arg in args)
+    counts = Apply("greater_equal", (args[-1], Literal(INDEX.type(0), INDEX)), BOOL)
+    if operation == "right_shift":
+        return counts
+    if operation == "remainder":
+        return Apply("not_equal", (args[1], Literal(INDEX.type(0), INDEX)), BOOL)
+    if operation == "power":
+        return _power_fits(args[1], Apply("power", floats, _FLOAT))
+    result = cast(Apply(operation, tuple(args), INDEX), _FLOAT)
+    away = Apply("subtract", (_of_floats(operation, floats), result), _FLOAT)
+    limit = Literal(_FLOAT.type(2.0**62), _FLOAT)
+    near = Apply("less", (Apply("absolute", (away,), _FLOAT), limit), BOOL)
+    return Apply("logical_and", (near, counts), BOOL) if operation == "left_shift" else near
+
+
+def _power_fits(exponent: Expr, power: Expr) -> Expr:
+    """The squares and cubes next to 2^63 differ from it by more than rounding does."""
+    low, high = -(2.0**63) * (1 + 1e-12), 2.0**63 * (1 - 1e-12)
+    above = Apply("greater", (power, Literal(_FLOAT.type(low), _FLOAT)), BOOL)
+    below = Apply("less", (power, Literal(_FLOAT.type(high), _FLOAT)), BOOL)
+    first = Apply("less_equal", (exponent, Literal(INDEX.type(1), INDEX)), BOOL)
+    return Apply("logical_or", (first, Apply("logical_and", (above, below), BOOL)), BOOL)
+
+
+def _of_floats(operation: str, floats: tuple[Expr, ...]) -> Expr:
+    if operation == "floor_divide":
+        return Apply("divide", floats, _FLOAT)
+    if operation == "left_shift":
+        most = Literal(_FLOAT.type(_LARGEST_SHIFT), _FLOAT)
+        power = Apply("exp2", (Apply("minimum", (floats[1], most), _FLOAT),), _FLOAT)
+        return Apply("multiply", (floats[0], power), _FLOAT)
+    return Apply(operation, floats, _FLOAT)
+
+
+# The first of Python integers, if what the operation makes of all of them fits into 64 bits.
+fits_64_bits: Op = Op(
+    "fits_64_bits",
+    _checked,
+    _checked_type,
+    batch=lambda size, flags, *numbers, operation: fits_64_bits(*numbers, operation=operation),
+    loops=lambda operation: Pointwise(
+        lambda index, *operands, operation: operands[0].broadcast(index), check=_fits_loops
+    ),
+    zero="its results are integers",
+    samples=lambda rng: (
+        [
+            ((rng.integers(-9, 9, size=3), rng.integers(1, 9, size=3)), {"operation": name})
+            for name in _PYTHON
+            if name not in ("negative", "absolute")
+        ]
+        + [((rng.integers(-9, 9, size=3),), {"operation": "negative"})]
+    ),
+)

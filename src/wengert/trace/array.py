@@ -17,6 +17,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, permute, reshape
 from ..ops.op import Op
+from ..ops.python_integers import exact
 from ..types import ArrayType, type_of, weaken
 from .indexing import getitem, setitem
 from .views import Views, copy_of
@@ -47,10 +48,9 @@ def _operator(op: Op, swapped: bool = False) -> Callable:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        result = op(other, self) if swapped else op(self, other)
         if _is_weak(self) and _is_weak(other):
-            weaken(result)
-        return result
+            return weaken(exact(op, other, self) if swapped else exact(op, self, other))
+        return op(other, self) if swapped else op(self, other)
 
     return method
 
@@ -89,10 +89,9 @@ def _in_place(op: Op) -> Callable:
             return NotImplemented
         if self.type.shape == () and self._base is None and self._writable is not True:
             # NumPy's scalars do not change: x += 1 gives x a new value
-            result = op(self, other)
             if _is_weak(self) and _is_weak(other):
-                weaken(result)
-            return result
+                return weaken(exact(op, self, other))
+            return op(self, other)
         result = op(self, other)
         _check_in_place(op.name, self.type, type_of(result))
         self._write(convert(result, dtype=self.type.dtype) if _differs(result, self) else result)
@@ -221,19 +220,13 @@ class Array(Views):
         return self
 
     def __neg__(self) -> Any:
-        result = ew.negative(self)
-        if _is_weak(self):
-            weaken(result)
-        return result
+        return weaken(exact(ew.negative, self)) if _is_weak(self) else ew.negative(self)
 
     def __pos__(self) -> Any:
         return ew.positive(self)
 
     def __abs__(self) -> Any:
-        result = ew.absolute(self)
-        if _is_weak(self):
-            weaken(result)
-        return result
+        return weaken(exact(ew.absolute, self)) if _is_weak(self) else ew.absolute(self)
 
     def __invert__(self) -> Any:
         return logic.invert(self)
