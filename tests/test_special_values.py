@@ -256,3 +256,21 @@ def test_negative_integers_wrap_before_they_are_widened():
     n, wide = np.array([-128, 3], np.int8), np.array([1000, 1000])
     for f in (lambda n, w: w + (-n), lambda n, w: w - (-n), lambda n, w: (-n) + w):
         np.testing.assert_array_equal(wg.jit(f)(n, wide), f(n, wide))
+
+
+def test_slope_of_logsumexp_of_large_numbers():
+    slope = wg.grad(wnp.logsumexp)
+    for size in (1e300, -1e300, 1e17, 1e6, 20.0):
+        x = np.array([size, size, size - 1.5 * (abs(size) < 1e10)])
+        weights = np.exp(x - size)
+        for got in (slope(x), wg.jit(slope)(x)):
+            np.testing.assert_allclose(got, weights / weights.sum(), rtol=1e-14)
+
+
+def test_slope_of_cumprod_beside_infinities():
+    """A NaN in one row is none in the others."""
+    inf, nan = np.inf, np.nan
+    slope = wg.jacobian(np.cumprod)
+    want = [[1.0, 0.0, 0.0], [inf, 0.0, 0.0], [inf, 0.0, nan]]
+    for got in (slope(np.array([0.0, inf, 2.0])), wg.jit(slope)(np.array([0.0, inf, 2.0]))):
+        np.testing.assert_array_equal(got, want)

@@ -35,7 +35,7 @@ class AxisError(WengertError, ValueError, IndexError):
     """An axis that the array does not have."""
 
 
-class OutOfRangeError(WengertError, IndexError):
+class OutOfRangeError(WengertError, IndexError, ValueError):
     """An index outside the array; never silently clamped."""
 
 

@@ -76,8 +76,8 @@ def test_dtypes(dtype):
 def test_float32_stays_float32():
     x = np.ones((2, 2), np.float32)
     assert grad(lambda a: wnp.sum(wnp.matmul(a, x)))(x).dtype == np.float32
-    # a Python number does not promote, as with *
-    assert wnp.dot(x, 2.0).dtype == wnp.inner(2.0, x).dtype == np.float32
+    # but products make an array of a Python number, as in NumPy and unlike *
+    assert wnp.dot(x, 2.0).dtype == np.dot(x, 2.0).dtype == np.float64
 
 
 @pytest.mark.parametrize(

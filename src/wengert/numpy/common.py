@@ -86,14 +86,11 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def as_factors(*factors: Any) -> list[Any]:
-    """Factors of a product as values; among integers alone, a Python one is NumPy's int64.
+    """Factors of a product as values; of a Python number NumPy makes an array of 64 bits.
 
-    NumPy makes an array of it, so that the product of a short array and 300 is right.
+    So the product of a short array and 300 is right, and that of float32 and 0.5 is float64.
     """
-    values = [as_value(x) for x in factors]
-    if all(type_of(x).dtype.kind in "biu" for x in values):
-        return [cast(x, type_of(x).dtype) for x in values]
-    return values
+    return [strong(as_value(x)) for x in factors]
 
 
 def shape(x: Any) -> tuple[int, ...]:

@@ -318,8 +318,9 @@ def linspace(
             start, stop, num, endpoint, retstep, dtype, axis
         )
         return (lift(found[0]), found[1]) if retstep else lift(found)
-    start, stop = broadcast_arrays(_inexact(start), _inexact(stop))
-    start, stop = start * 1.0, stop * 1.0
+    start, stop = as_value(start), as_value(stop)
+    common = inexact_dtype(result_dtype(type_of(start), type_of(stop)))
+    start, stop = broadcast_arrays(cast(start, common), cast(stop, common))
     divisions = num - 1 if endpoint else num
     step = (stop - start) / divisions if divisions > 0 else stop * float("nan")
     shape = (num,) + (1,) * len(type_of(start).shape)
@@ -333,11 +334,6 @@ def linspace(
         result = convert(floor(result), dtype=named_dtype(dtype))
     result = _own(cast(result, dtype))
     return (result, step) if retstep else result
-
-
-def _inexact(x: Any) -> Any:
-    x = as_value(x)
-    return cast(x, inexact_dtype(type_of(x).dtype)) if not type_of(x).weak else x
 
 
 def logspace(

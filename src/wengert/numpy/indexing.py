@@ -18,6 +18,7 @@ from ..ops import indexing as ops
 from ..ops.layout import broadcast_to
 from ..ops.logic import floor_divide
 from ..ops.op import Op
+from ..ops.positions import within
 from ..trace.array import Array
 from ..trace.indexing import getitem, setitem
 from ..trace.views import copy_of
@@ -75,6 +76,12 @@ def _in_mode(name: str, indices: Any, length: int, mode: str) -> Any:
     return ew.minimum(ew.maximum(indices, 0), length - 1)
 
 
+def _in_range(name: str, indices: Any, length: int, mode: str) -> Any:
+    """The same in 64 bits for functions that refuse negative indices too."""
+    positions = _in_mode(name, cast(as_value(indices), np.int64), length, mode)
+    return within(positions, length=int(length), name=name) if mode == "raise" else positions
+
+
 @numpy_if_plain
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """``numpy.take_along_axis``: one element for each index, matched along the other axes."""
@@ -125,7 +132,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     shape = np.broadcast_shapes(type_of(a).shape, *[type_of(part).shape for part in parts])
     dtype = result_dtype(*[type_of(part) for part in parts])
     table = stack([broadcast_to(cast(part, dtype), shape=shape) for part in parts])
-    numbers = broadcast_to(_in_mode("choose", a, len(parts), mode), shape=shape)
+    numbers = broadcast_to(_in_range("choose", a, len(parts), mode), shape=shape)
     picked = take_along_axis(table, reshape(numbers, (1, *shape)), 0)
     return into(getitem(picked, (0, ...)), out)
 
@@ -150,7 +157,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     if not contains_traced(indices):
         return np.unravel_index(indices, shape, order)  # type: ignore[call-overload]
     lengths = tuple(shape) if np.iterable(shape) else (shape,)
-    found, rest = [], cast(as_value(indices), np.int64)
+    found, rest = [], _in_range("unravel_index", indices, math.prod(lengths), "raise")
     for length in lengths if order == "F" else lengths[::-1]:
         found.append(ew.remainder(rest, length))
         rest = floor_divide(rest, length)
@@ -166,9 +173,11 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
         strides[1:] = np.cumprod(dims[:-1])
     else:
         strides[:-1] = np.cumprod(dims[:0:-1])[::-1]
+    # one mode is for all axes or each has its own
+    modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     parts = [
-        _in_mode("ravel_multi_index", cast(as_value(values), np.int64), length, mode) * int(stride)
-        for values, length, stride in zip(multi_index, dims, strides, strict=True)
+        _in_range("ravel_multi_index", values, length, own) * int(stride)
+        for values, length, stride, own in zip(multi_index, dims, strides, modes, strict=True)
     ]
     total = parts[0]
     for part in parts[1:]:

@@ -105,13 +105,16 @@ def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     subscripts, arrays = _einsum_arguments(operands)
     shapes = tuple(shape(x) for x in arrays)
     inputs, out, path = _einsum_plan(subscripts, shapes, _hashable(optimize))
+    common = named_dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
+    if common.kind in "iu":
+        # sums of short integers are long, and long ones with and without a sign become floats
+        arrays = [cast(x, common) for x in arrays]
     if path is None and dtype is None:
         result = product("einsum", arrays[0], inputs[0], arrays[1], inputs[1], out, loose=True)
         if type_of(result).dtype.kind in "fc":
             return result
         # sums of short integers are long, but not in einsum
-        return cast(result, result_dtype(*map(type_of, arrays)))
-    common = named_dtype(dtype) if dtype is not None else result_dtype(*map(type_of, arrays))
+        return cast(result, common)
     if dtype is not None or len(arrays) != 2:
         arrays = [cast(x, common) for x in arrays]
     terms = [_without_repeats(x, labels) for x, labels in zip(arrays, inputs, strict=True)]

@@ -126,10 +126,16 @@ def _run_recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         result = _step_by_step(a, b, np.multiply)
     else:
         result = _by_doubling(a, b)
-    if np.isnan(result).any() and not (np.isnan(a).any() or np.isnan(b).any()):
+    if np.isnan(result).any():
         # 0 * inf: in a derivative that is zero
-        result = _step_by_step(a, b, scale.evaluate)
+        result = _step_by_step(a, b, _product_of_numbers)
     return result
+
+
+def _product_of_numbers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product, 0 where it is NaN without either being."""
+    product = a * b
+    return np.where(np.isnan(product) & ~np.isnan(a + b), 0, product)
 
 
 def _step_by_step(a: np.ndarray, b: np.ndarray, product: Callable) -> np.ndarray:

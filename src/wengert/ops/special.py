@@ -346,13 +346,14 @@ def _logsumexp(x: Any, axes: tuple[int, ...]) -> Any:
     return total.reshape(without_axes(total.shape, axes))[()]
 
 
+# Sums up to here are so exact that exp(x - sum) is; of larger ones the digits behind the point go.
+_NEAR = 16.0
+
+
 def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
-    spread = expand_over(total, np.shape(x), axes)
-    infinite = np.isposinf(x)
-    shares = infinite / np.maximum(np.add.reduce(infinite, axis=axes, keepdims=True), 1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        weights = np.exp(x - np.where(np.isinf(spread), 0, spread))
-    return np.where(np.isposinf(spread), shares, weights).astype(weights.dtype)[()]
+    if np.all(np.abs(total) <= _NEAR):
+        return np.exp(x - expand_over(total, np.shape(x), axes))
+    return _softmax(x, axes)
 
 
 def _composed_top(x: Any, axes: tuple[int, ...]) -> Any:

@@ -77,6 +77,8 @@ def _power_operator(self: Any, exponent: Any) -> Any:
         if _is_weak(self):
             weaken(result)
         return result
+    if type(exponent) is int and exponent == 2 and self.type.dtype.kind == "b" and self.type.shape:
+        return ew.square(self)  # NumPy takes this way for arrays, and the dtype with it
     return _plain_power(self, exponent)
 
 
