@@ -274,3 +274,36 @@ def test_slope_of_cumprod_beside_infinities():
     want = [[1.0, 0.0, 0.0], [inf, 0.0, 0.0], [inf, 0.0, nan]]
     for got in (slope(np.array([0.0, inf, 2.0])), wg.jit(slope)(np.array([0.0, inf, 2.0]))):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+def test_extremes_of_zeros_of_both_signs(dtype):
+    """-0.0 if there is one: which zero NumPy chooses depends on length and processor."""
+    rng = np.random.default_rng(0)
+
+    def extremes(x):
+        return np.max(x), np.min(x), np.max(x, axis=1), np.min(x, axis=0), x.max(0), x.min(1)
+
+    compiled, batched = wg.jit(extremes), wg.vmap(extremes)
+    for shape in [(1, 1), (2, 2), (3, 5), (4, 9), (2, 17), (33, 65), (1, 100), (300, 3)]:
+        for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+            x = np.where(rng.random(shape) < share, -0.0, 0.0).astype(dtype)
+            want = [np.signbit(x).any(axis) for axis in (None, None, 1, 0, 0, 1)]
+            for results in (compiled(x), [r[0] for r in batched(x[None])]):
+                for got, negative in zip(results, want, strict=True):
+                    assert got.dtype == dtype
+                    np.testing.assert_array_equal(got, 0)
+                    np.testing.assert_array_equal(np.signbit(got), negative)
+
+
+def test_extremes_beside_nan():
+    rng = np.random.default_rng(1)
+    f = wg.jit(lambda x: (np.max(x), np.min(x), np.max(x, axis=0), np.min(x, axis=1)))
+    for dtype in ("f8", "f4"):
+        for _ in range(20):
+            x = rng.choice(np.array([0.0, -0.0, 1.5, -2.0, INF, -INF], dtype), size=(7, 19))
+            places = rng.random(x.shape) < 0.01
+            x[places] = rng.choice(np.array([NAN, -NAN], dtype), size=places.sum())
+            want = (np.max(x), np.min(x), np.max(x, axis=0), np.min(x, axis=1))
+            for got, other in zip(f(x), want, strict=True):
+                np.testing.assert_array_equal(got, other)

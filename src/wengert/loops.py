@@ -299,7 +299,8 @@ FLOAT_FUNCTIONS = frozenset(
 )
 NUMBER_FUNCTIONS = frozenset(
     "add subtract multiply divide negative positive absolute fabs square reciprocal scale sign "
-    "maximum minimum fmod remainder floor_divide where convert equal not_equal less less_equal "
+    "maximum minimum largest smallest "
+    "fmod remainder floor_divide where convert equal not_equal less less_equal "
     "greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite "
     "isneginf isposinf signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
     "stop_gradient deg2rad rad2deg".split()
@@ -369,7 +370,7 @@ class Store:
         return replace(self, **fields)
 
     def __str__(self) -> str:
-        sign = {"add": "+=", "multiply": "*=", "maximum": "max=", "minimum": "min="}
+        sign = {"add": "+=", "multiply": "*=", "largest": "max=", "smallest": "min="}
         operator = "=" if self.combine is None else sign.get(self.combine, f"{self.combine}=")
         where = "".join(f"if {_format(guard, 1)} " for guard in self.guards)
         picks = "".join(f" + {n}*{format_expr(place)}" for place, n in self.picks)
@@ -382,7 +383,7 @@ def identity_of(combine: str, dtype: np.dtype) -> Any:
         return dtype.type(0)
     if combine == "multiply" or combine == "logical_and":
         return dtype.type(1)
-    low = combine == "maximum"
+    low = combine in ("largest", "maximum")
     if dtype.kind == "f":
         return dtype.type(-np.inf if low else np.inf)
     if dtype.kind == "b":

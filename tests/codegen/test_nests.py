@@ -148,7 +148,7 @@ def test_strided_reads_and_writes(stride):
     np.testing.assert_array_equal(out, want)
 
 
-COMBINES = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+COMBINES = {"add": np.sum, "multiply": np.prod, "largest": np.max, "smallest": np.min}
 
 
 @pytest.mark.parametrize("combine", COMBINES)
@@ -197,7 +197,7 @@ def test_several_stores_share_a_nest():
     twice = Apply("add", (element, element), F8)
     stores = [
         Store(outs[0], Affine(0), element, "add"),
-        Store(outs[1], index(outs[1], i), twice, "maximum"),
+        Store(outs[1], index(outs[1], i), twice, "largest"),
         Store(outs[2], index(outs[2], i, j), twice),
     ]
     arrays = dict(zip([*outs, source], [total, rows, doubled, x], strict=True))

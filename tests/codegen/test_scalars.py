@@ -82,10 +82,14 @@ def run(cases):
     return results
 
 
+# The same but for zeros of both signs.
+ALSO = {"largest": "maximum", "smallest": "minimum"}
+
+
 def accepted():
     """``name -> dtypes`` for which NumPy computes in that very dtype."""
     for name in sorted(FUNCTIONS - OWN):
-        ufunc = getattr(np, name, None)
+        ufunc = getattr(np, ALSO.get(name, name), None)
         if not isinstance(ufunc, np.ufunc):
             yield name, FLOATS, 1
             continue
@@ -106,7 +110,7 @@ NOT_NATIVE = {"power": "iub"}
 
 
 def reference(name):
-    ufunc = getattr(np, name, None)
+    ufunc = getattr(np, ALSO.get(name, name), None)
     if isinstance(ufunc, np.ufunc):
         return ufunc
     if name in REGISTRY:
@@ -144,7 +148,7 @@ def assert_agrees(name, got, want, ulps):
 ULPS = {"deg2rad": 1, "rad2deg": 1, "digamma": 10}
 ROUNDED = {"sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fmax", "fmin"}
 # NumPy's choice between 0.0 and -0.0 in them depends on the processor.
-EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin"}
+EITHER_ZERO = {"maximum", "minimum", "fmax", "fmin", *ALSO}
 
 
 @pytest.mark.parametrize("name, dtypes, count", [pytest.param(*a, id=a[0]) for a in ACCEPTED])

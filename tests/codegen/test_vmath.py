@@ -17,7 +17,8 @@ from wengert.codegen import vmath
 
 BOUND = 2.0  # ulp
 EXACT = {"floor", "ceil", "trunc", "rint"} | {"absolute", "sign", "copysign", "sqrt", "fmod"}
-EXACT |= {"maximum", "minimum", "fmax", "fmin"}
+EXTREMES = {"maximum", "minimum", "fmax", "fmin", "largest", "smallest"}
+EXACT |= EXTREMES
 DTYPES = {"f32": np.float32, "f64": np.float64}
 INF, NAN = np.inf, np.nan
 
@@ -172,6 +173,8 @@ NUMPY = {
     "gammaln": lambda x: np.vectorize(c_lgamma, otypes=[x.dtype])(x),
     "digamma": scipy.special.digamma,
     "erfinv": scipy.special.erfinv,
+    "largest": np.maximum,
+    "smallest": np.minimum,
 }
 
 
@@ -416,7 +419,7 @@ def test_special_values_are_those_of_numpy(name: str, kind: str, width: int, has
     with np.errstate(all="ignore"):
         expected = numpy_function(name)(*args)
     signs_matter = ~np.isnan(expected)
-    if name in ("maximum", "minimum", "fmax", "fmin"):
+    if name in EXTREMES:
         signs_matter &= expected != 0  # NumPy itself leaves max(0, -0) open
     for same in (np.isnan, np.isinf, lambda v: v == 0):
         np.testing.assert_array_equal(same(got), same(expected), err_msg=name)

@@ -317,7 +317,7 @@ def _needs_elements(program: LoopProgram) -> bool:
     """Whether something is the largest or smallest of all along the axis of any length."""
     loops = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
     joins = [nest for loop in loops for join in loop.joins for nest in _nests_of(join)]
-    return any(store.combine in ("maximum", "minimum") for nest in joins for store in nest.stores)
+    return any(store.combine in ("largest", "smallest") for nest in joins for store in nest.stores)
 
 
 def _nests_of(kernel: Kernel) -> list[Nest]:

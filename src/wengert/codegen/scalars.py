@@ -324,6 +324,8 @@ def _extreme(name: str, symbol: str) -> None:
     _EMITTERS[name] = emit
 
 
+_extreme("largest", ">")
+_extreme("smallest", "<")
 _extreme("maximum", ">")
 _extreme("minimum", "<")
 _extreme("fmax", ">")

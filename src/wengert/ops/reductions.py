@@ -120,22 +120,38 @@ def _reduced(ufunc: np.ufunc, x: Any, axes: Axes) -> Any:
     return result
 
 
-def _extreme(name: str, ufunc: np.ufunc, argument_of: Callable[[], Op]) -> Op:
+def _with_sign(result: Any, x: Any, axes: Axes) -> Any:
+    """Of zeros of both signs -0.0; which one NumPy gives depends on length and processor."""
+    doubtful = (result == 0) & ~np.signbit(result)
+    if not doubtful.any():
+        return result
+    negative = np.signbit(x)
+    if not negative.any():
+        return result
+    found = np.logical_or.reduce(negative & np.equal(x, 0), axis=axes)
+    return np.where(doubtful & found, result.dtype.type(-0.0), result)[()]
+
+
+def _extreme(name: str, ufunc: np.ufunc, combine: str, argument_of: Callable[[], Op]) -> Op:
+    def evaluate(x: Any, axes: Axes, ties: str) -> Any:
+        result = _reduced(ufunc, x, axes)
+        return _with_sign(result, x, axes) if type_of(x).dtype.kind == "f" else result
+
     op: Op = Op(
         name,
-        lambda x, axes, ties: _reduced(ufunc, x, axes),
+        evaluate,
         _extreme_type(name),
         jvp=(_extreme_jvp(argument_of),),
         batch=batch_axes(lambda: op),
-        loops=Reduction(ufunc.__name__),
+        loops=Reduction(combine),
         samples=lambda rng: [*_with(ties="equal")(rng), *_with(ties="first")(rng)],
     )
     return op
 
 
 # `ties`: "equal" shares the derivative among equal extremes, "first" gives it to the first.
-reduce_max = _extreme("max", np.maximum, lambda: argmax)
-reduce_min = _extreme("min", np.minimum, lambda: argmin)
+reduce_max = _extreme("max", np.maximum, "largest", lambda: argmax)
+reduce_min = _extreme("min", np.minimum, "smallest", lambda: argmin)
 
 
 def _argument_samples(rng: np.random.Generator) -> Any:

@@ -33,7 +33,7 @@ NAMES = frozenset(_FUNCTIONS)
 _LANE_0 = ir.Constant(ir.IntType(32), 0)
 TWO_ARGUMENTS = frozenset(
     {"power", "arctan2", "fmod", "hypot", "logaddexp"}
-    | {"maximum", "minimum", "fmax", "fmin", "copysign"}
+    | {"largest", "smallest", "maximum", "minimum", "fmax", "fmin", "copysign"}
 )
 
 

@@ -38,6 +38,20 @@ def minimum(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
     return k.select(x.is_nan(), x, k.select(x < y, x, y))
 
 
+def largest(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
+    """The larger one, -0.0 of both zeros, NaN if either is: the same in any order.
+
+    Two ways to ask differ where the numbers are zeros or NaN; all bits that either answer has are
+    those of -0.0 or of a NaN there. That takes no more instructions than looking for NaN.
+    """
+    return k.from_bits(k.bits(k.select(x > y, x, y)) | k.bits(k.select(y > x, y, x)))
+
+
+def smallest(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
+    """The smaller one, -0.0 of both zeros, NaN if either is: the same in any order."""
+    return k.from_bits(k.bits(k.select(x < y, x, y)) | k.bits(k.select(y < x, y, x)))
+
+
 def fmax(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
     """The larger one, ignoring NaN; the second of equals, as NumPy has it for zeros."""
     return k.select(y.is_nan(), x, k.select(x > y, x, y))
@@ -181,6 +195,8 @@ FUNCTIONS = {
     "absolute": absolute,
     "sign": sign,
     "copysign": copysign,
+    "largest": largest,
+    "smallest": smallest,
     "maximum": maximum,
     "minimum": minimum,
     "fmax": fmax,
