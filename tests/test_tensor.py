@@ -254,8 +254,7 @@ class TestFace:
         with pytest.raises(DTypeError) as caught:
             wg.tensor("text")
         assert str(caught.value) == (
-            "tensor: got array('text', dtype='<U4'), expected numbers. "
-            "Give an array, a list or a number."
+            "tensor: got 'text', expected numbers. Give an array, a list or a number."
         )
         with pytest.raises(DTypeError) as caught:
             leaf([1, 2])

@@ -9,7 +9,9 @@ with them.
 Inside `jit` the same code compiles: tensors from outside are lifted into the trace (see
 `jit/state.py`), the nodes here hold its traced values, and what is left in the tensors at the end
 the compiled program writes to their memory. That memory, once shared with a program, may change
-with every call; so whatever is computed from it outside starts from a copy.
+with every call; so whatever is computed from it outside starts from a copy. It is the same with
+memory that `Tensor.numpy` has handed out: a write to it reaches the tensor, but nothing that was
+computed before.
 
 >>> x = tensor(-2.0, requires_grad=True)
 >>> y = tensor(5.0, requires_grad=True)
@@ -31,7 +33,7 @@ import numpy as np
 
 from .errors import DerivativeError, DTypeError, MutationError, ShapeError, explain
 from .graph import Constant, Node, Operator, Variable, reachable
-from .jit.state import Block, Cell, Room, any_cells, local
+from .jit.state import Block, Cell, Loan, Room, any_cells, local
 from .ops.elementwise import add
 from .ops.layout import fit
 from .ops.op import Op, Traced
@@ -174,7 +176,7 @@ class Tensor(Tracer):
     def __init__(self, data: Any, requires_grad: bool = False):
         if not isinstance(data, Traced) and isinstance(data, np.ndarray):
             check_class(data, "tensor")
-        array = _content(data) if isinstance(data, (np.ndarray, Traced)) else np.array(data)
+        array = _content(data) if isinstance(data, Traced) else np.array(data)
         if local.running is not None and not isinstance(array, Traced):
             array = local.running.trace.constant(array)
         if array.dtype.kind not in "biufc":
@@ -205,7 +207,7 @@ class Tensor(Tracer):
         if local.running is not None:
             self._lift(storage)
         elif storage._shared:
-            storage._put_back(storage._same_kind(storage._cell.read()))
+            storage._put_back(storage._same_kind(storage._read()))
         if self._base is not None:
             self._refresh()
         return self._node
@@ -227,6 +229,14 @@ class Tensor(Tracer):
         """Whether the content is what lies in the cell; a computed tensor keeps its history."""
         return self._cell is not None and (self._leaf is not None or not self._node.active)
 
+    def _read(self) -> Any:
+        """What lies in the cell now, for nobody else to change."""
+        cell: Any = self._cell
+        if isinstance(cell, Loan) and cell.is_over():
+            self._cell = None
+            return cell.memory
+        return cell.read()
+
     def _same_kind(self, content: Any) -> Node:
         """A node for a new content of this storage; a leaf stays one."""
         return Constant(content) if self._leaf is None else _Leaf(content, self._leaf)
@@ -238,8 +248,9 @@ class Tensor(Tracer):
 
     def _data_cell(self, written: bool) -> Cell:
         """The memory of the data, shared with programs from now on."""
-        if self._cell is None:
-            content, room = np.asarray(self._node.output), getattr(self, "_room", None)
+        if self._cell is None or isinstance(self._cell, Loan):
+            content = self._cell.memory if self._shared else np.asarray(self._node.output)  # type: ignore[union-attr]
+            room = getattr(self, "_room", None)
             self._cell = Cell(self._node.type, content, room)
         if written and not self._shared:
             self._put_back(Constant(self._cell.read()))  # its history ends here
@@ -265,12 +276,12 @@ class Tensor(Tracer):
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has added up, or None."""
         gradient = None if self._leaf is None else self._leaf.get_gradient()
-        return None if gradient is None else Tensor(_content(gradient))
+        return None if gradient is None else Tensor._lent(_content(gradient))
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if self._leaf is not None:
-            self._leaf.set_gradient(None if value is None else _content(value))
+            self._leaf.set_gradient(None if value is None else _owned(_content(value)))
         elif value is not None:
             raise DTypeError("grad: the tensor holds no gradient. Make it with requires_grad=True.")
 
@@ -287,26 +298,68 @@ class Tensor(Tracer):
 
     @property
     def data(self) -> np.ndarray:
-        """The array itself."""
+        """The same as `numpy`."""
+        return self.numpy()
+
+    def numpy(self) -> np.ndarray:
+        """The tensor as an array.
+
+        A write to the array is one to the tensor; what was computed from the tensor before stays
+        as it is. Of a tensor that was computed itself, with a gradient to come, it is a copy.
+
+        >>> x = tensor([1.0, 2.0], requires_grad=True)
+        >>> y = (x * x).sum()
+        >>> x.numpy()[0] = 5.0
+        >>> y.backward()
+        >>> x, x.grad
+        (tensor([5., 2.], dtype=float64, requires_grad=True), tensor([2., 4.], dtype=float64))
+        """
+        storage: Any = self._storage()
+        if local.running is not None:
+            return np.asarray(self.node.output)
+        if not (storage._shared or storage._lend()):
+            return np.array(self.node.output)
+        array = storage._cell.memory
+        for view in reversed(self._chain()[:-1]):
+            made: Any = view._base
+            array = made.op.evaluate(array, *made.rest, **made.params)
+        return array
+
+    def _lend(self) -> bool:
+        """Move what a storage holds to memory that may be handed out; not if it was computed."""
+        if self._node.active and self._leaf is None:
+            return False
+        self._cell = Loan(np.array(self._node.output))
+        return True
+
+    @classmethod
+    def _lent(cls, content: Any) -> Tensor:
+        """A tensor on a traced value or on an array that its user may get to write to."""
+        tensor = cls._from_node(Constant(content))
+        tensor._writable = True
+        if not isinstance(content, Traced):
+            tensor._cell = Loan(content)
+        return tensor
+
+    def _array(self) -> np.ndarray:
+        """What the tensor holds, to look at: neither to be written to nor to be kept."""
         if self._shared and local.running is None:
             return self._cell.memory  # type: ignore[union-attr]
         return np.asarray(self.node.output)
 
-    def numpy(self) -> np.ndarray:
-        """The array that the tensor holds now."""
-        return self.data
-
     def detach(self) -> Tensor:
-        """The same data without the memory of how it was made."""
-        return Tensor(_content(self.node.output))
+        """The same data without the memory of how it was made, to write to as one likes."""
+        tensor = Tensor._from_node(Constant(_content(self.node.output)))
+        tensor._writable = True
+        return tensor
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         """A leaf is copied to a leaf of its own."""
-        return self.copy() if self._leaf is None else Tensor(np.array(self.data), True)
+        return self.copy() if self._leaf is None else Tensor(self._array(), True)
 
     def __reduce__(self) -> Any:
         """Pickled are the data; how they were made stays behind."""
-        return Tensor, (self.data, self._leaf is not None)
+        return Tensor, (self._array(), self._leaf is not None)
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
@@ -395,16 +448,29 @@ class Tensor(Tracer):
     def __repr__(self) -> str:
         if isinstance(self._node.output, Traced):
             return f"tensor(abstract {self.type})"
-        shown = np.array2string(self.data, separator=", ", threshold=20)
+        shown = np.array2string(self._array(), separator=", ", threshold=20)
         tail = ", requires_grad=True" if self.requires_grad else ""
         return f"tensor({shown}, dtype={self.dtype}{tail})"
 
 
 def _content(value: Any) -> Any:
     """What a tensor can hold: a plain array, inside `jit` also a value of its trace."""
+    return value_alone(value, derivative=True)
+
+
+def value_alone(value: Any, derivative: bool = False) -> Any:
+    """A value as a tensor can hold it; an error if it has a `derivative` that would be lost."""
     while isinstance(value, Traced) and value._trace.level >= _EAGER.level:
-        value = value.value  # type: ignore[attr-defined]
+        if derivative:
+            value._refuse_if_active("tensor")  # type: ignore[attr-defined]
+        inside = value.value  # type: ignore[attr-defined]
+        value = value._concrete("tensor") if inside is None else inside  # type: ignore[attr-defined]
     return value if isinstance(value, Traced) else np.asarray(value)
+
+
+def _owned(content: Any) -> Any:
+    """A traced value, or an array of the tensor's own."""
+    return content if isinstance(content, Traced) else np.array(content)
 
 
 def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
@@ -419,7 +485,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
     else:
         if isinstance(content, np.ndarray):
             check_class(content, "tensor")
-        content = np.array(content, dtype)
+        content = content if dtype is None else np.asarray(content, dtype)
     return Tensor(content, requires_grad)
 
 
@@ -443,9 +509,10 @@ def side_by_side(tensors: Sequence[Tensor]) -> None:
 
 
 def _reserve(owners: Sequence[Any]) -> None:
-    types = [owner.type for owner in owners if owner._cell is None]
+    owners = [one for one in owners if one._cell is None or isinstance(one._cell, Loan)]
+    types = [owner.type for owner in owners]
     for dtype in dict.fromkeys(one.dtype for one in types):
-        alike = [owner for owner in owners if owner._cell is None and owner.type.dtype == dtype]
+        alike = [owner for owner in owners if owner.type.dtype == dtype]
         block = Block(dtype, [owner.type.shape for owner in alike])
         for owner, room in zip(alike, block.rooms, strict=True):
             owner._room = room

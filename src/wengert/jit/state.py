@@ -13,6 +13,7 @@ native entry reads has a zero for a cell that is not as it must be; then the cal
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -118,13 +119,45 @@ class Cell:
             self._places = live
 
 
+class Loan(Cell):
+    """An array that a tensor has handed out: whoever holds it may write to it at any time.
+
+    >>> loan = Loan(np.ones(2))
+    >>> held = loan.memory
+    >>> loan.is_over()
+    False
+    >>> del held
+    >>> loan.is_over()
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, array: np.ndarray):
+        self.memory = array
+        self._present = True
+        self._places = []
+        self.native = None
+        _cells.add(self)
+
+    def update(self) -> None:
+        """No program reads memory that is on loan."""
+
+    def is_over(self) -> bool:
+        """Whether nobody holds the array, or a view of it, any more."""
+        return sys.getrefcount(self.memory) == _NO_OTHER
+
+
+# What `sys.getrefcount` says of an array that only an attribute refers to.
+_NO_OTHER = sys.getrefcount(type("Owner", (), {"array": np.empty(0)}).array)  # type: ignore[attr-defined]
+
 _places_lock = threading.RLock()
 _cells: weakref.WeakSet[Cell] = weakref.WeakSet()
 _traces_running = 0
 
 
 def any_cells() -> bool:
-    """Whether any tensor shares its memory with a program."""
+    """Whether any tensor shares its memory with a program, or with the user."""
     return bool(_cells)
 
 

@@ -32,9 +32,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, MutationError, ShapeError, StructureError, explain
+from ..errors import (
+    AbstractValueError,
+    DTypeError,
+    MutationError,
+    ShapeError,
+    StructureError,
+    explain,
+)
 from ..jit.state import local
-from ..tensor import Tensor, no_grad
+from ..tensor import Tensor, no_grad, value_alone
 from ..types import check_class
 from .flag import Flag
 from .printing import describe
@@ -52,16 +59,16 @@ class Parameter(Tensor):
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
         if isinstance(data, Tensor):
-            data = data.numpy()
+            data = data._array()
         elif isinstance(data, np.ndarray):
             check_class(data, "Parameter")
         super().__init__(np.array(data, dtype), requires_grad)
 
     def __deepcopy__(self, memo: Any) -> Parameter:
-        return Parameter(self.data, self._leaf is not None)
+        return Parameter(self._array(), self._leaf is not None)
 
     def __reduce__(self) -> Any:
-        return Parameter, (self.data, self._leaf is not None)
+        return Parameter, (self._array(), self._leaf is not None)
 
 
 class Incompatible(NamedTuple):
@@ -371,8 +378,8 @@ def write(buffer: Tensor, value: Any) -> None:
     tensor([1., 1.], dtype=float64)
     """
     try:
-        content = Tensor(value)
-    except DTypeError:
+        content = Tensor(value_alone(value))
+    except AbstractValueError:
         raise MutationError(
             explain(
                 "writing to a buffer",
@@ -386,7 +393,7 @@ def write(buffer: Tensor, value: Any) -> None:
 def _plain(value: Any) -> np.ndarray:
     """The array of a tensor, whoever made it."""
     if isinstance(value, Tensor):
-        return value.numpy()
+        return value._array()
     return np.asarray(value.detach() if hasattr(value, "detach") else value)
 
 
@@ -413,7 +420,7 @@ def _leaf(parameter: Any) -> Any:
     """What a parameter holds: an array; inside `jit`, a value that it traces."""
     if not isinstance(parameter, Tensor):
         return parameter
-    return parameter.numpy() if local.running is None else parameter.detach()
+    return parameter._array() if local.running is None else parameter.detach()
 
 
 tree.register(Module, _take_apart, Skeleton.rebuild, parts_of)

@@ -33,7 +33,7 @@ def manual_seed(seed: int) -> None:
 
 def get_rng_state() -> np.ndarray:
     """Where the stream is now: two words, to continue from with `set_rng_state`."""
-    return np.array(_key.numpy())
+    return np.array(_key._array())
 
 
 def set_rng_state(state: Any) -> None:
@@ -52,7 +52,7 @@ def set_rng_state(state: Any) -> None:
 
 def next_key() -> Any:
     """A key that was not used before; the stream moves on."""
-    now = _key.numpy() if local.running is None else _key
+    now = _key._array() if local.running is None else _key
     following, fresh = random.split(now)
     _key[...] = following
     return fresh

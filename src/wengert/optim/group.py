@@ -66,7 +66,7 @@ class Group(MutableMapping):
     def number(self, name: str) -> Any:
         """A number among the options, in float64; inside `jit` a traced one."""
         place = self._places[name]
-        numbers = self.numbers if local.running is not None else self.numbers.data
+        numbers = self.numbers if local.running is not None else self.numbers._array()
         if isinstance(place, tuple):
             return tuple(numbers[one] for one in place)
         return numbers[place]

@@ -134,7 +134,9 @@ class LBFGS(Optimizer):
         parts = []
         for p in self._params:
             gradient = p.grad
-            parts.append(np.zeros(p.size, p.dtype) if gradient is None else gradient.data.ravel())
+            parts.append(
+                np.zeros(p.size, p.dtype) if gradient is None else gradient._array().ravel()
+            )
         return np.concatenate(parts)
 
     def _move(self, starts: list[np.ndarray], length: float, direction: np.ndarray) -> None:
@@ -213,7 +215,7 @@ class LBFGS(Optimizer):
     ) -> Point:
         """Move the parameters; where they end."""
         group = self.param_groups[0]
-        starts = [np.array(p.data) for p in self._params]
+        starts = [np.array(p._array()) for p in self._params]
         if group["line_search_fn"] is None:
             self._move(starts, length, direction)
             if last:  # the next step begins with an evaluation here

@@ -241,10 +241,10 @@ class Optimizer:
         groups = []
         for group in self.param_groups:
             places = range(len(state), len(state) + len(group.params))
-            for place, step in zip(places, group.steps.data, strict=True):
+            for place, step in zip(places, group.steps._array(), strict=True):
                 state[place] = {"step": float(step)} if self.counts(group) else {}
                 kept = self.state[place]
-                state[place].update({name: np.array(kept[name].data) for name in kept})
+                state[place].update({name: np.array(kept[name]._array()) for name in kept})
             groups.append({**group, "params": list(places)})
         return {"state": state, "param_groups": groups}
 
@@ -339,7 +339,7 @@ def _marked(present: list[int], count: int) -> np.ndarray:
 
 def _content(tensor: Any) -> Any:
     """What a rule computes with: the array, inside `jit` the tensor itself."""
-    return tensor if local.running is not None else tensor.data
+    return tensor if local.running is not None else tensor._array()
 
 
 def replace(tensor: Tensor, new: Any) -> None:

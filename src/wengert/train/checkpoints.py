@@ -168,7 +168,7 @@ def state_of(model: Any, optimizer: Any, schedule: Any) -> dict[str, Any]:
     """Everything that the steps to come depend on."""
     return {
         "model": model.state_dict(),
-        "others": {name: np.array(t.numpy()) for name, t in _others(model, optimizer).items()},
+        "others": {name: np.array(t._array()) for name, t in _others(model, optimizer).items()},
         "optimizer": optimizer.state_dict(),
         "schedule": None if schedule is None else schedule.state_dict(),
         "random": nn.get_rng_state(),

@@ -108,7 +108,7 @@ def unpacked(examples: Any) -> tuple[Any, Loader | None]:
 
 def _plain(leaf: Any) -> np.ndarray:
     """An array as compiled code takes it; what has to be converted is converted once."""
-    array = np.asarray(leaf.numpy() if isinstance(leaf, Tensor) else leaf)
+    array = np.asarray(leaf._array() if isinstance(leaf, Tensor) else leaf)
     odd = any(stride % array.dtype.itemsize for stride in array.strides)
     if odd or not (array.flags.aligned and array.dtype.isnative):
         array = np.array(array, array.dtype.newbyteorder("="), order="C")

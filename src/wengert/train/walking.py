@@ -231,7 +231,7 @@ class Walk:
         switches = self.switches()
         for step in range(first, last):
             for group, numbers in zip(groups, self._scheduled, strict=True):
-                numbers[step] = group.numbers.data
+                numbers[step] = group.numbers._array()
             self.schedule.step()
             if self.switches() != switches:
                 return step + 1
@@ -272,7 +272,7 @@ class Noted:
             np.copyto(saved, cell.memory)
             self._present[key] = cell.present
         if self.walk.schedule is not None:
-            self._options = [np.array(g.numbers.data) for g in self.walk.optimizer.param_groups]
+            self._options = [np.array(g.numbers._array()) for g in self.walk.optimizer.param_groups]
             self._schedule = copy.deepcopy(self.walk.schedule.state_dict())
             self._switches = self.walk.switches()
         self.at = step
