@@ -264,7 +264,7 @@ def _in_python(value: Any) -> list[Any]:
     kind = type(value)
     plain = kind in _FORMS or kind is np.ndarray
     found = [] if plain else [one for n in _names(value) for one in (n, getattr(value, n))]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not isinstance(value, Typed):
         held = value.ravel().tolist() if value.dtype.hasobject else [value.tobytes()]
         return [*found, value.dtype, value.shape, *held]
     if isinstance(value, functools.partial):

@@ -528,7 +528,8 @@ def _is_array_tree(instance: Any) -> bool:
     if tree._handlers(instance) is None or getattr(instance, "_captured_by_jit", False):
         return False
     leaves = tree.leaves(instance)
-    return all(isinstance(leaf, (np.ndarray, np.generic, float, int, complex)) for leaf in leaves)
+    plain = (np.ndarray, np.generic, float, int, complex)
+    return all(isinstance(leaf, plain) and not isinstance(leaf, Traced) for leaf in leaves)
 
 
 def _fill(out: Any, result: Any) -> Any:

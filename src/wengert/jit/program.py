@@ -21,6 +21,7 @@ import numpy as np
 from .. import tree
 from ..errors import ShapeError
 from ..loops import Buffer, Host
+from ..ops.op import Traced
 from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT
 from ..types import ArrayType
 from . import debugging
@@ -402,12 +403,13 @@ class Program:
         pairs = zip(leaves, self.results, strict=True)
         targets = [leaf for leaf, result in pairs if not isinstance(result, StaticResult)]
         for target, (dtype, shape) in zip(targets, self.result_types(length), strict=True):
-            good = isinstance(target, np.ndarray) and target.flags.writeable
+            array = isinstance(target, np.ndarray) and not isinstance(target, Traced)
+            good = array and target.flags.writeable
             if not good or target.dtype != dtype or target.shape != shape:
                 got = (
                     f"{target.dtype} of shape {target.shape}"
                     + ("" if target.flags.writeable else ", read-only")
-                    if isinstance(target, np.ndarray)
+                    if array
                     else f"{target!r} of type {type(target).__name__}"
                 )
                 raise ShapeError(

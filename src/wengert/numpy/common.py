@@ -12,13 +12,15 @@ from ..ops.layout import as_dtype, reshape
 from ..ops.op import Traced
 from ..types import check_class, type_of
 
-_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Traced)
+_PLAIN = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 def as_value(x: Any) -> Any:
     """An array, a number or a traced value; lists become arrays, also lists of traced values."""
-    if type(x) is np.ndarray or isinstance(x, _PLAIN):
-        if type(x) is not np.ndarray and isinstance(x, np.ndarray):
+    if type(x) is np.ndarray or isinstance(x, Traced):
+        return x
+    if isinstance(x, _PLAIN):
+        if isinstance(x, np.ndarray):
             check_class(x, "asarray")
         return x
     if isinstance(x, (list, tuple)) and contains_traced(x):

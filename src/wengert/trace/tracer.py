@@ -86,8 +86,9 @@ class Trace:
                 raise leaked("trace")
             if value._trace.thread not in (self.thread, None):
                 raise foreign_thread()
+            return Constant(snapshot(value))
         # it may be written to while this trace is in use
-        return Constant(snapshot(value, operation))
+        return Constant(keep(value, operation))
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
@@ -97,11 +98,13 @@ class Trace:
         values: list[Any] = []
         active = abstract = nested = False
         for arg in args:
-            if isinstance(arg, Traced) and arg._trace is self:
+            if not isinstance(arg, Traced):
+                node = Constant(keep(arg, op.name))  # as in `node_of`
+            elif arg._trace is self:
                 node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
                 active = active or node.active
             else:
-                node = self.node_of(arg, op.name)
+                node = self.node_of(arg)
             value = node.output
             if value is None:
                 abstract = True

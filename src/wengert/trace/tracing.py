@@ -15,13 +15,15 @@ from ..ops.op import Traced
 from ..types import lost_meaning
 from .tracer import Trace, Tracer
 
-_LEAVES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
+_LEAVES = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 def check_leaf(value: Any, operation: str, name: object) -> Any:
     """A leaf that can be traced: an array or a number; anything else is a clear error."""
+    if isinstance(value, Traced):
+        return value
     if isinstance(value, _LEAVES):
-        if not isinstance(value, Traced) and isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray):
             _check_array(value, operation, name)
         return value
     if hasattr(value, "__array__"):
