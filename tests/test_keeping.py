@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import gc
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import keeping
+from wengert.graph import Constant
+from wengert.graph.nodes import reachable as graph_nodes
 
 X = np.array([0.3, -1.2, 2.0])
 
@@ -341,13 +344,15 @@ class TestCopies:
         assert keeping.keep(part) is part
 
     def test_nothing_is_held(self):
-        gc.collect()
-        before = len(keeping._latest), len(keeping._copies)
         a = np.ones(20000)
         kept = keeping.keep(a)
-        assert (len(keeping._latest), len(keeping._copies)) == (before[0] + 1, before[1] + 1)
+        alive = [weakref.ref(a), weakref.ref(kept.base)]
         del kept, a
-        assert (len(keeping._latest), len(keeping._copies)) == before
+        assert [one() for one in alive] == [None, None]
+        arrays = [np.ones(20000) for _ in range(2 * keeping.LOOKED_AFTER)]
+        copies = list(map(keeping.keep, arrays))
+        assert len(keeping._latest) <= keeping.LOOKED_AFTER
+        assert keeping.keep(arrays[-1]) is copies[-1]
 
     @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.complex64, complex, "g"])
     def test_other_types(self, dtype):
@@ -374,14 +379,91 @@ class TestCopies:
             assert keeping.keep(a).flags.c_contiguous
 
     def test_large_array_in_a_loop_takes_no_memory(self):
-        a, held = np.ones(100000), []
+        a = np.ones(100000)
 
         def f(x):
             s = 0.0
             for _ in range(5):
                 s = s + np.sum(x * a)
-                held.append(len(keeping._copies))
             return s
 
-        wg.grad(f)(np.ones(100000))
-        assert held[0] == held[-1]
+        nodes = graph_nodes(wg.trace(f, np.ones(100000)).outputs)
+        copies = [n.output for n in nodes if isinstance(n, Constant) and np.size(n.output) > 1]
+        assert len(copies) == 5 and len(set(map(id, copies))) == 1
+
+    def test_threads_do_not_share_memory(self):
+        wrong = []
+
+        def work(number):
+            for _ in range(200):
+                a = np.full(20000, number)
+                kept = keeping.keep(a)
+                a[:] = -1
+                if not (kept == number).all():
+                    wrong.append(number)
+
+        threads = [threading.Thread(target=work, args=(float(n),)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_results_do_not_lie_in_memory_of_copies(self):
+        a = np.full(20000, 3.0)
+        value, pullback = wg.vjp(lambda x: (a, x * a), np.ones(20000))
+        first = pullback((np.zeros(20000), np.ones(20000)))[0]
+        gradient, extra = wg.grad(lambda x: (np.sum(x * a), a), has_aux=True)(np.ones(20000))
+        a[:] = 5
+        for _ in range(3):
+            wg.grad(lambda x: np.sum(x * a))(np.ones(20000))
+        for held in (*value, first, gradient):
+            np.testing.assert_array_equal(held, 3)
+        assert extra is a
+
+
+class TestLocked:
+    """Arrays that nobody can write to are recorded as they are."""
+
+    def recorded(self, a):
+        found = []
+        _, pullback = wg.vjp(lambda x: np.sum(x * a), np.ones(a.shape))
+        for cell in pullback.__closure__:
+            if isinstance(cell.cell_contents, list):
+                found += [node.output for node in graph_nodes(cell.cell_contents)]
+        return any(one is a for one in found)
+
+    def test_read_only_all_the_way_down(self, tmp_path):
+        a = np.ones(20000)
+        assert not self.recorded(a)
+        a.flags.writeable = False
+        assert self.recorded(a)
+        assert self.recorded(a[::2][:-1].reshape(-1, 1)) is False  # below the size
+        assert self.recorded(np.frombuffer(bytes(160000)))
+        a.tofile(tmp_path / "a")
+        whole = np.memmap(tmp_path / "a", float, "r")
+        assert keeping.is_locked(whole) and keeping.is_locked(whole[1:])
+
+    def test_views_of_what_can_be_written_to(self, tmp_path):
+        a = np.ones(20000)
+        view = a.view()
+        view.flags.writeable = False
+        assert not keeping.is_locked(view)
+        assert not keeping.is_locked(np.broadcast_to(a, (2, 20000)))
+        memory = bytearray(160000)
+        array = np.frombuffer(memory)
+        array.flags.writeable = False
+        assert not keeping.is_locked(array)
+        a.tofile(tmp_path / "a")
+        mapped = np.memmap(tmp_path / "a", float, "r+").view()
+        mapped.flags.writeable = False
+        assert not keeping.is_locked(mapped)
+
+    def test_compiled_programs_have_copies(self):
+        a = np.ones(20000)
+        a.flags.writeable = False
+        f = wg.jit(lambda x: x * a)
+        np.testing.assert_array_equal(f(np.ones(20000)), 1)
+        a.flags.writeable = True
+        a[:] = 5
+        np.testing.assert_array_equal(f(np.ones(20000)), 1)

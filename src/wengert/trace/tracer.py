@@ -88,7 +88,7 @@ class Trace:
                 raise foreign_thread()
             return Constant(snapshot(value))
         # it may be written to while this trace is in use
-        return Constant(keep(value, operation))
+        return Constant(keep(value, operation, not self.lazy))
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
@@ -97,9 +97,10 @@ class Trace:
         inputs: list[Node] = []
         values: list[Any] = []
         active = abstract = nested = False
+        node: Node
         for arg in args:
             if not isinstance(arg, Traced):
-                node = Constant(keep(arg, op.name))  # as in `node_of`
+                node = Constant(keep(arg, op.name, not self.lazy))  # as in `node_of`
             elif arg._trace is self:
                 node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
                 active = active or node.active
