@@ -4,7 +4,9 @@ import copy
 import gc
 import inspect
 import pickle
+import sys
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -96,6 +98,38 @@ def test_calls_are_native():
     for entry in method._entries:
         entry.next = method._dispatch
     assert np.array_equal(one.scaled(x), 2 * x) and not taken
+
+
+@pytest.mark.skipif(native_layout() is None, reason="no native entries")
+def test_methods_are_found_natively():
+    one, two = Powers(2.0), Powers(5.0)
+    one.scaled(np.ones(4))
+    face = Powers.__dict__["scaled"]
+    assert isinstance(type(face).__get__, types.MethodDescriptorType)
+    assert face.__get__(one) == face.__get__(one, Powers) == one.scaled
+    assert face.__get__(two)(3.0) == two.scaled(3.0) == 15.0  # not compiled before
+    assert face.__get__(None, Powers) is face is Powers.scaled
+    one.scaled = 3.0  # an attribute of the instance goes before it
+    assert one.scaled == 3.0
+    for wrong in ((), (one, Powers, 1), (one, Powers, 1, 2)):
+        with pytest.raises(TypeError, match="__get__"):
+            face.__get__(*wrong)
+
+
+@pytest.mark.skipif(native_layout() is None, reason="no native entries")
+def test_finding_a_method_leaves_no_references():
+    one = Powers(2.0)
+    one.scaled(3.0)
+    face = Powers.__dict__["scaled"]
+    held = (one, one.scaled.__func__, face, face._methods)
+    gc.collect()
+    before = [sys.getrefcount(thing) for thing in held]
+    for _ in range(100):
+        one.scaled(3.0)
+        face.__get__(None, Powers)
+        Powers(3.0).scaled  # made in Python
+    gc.collect()
+    assert [sys.getrefcount(thing) for thing in held] == before
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

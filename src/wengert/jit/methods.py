@@ -20,6 +20,7 @@ Python's bound methods: it brings the instance to every call, and holds it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types
 import weakref
@@ -63,6 +64,10 @@ class Method(Jitted):
     def _leading(self) -> tuple[Any, ...]:
         return (self.owner(),)
 
+    def _chain(self, entry: Any) -> None:
+        super()._chain(entry)
+        _find_natively()
+
     def _signature(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         from ..runtime.signature import OwnerSpec, StaticSpec
 
@@ -87,6 +92,16 @@ class Method(Jitted):
 
     def _failed(self, program: Any, code: int, _: Any, /, *args: Any, **kwargs: Any) -> Any:
         return super()._failed(program, code, *args, **kwargs)
+
+
+@functools.cache
+def _find_natively() -> None:
+    """From now on the methods of instances are found by native code."""
+    from ..codegen.binding import native_binding
+
+    native = native_binding(Jitted, "_methods", Jitted.__get__)
+    if native is not None:
+        Jitted.__get__ = native  # type: ignore[method-assign]
 
 
 def _forgetting(methods: dict[int, Any], key: int) -> Callable[[Any], None]:

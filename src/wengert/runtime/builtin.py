@@ -69,10 +69,10 @@ C_API: list[str] = """
     PyDict_GetItemWithError PyDict_New PyDict_Next PyDict_SetItem PyDict_Size PyErr_CheckSignals
     PyErr_Clear PyErr_Occurred PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure
     PyGILState_Release PyIter_Next PyList_New PyList_SetItem PyLong_AsLongLongAndOverflow
-    PyLong_AsUnsignedLongLong PyLong_FromLongLong PyObject_CallOneArg PyObject_GenericGetDict
-    PyObject_GetAttr PyObject_GetIter PyObject_RichCompareBool PyObject_Vectorcall PySet_Size
-    PyThread_get_thread_ident PyTuple_New PyTuple_SetItem Py_DecRef Py_EnterRecursiveCall
-    Py_IncRef Py_LeaveRecursiveCall
+    PyLong_AsUnsignedLongLong PyLong_FromLongLong PyLong_FromVoidPtr PyMethod_New
+    PyObject_CallOneArg PyObject_GenericGetDict PyObject_GetAttr PyObject_GetIter
+    PyObject_RichCompareBool PyObject_Vectorcall PySet_Size PyThread_get_thread_ident PyTuple_New
+    PyTuple_SetItem Py_DecRef Py_EnterRecursiveCall Py_IncRef Py_LeaveRecursiveCall
 """.split()
 
 
@@ -138,18 +138,27 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+_FASTCALL = 0x0080
+_KEYWORDS = 0x0002
 
 
 @functools.cache
-def _method(name: str, doc: str, function: int) -> _MethodDef:
+def _method(name: str, doc: str, function: int, flags: int = _FASTCALL | _KEYWORDS) -> _MethodDef:
     """The definition of a built-in, kept for ever: one for each name, as all enter by the gate.
 
     A built-in reads its definition until the very end of its life, in some versions of CPython
     after it has let go of all that it holds. So nothing that the garbage collector may find
     together with the built-in can own it.
     """
-    return _MethodDef(name.encode(), function, _FASTCALL_KEYWORDS, doc.encode())
+    return _MethodDef(name.encode(), function, flags, doc.encode())
+
+
+def method_descriptor(kind: type, name: str, function: int, doc: str = "") -> Any:
+    """The code at `function`, `ptr (ptr self, ptr args, i64 nargs)`, as a method of `kind`."""
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+        ("PyDescr_NewMethod", ctypes.pythonapi)
+    )
+    return new(kind, ctypes.addressof(_method(name, doc, function, _FASTCALL)))
 
 
 def raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:
