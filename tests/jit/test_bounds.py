@@ -30,27 +30,111 @@ def test_the_programs_of_a_function_are_bounded(monkeypatch):
     assert f(np.ones(2)).sum() == 4
 
 
-def test_a_function_that_compiles_often_says_so_once(monkeypatch):
-    monkeypatch.setattr(function, "OFTEN", 4)
-    f = wg.jit(lambda y, x: y + x * 2.0)
+def told(calls):
+    """What is said while these calls are made."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        for n in range(1, 9):
-            f(1.0, np.ones(n))
-    (one,) = seen
-    assert one.category is RecompilationWarning
-    assert str(one.message) == (
-        "<lambda>: was compiled 5 times, as the shape of argument 1 changes: (1,), (2,), (3,), "
-        ".... Compile for any length with jit(dynamic=...), or pad to a few lengths."
-    )
+        for f, args in calls:
+            f(*args)
+    assert all(one.category is RecompilationWarning for one in seen)
+    return [str(one.message) for one in seen]
 
 
-def test_it_says_what_changes(monkeypatch):
+def shifted(y, x):
+    return y + x * 2.0
+
+
+def test_a_function_that_compiles_often_says_so_once(monkeypatch):
+    monkeypatch.setattr(function, "OFTEN", 4)
+    f = wg.jit(shifted)
+    assert told((f, (1.0, np.ones(n))) for n in range(1, 12)) == [
+        "shifted: was compiled 5 times, as the shape of argument x changes: (1,), (2,), (3,), "
+        '.... Compile it for any length with jit(dynamic={"x": 0}), or pad it.'
+    ]
+
+
+def test_its_advice_is_good(monkeypatch):
+    monkeypatch.setattr(function, "OFTEN", 4)
+    f = wg.jit(shifted, dynamic={"x": 0})
+    assert not told((f, (1.0, np.ones(n))) for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "text"),
+    [
+        (
+            wg.jit(lambda x, n: x * n, static_argnames="n"),
+            [(1.0, n) for n in range(4)],
+            "as the static argument n changes: 0, 1, 2, .... Leave n out of static_argnames, or "
+            "give it one of few values.",
+        ),
+        (
+            wg.jit(lambda a, *, b: a + b[0][0], static_argnames="a"),
+            [(1.0, (np.ones((n, n)),)) for n in range(1, 5)],
+            "as the shape of argument b changes: (1, 1), (2, 2), (3, 3), .... Compile it for any "
+            'length with jit(dynamic={"b": (0, 1)}), or pad it.',
+        ),
+        (
+            wg.jit(lambda x: x + 1),
+            [(np.ones((2,) * n),) for n in range(4)],
+            "as the shape of argument x changes: (), (2,), (2, 2), .... Pad it to a few shapes.",
+        ),
+        (
+            wg.jit(lambda x: x + 1),
+            [(np.ones(3, kind),) for kind in ("f4", "f8", "i4", "i8")],
+            "as the dtype of argument x changes: float32, float64, int32, .... Convert it to one "
+            "dtype before the call.",
+        ),
+        (
+            wg.jit(lambda x: x + 1),
+            [(np.ones(60)[:: n + 1][:10],) for n in range(4)],
+            "Give arrays that lie alike in memory, for instance np.ascontiguousarray(x).",
+        ),
+        (
+            wg.jit(lambda x: sum(x)),
+            [([1.0] * n,) for n in range(1, 5)],
+            "as the structure of the arguments changes. Give the same structure of tuples, lists "
+            "and dicts each time.",
+        ),
+    ],
+)
+def test_it_says_what_changes(monkeypatch, f, args, text):
     monkeypatch.setattr(function, "OFTEN", 3)
-    f = wg.jit(lambda x, n: x * n, static_argnames="n")
-    with pytest.warns(RecompilationWarning, match="as a static argument changes: 0, 1, 2"):
-        for n in range(4):
-            f(1.0, n)
+    by_name = len(args[0]) == 2 and isinstance(args[0][1], tuple)
+    call = (lambda a, b: f(a, b=b)) if by_name else f
+    (said,) = told((call, one) for one in args)
+    assert said.startswith("<lambda>: was compiled 4 times, as the ") and said.endswith(text)
+
+
+class Scaler:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @wg.jit
+    def scale(self, x):
+        return self.factor * x
+
+
+def test_methods_say_it_once_for_all_instances(monkeypatch):
+    monkeypatch.setattr(function, "OFTEN", 4)
+    assert told((Scaler(n).scale, (1.0,)) for n in range(12)) == [
+        "scale: was compiled 5 times, as the instance changes. Keep the instances, or "
+        "compile a function that has what differs between them as arguments."
+    ]
+
+
+def test_a_method_of_one_instance_says_what_changes(monkeypatch):
+    monkeypatch.setattr(function, "OFTEN", 4)
+    monkeypatch.setattr(Scaler.__dict__["scale"], "_compilations", 0)
+    one = Scaler(2.0)
+    (said,) = told((one.scale, (np.ones(n),)) for n in range(1, 9))
+    assert 'jit(dynamic={"x": 0})' in said
+
+
+def test_a_function_that_is_cleared_is_not_told_of(monkeypatch):
+    monkeypatch.setattr(function, "OFTEN", 3)
+    f = wg.jit(lambda x: x + 1)
+    assert not told(((lambda: (f(1.0), f.clear())), ()) for _ in range(8))
 
 
 @pytest.mark.skipif(native_layout() is None, reason="no native entries")

@@ -36,6 +36,9 @@ class StaticValue:
         """Whether the value is still what it was."""
         return unchanged(self.value, self.kept)
 
+    def __repr__(self) -> str:
+        return repr(self.value)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StaticValue) and alike(self.kept, other.kept)
 

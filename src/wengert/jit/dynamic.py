@@ -76,7 +76,7 @@ def describe_any(
     """The leaves, and their kinds for any length; arrays with a dynamic axis are contiguous."""
     found, kinds = list(leaves), list(map(describe, leaves))
     lengths: dict[str, int] = {}
-    for number, name in enumerate(_owners(call, parameters)):
+    for number, name in enumerate(owners(call, parameters)):
         if name not in axes:
             continue
         array = leaves[number]
@@ -97,7 +97,7 @@ def describe_any(
     return found, kinds
 
 
-def _owners(call: Call, parameters: Parameters) -> list[str]:
+def owners(call: Call, parameters: Parameters) -> list[str]:
     """For each leaf of a call the name of the argument that it is in."""
     args, kwargs = call.dynamic()
     places = [place for place in range(len(call.args)) if place not in dict(call.statics())]

@@ -25,7 +25,16 @@ from ..ops.op import Traced
 from ..trace.tracing import function_name
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
-from .dynamic import Axes, capture_any, check_names, checked_axes, describe_any, is_any, warn_fixed
+from .dynamic import (
+    Axes,
+    capture_any,
+    check_names,
+    checked_axes,
+    describe_any,
+    is_any,
+    owners,
+    warn_fixed,
+)
 from .frames import Failed
 from .hosting import hosted_entry
 from .often import warn_often
@@ -360,10 +369,19 @@ class Jitted(staticmethod):
             self._put(program, entry)
         self._forget_oldest()
         _report(program, kinds)
+        self._count(call)
+        return program
+
+    def _count(self, call: Call) -> None:
+        """Say once that it is compiled again and again."""
         self._compilations += 1
         if self._compilations == OFTEN + 1:
-            warn_often(function_name(self.function), list(self._programs), self._compilations)
-        return program
+            self._tell(call, self._compilations)
+
+    def _tell(self, call: Call, count: int) -> None:
+        parameters = self._known_parameters()
+        names = owners(call, parameters)
+        warn_often(parameters, list(self._programs), names, bool(self.dynamic), count)
 
     def _forget_oldest(self) -> None:
         """Let go of the programs not used for longest, beyond `PROGRAMS`; calls inside go on."""
@@ -495,6 +513,7 @@ class Jitted(staticmethod):
         """Forget all programs."""
         with self._lock:
             self._programs, self._entries, self._evicted, self._fixed = {}, [], [], set()
+            self._compilations = 0
             self._point()
 
 

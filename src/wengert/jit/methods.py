@@ -27,7 +27,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..trace.tracing import function_name
+from . import function
+from .arguments import Call
 from .function import Jitted
+from .often import warn_of_instances
 
 # Instances without weak references are kept alive by their compiled methods: so many of them.
 STRONGLY_HELD = 64
@@ -77,6 +81,17 @@ class Method(Jitted):
         weak = isinstance(self.owner, weakref.ref)
         first = OwnerSpec(self.owner) if weak else StaticSpec(self.owner())
         return dataclasses.replace(signature, args=(first, *signature.args))
+
+    def _count(self, call: Call) -> None:
+        # all instances together: of a method too this is said once
+        self.face._compilations += 1
+        count = self.face._compilations
+        if count != function.OFTEN + 1:
+            return
+        if len(self._programs) > count // 2:
+            self._tell(call, count)
+        else:
+            warn_of_instances(function_name(self._given), count)
 
     # Bound methods can be made of any instance, by `copy.deepcopy` for one.
 

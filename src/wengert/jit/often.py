@@ -3,54 +3,95 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ..errors import RecompilationWarning
+from .arguments import Parameters
 
-_REMEDIES = {
-    "shape": "Compile for any length with jit(dynamic=...), or pad to a few lengths.",
-    "strides": "Give arrays that lie alike in memory, for instance np.ascontiguousarray(x).",
-    "dtype": "Convert to one dtype before the call.",
-    "static": "Do not name in static_argnames what changes often, or give it as an array.",
-    "structure": "Give the same structure of tuples, lists and dicts each time.",
-}
+# So many of the newest programs are compared.
+_COMPARED = 32
 
 
-def warn_often(name: str, keys: Sequence[Any], count: int) -> None:
-    """Warn, with the keys of a function's programs."""
-    what, example = _changes(keys)
-    seen = f": {example}" if example else ""
-    remedy = next(text for word, text in _REMEDIES.items() if word in what)
-    warnings.warn(
-        f"{name}: was compiled {count} times, as {what} changes{seen}. {remedy}",
-        RecompilationWarning,
-        stacklevel=2,
+class _Change(NamedTuple):
+    """Something that may differ between programs: its values, and what to do if it does."""
+
+    what: str
+    values: Sequence[Any]
+    remedy: str
+    shown: bool = True
+
+
+def warn_often(
+    parameters: Parameters, keys: Sequence[Any], owners: Sequence[str], any_length: bool, count: int
+) -> None:
+    """Warn, with the keys of a function's programs and the argument that each leaf is in.
+
+    `any_length` says that it was to be compiled for any length, which has not helped.
+    """
+    changes = _changes(parameters, keys[-_COMPARED:], owners, any_length)
+    most = max(changes, key=lambda change: len(set(change.values)))
+    if len(set(most.values)) < 2:
+        why = ". What it reads from outside changes: give that as an argument."
+    else:
+        some = ", ".join(list(dict.fromkeys(map(str, most.values)))[:3])
+        seen = f": {some}, ..." if most.shown else ""
+        why = f", as {most.what} changes{seen}. {most.remedy}"
+    _warn(f"{parameters.name}: was compiled {count} times{why}")
+
+
+def warn_of_instances(name: str, count: int) -> None:
+    """Warn of a method that is compiled for one instance after the other."""
+    _warn(
+        f"{name}: was compiled {count} times, as the instance changes. Keep the instances, or "
+        "compile a function that has what differs between them as arguments."
     )
 
 
-def _changes(keys: Sequence[Any]) -> tuple[str, str]:
-    """What differs most among the keys, in words, and some of its values."""
-    recent = keys[-32:]
-    found: list[tuple[int, str, str]] = [
-        (len({key[0] for key in recent}), "the structure of the arguments", ""),
-        (len({key[2] for key in recent}), "a static argument", _some(_static(k) for k in recent)),
-    ]
-    for number in range(min(len(key[1]) for key in recent)):
-        leaves = [key[1][number] for key in recent]
-        for word, values in (
-            ("shape", [leaf.type.shape for leaf in leaves]),
-            ("dtype", [str(leaf.type.dtype) for leaf in leaves]),
-            ("strides", [leaf.strides for leaf in leaves]),
-        ):
-            found.append((len(set(values)), f"the {word} of argument {number}", _some(values)))
-    _, what, example = max(found, key=lambda one: one[0])
-    return what, example
+def _warn(text: str) -> None:
+    warnings.warn(text, RecompilationWarning, stacklevel=3)
 
 
-def _static(key: Any) -> str:
-    return ", ".join(repr(static.value) for _, static in key[2])
+def _changes(
+    parameters: Parameters, keys: Sequence[Any], owners: Sequence[str], any_length: bool
+) -> Iterator[_Change]:
+    yield _Change(
+        "the structure of the arguments",
+        [key[0] for key in keys],
+        "Give the same structure of tuples, lists and dicts each time.",
+        shown=False,
+    )
+    for place, statics in enumerate(zip(*(key[2] for key in keys), strict=False)):
+        where = keys[-1][2][place][0]
+        name = where if isinstance(where, str) else parameters.name_at(where)
+        yield _Change(
+            f"the static argument {name}",
+            [static for _, static in statics],
+            f"Leave {name} out of static_argnames, or give it one of few values.",
+        )
+    for name, leaves in zip(owners, zip(*(key[1] for key in keys), strict=False), strict=False):
+        yield from _of_array(name, leaves, any_length)
 
 
-def _some(values: Any) -> str:
-    return ", ".join(list(dict.fromkeys(map(str, values)))[:3]) + ", ..."
+def _of_array(name: str, leaves: Sequence[Any], any_length: bool) -> Iterator[_Change]:
+    shapes = [leaf.type.shape for leaf in leaves]
+    yield _Change(f"the shape of argument {name}", shapes, _for_shapes(name, shapes, any_length))
+    yield _Change(
+        f"the dtype of argument {name}",
+        [leaf.type.dtype for leaf in leaves],
+        "Convert it to one dtype before the call.",
+    )
+    yield _Change(
+        f"the strides of argument {name}",
+        [leaf.strides for leaf in leaves],
+        f"Give arrays that lie alike in memory, for instance np.ascontiguousarray({name}).",
+    )
+
+
+def _for_shapes(name: str, shapes: Sequence[tuple[Any, ...]], any_length: bool) -> str:
+    """What to do where these shapes come."""
+    if any_length or len(set(map(len, shapes))) > 1:
+        return "Pad it to a few shapes."
+    axes = [axis for axis, lengths in enumerate(zip(*shapes, strict=True)) if len(set(lengths)) > 1]
+    named = str(axes[0]) if len(axes) == 1 else str(tuple(axes))
+    return f'Compile it for any length with jit(dynamic={{"{name}": {named}}}), or pad it.'
