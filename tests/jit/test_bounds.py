@@ -1,6 +1,8 @@
 """What a function keeps has bounds, and it says when it compiles again and again."""
 
 import gc
+import os
+import sys
 import warnings
 import weakref
 
@@ -10,7 +12,7 @@ import pytest
 import wengert as wg
 from wengert.errors import RecompilationWarning
 from wengert.jit import function
-from wengert.runtime import builtin
+from wengert.runtime import arena, builtin
 from wengert.runtime.layout import native_layout
 
 
@@ -163,3 +165,70 @@ def test_a_loop_still_uses_its_results_again():
     f(x)
     places = {f(x).ctypes.data for _ in range(10)}
     assert len(places) <= builtin.SPARES
+
+
+# ---------------------------------------------------------------- scratch memory
+
+
+def products(x):
+    """Needs scratch memory of about the size of x."""
+    return np.sum(np.sin(x) @ np.cos(x))
+
+
+def many_lengths(x):
+    """Needs scratch memory that grows with the length."""
+    return np.sum(np.sin(x) / np.sum(np.sin(x)) * np.exp(x))
+
+
+@pytest.mark.skipif(native_layout() is None, reason="no native entries")
+def test_scratch_memory_of_programs_not_in_use_is_bounded(monkeypatch):
+    monkeypatch.setattr(arena, "KEPT_BYTES", 8 << 20)
+    f = wg.jit(products)
+    inputs = [np.full((480 + n, 480 + n), 0.5) for n in range(12)]
+    right = [products(x) for x in inputs]
+    assert f.memory(inputs[0])["arena"] > arena.COUNTED_BYTES
+    for _ in range(3):  # those that sleep wake up again
+        for x, expected in zip(inputs, right, strict=True):
+            assert np.isclose(f(x), expected)
+            assert np.isclose(f(x), expected)
+            assert arena.kept_bytes() <= arena.KEPT_BYTES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no madvise")
+def test_an_arena_that_sleeps_has_no_pages():
+    one = arena.Arena(32 << 20)
+    one.memory[:] = 1
+    before = resident()
+    one.sleep()
+    assert before - resident() > 30 << 20
+    assert not one.locked and one.holder == 0
+    assert one.take(7) and one.locked and one.holder == 7
+    one.sleep()  # in use
+    assert one.holder == 7 and not one.take(8)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_room_for_any_length_is_given_back_too(monkeypatch):
+    monkeypatch.setattr(arena, "KEPT_BYTES", 8 << 20)
+    functions = [wg.jit(lambda x, k=k: k + many_lengths(x), dynamic={"x": 0}) for k in range(4)]
+    x = np.linspace(0.0, 1.0, 400_000)
+    expected = many_lengths(x)
+    assert functions[0].memory(x)["arena"] > arena.COUNTED_BYTES
+    for _ in range(2):
+        for k, f in enumerate(functions):
+            assert np.isclose(f(x), k + expected) and np.isclose(f(x), k + expected)
+            assert arena.kept_bytes() <= arena.KEPT_BYTES
+
+
+def test_programs_with_parts_in_numpy_give_their_scratch_back(monkeypatch):
+    monkeypatch.setattr(arena, "KEPT_BYTES", 8 << 20)
+    f = wg.jit(lambda x: np.sum(np.sin(x) @ np.linalg.inv(x) @ np.cos(x)))
+    for _ in range(2):
+        for n in range(4):
+            x = 3.0 * np.eye(400 + n) + 0.001
+            assert np.isclose(f(x), np.sum(np.sin(x) @ np.linalg.inv(x) @ np.cos(x)))
+            assert arena.kept_bytes() <= arena.KEPT_BYTES

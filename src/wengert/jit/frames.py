@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Node
 from ..loops import Host
-from ..runtime.arena import aligned_memory
+from ..runtime.arena import COUNTED_BYTES, Arena, aligned_memory
 from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
 from ..schedule.memory import numpys_own
@@ -49,12 +49,24 @@ class Room:
         self.table = np.array([0, 0, self.known.ctypes.data], np.uint64)
         self._memory: np.ndarray | None = None
 
-    def grow(self, length: int) -> None:
-        """Make it large enough for a length."""
+    def grow(self, length: int) -> bool:
+        """Make it large enough for a length; whether it has more memory now."""
         needed = -(-length // ROOM_GRAIN) * ROOM_GRAIN * self.bytes_per_unit
-        if needed > self.table[0]:
+        if needed > self.nbytes:
             self._memory = aligned_memory(needed)
             self.table[:2] = needed, self._memory.ctypes.data
+            return True
+        return False
+
+    @property
+    def nbytes(self) -> int:
+        """Its capacity."""
+        return int(self.table[0])
+
+    def drop(self) -> None:
+        """Give the memory back; the next call will ask for it."""
+        self.table[:2] = 0
+        self._memory = None
 
     def admit(self, length: int) -> None:
         """Let calls of this length through."""
@@ -115,7 +127,11 @@ class Frame:
 
     def __init__(self, program: Any):
         self.program = program
-        self.arena = aligned_memory(program.arena_bytes)
+        self.room = Room(program.layout.room_bytes)
+        self.scratch = Arena(program.arena_bytes)
+        self.scratch.beside = self.room
+        self.is_large = program.any_length or program.arena_bytes >= COUNTED_BYTES
+        self.arena = self.scratch.memory
         self.base = self.arena.ctypes.data
         self.constants = program.layout.constants
         layout = program.layout
@@ -130,7 +146,6 @@ class Frame:
         # NumPy keeps what it does about errors in the context
         self.quiet = contextvars.Context()
         self.quiet.run(np.seterr, all="ignore")
-        self.room = Room(program.layout.room_bytes)
 
     def _written_out(self, program: Any) -> Callable[[], None]:
         """All parts of the program, as a function without arguments."""
@@ -163,7 +178,8 @@ class Frame:
         """Fill the table of the kernel's buffers; for any length also with its room, and that."""
         found = [address_of(array) for array in buffers]
         if length is not None:
-            self.room.grow(length)
+            if self.room.grow(length):
+                self.scratch.make_way()
             self.room.admit(length)  # who comes here has asked
             found += [address_of(self.room.table), length]
         self.words[: len(found)] = found  # type: ignore[assignment]

@@ -229,6 +229,8 @@ class Jitted(staticmethod):
         if debugging.checking_nans():
             return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
         entry = self._add_entry(program, args, kwargs)
+        if program.arena is not None and program.arena.wake():
+            return self._again(args, kwargs, out)
         if entry is not None and native and entry in self._evicted:
             return self._again(args, kwargs, out, entry.call)
         if program.flat is not None and out is None:

@@ -184,6 +184,7 @@ class Program:
 
         if self.arena is None and self.arena_bytes > STACK_ARENA_LIMIT:
             self.arena = Arena(self.arena_bytes)
+            self.arena.beside = self.room
         for state in self.state:
             state.cell.watch(self.table, state.slot, bool(state.settled))
         return bind(
@@ -276,7 +277,8 @@ class Program:
     def grow(self, length: int) -> None:
         """Make the room of the native entries large enough for a length."""
         with self._state_held():
-            self.room.grow(length)
+            if self.room.grow(length) and self.arena is not None:
+                self.arena.make_way()
 
     def run_flat(self, values: Sequence[Any]) -> Any:
         """Call the entry that takes leaves; `MISSED` where it does not take these."""
@@ -314,16 +316,13 @@ class Program:
 
     def run_hosted(self, arrays: list[Any], args: tuple) -> Any:
         """Call with the leaves as the program wants them, which `args` gave; it has no state."""
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = Frame(self)
+        frame = self._take_frame()
         try:
             results = frame.run_hosted(arrays)
         except Failed as failed:
             code = failed.args[0]
         else:
-            self._frames.append(frame)
+            self._keep_frame(frame)
             return _number_or_array(results[0]) if self.is_leaf else self._rebuild(results)
         return self.failed(code, *args)
 
@@ -350,17 +349,28 @@ class Program:
     def _execute(
         self, arrays: list[np.ndarray], results: list[np.ndarray], length: int | None
     ) -> None:
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = Frame(self)
+        frame = self._take_frame()
         frame.run(arrays, results, length)
-        self._frames.append(frame)
+        self._keep_frame(frame)
         for state in self.state:
             if state.written:
                 state.cell.present = True
             elif state.removed:
                 state.cell.present = False
+
+    def _take_frame(self) -> Frame:
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = Frame(self)
+        if frame.is_large:
+            frame.scratch.take(threading.get_ident())
+        return frame
+
+    def _keep_frame(self, frame: Frame) -> None:
+        if frame.is_large:
+            frame.scratch.release()
+        self._frames.append(frame)
 
     def run_checked(self, graph: Any, values: Sequence[Any], out: Any = None) -> Any:
         """Call operation by operation in NumPy, for `debug_nans`; `graph` is for such values."""
