@@ -470,10 +470,11 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     x, y, rtol, atol = (as_value(given) for given in (a, b, rtol, atol))
     if not any(isinstance(given, Traced) for given in (x, y, rtol, atol)):
         return np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    # of integers neither the difference nor the size may wrap around
-    y = cast(y, result_dtype(type_of(y), type_of(1.0)))
-    near = ew.absolute(ew.subtract(x, y))
-    near = logic.less_equal(near, ew.add(atol, ew.multiply(rtol, ew.absolute(y))))
+    if type_of(y).dtype.kind in "biu":
+        # neither the difference nor the size may wrap around
+        y = y * 1.0 if type_of(y).weak else cast(y, np.result_type(y.dtype, 1.0))
+    # by operators: Python numbers among themselves stay Python numbers, and do not widen x
+    near = logic.less_equal(abs(x - y), atol + rtol * abs(y))
     result = logic.logical_or(logic.logical_and(near, logic.isfinite(y)), logic.equal(x, y))
     if equal_nan:
         result = logic.logical_or(result, logic.logical_and(logic.isnan(x), logic.isnan(y)))

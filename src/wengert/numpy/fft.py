@@ -79,26 +79,34 @@ def _resize_all(name: str, x: Any, s: Any, axes: Sequence[int]) -> Any:
     return x
 
 
-def _transform(name: str, op: Any, x: Any, axes: Sequence[int], norm: str | None) -> Any:
+def _transform(name: str, op: Any, x: Any, s: Any, axes: Sequence[int], norm: str | None) -> Any:
     norm = _norm(name, norm)
     if len(set(axes)) == len(axes):
+        x = _resize_all(name, x, s, axes)
         return op(x, axes=tuple(axes), norm=norm) if axes else x
-    for axis in reversed(axes):  # NumPy transforms a repeated axis again
-        x = op(x, axes=(axis,), norm=norm)
+    for k in reversed(range(len(axes))):  # NumPy resizes and transforms a repeated axis again
+        x = _resize_all(name, x, None if s is None else s[k : k + 1], axes[k : k + 1])
+        x = op(x, axes=(axes[k],), norm=norm)
     return x
+
+
+def _lengths(x: Any, s: Any, axes: Sequence[int]) -> Any:
+    """The lengths to transform, where an axis that is halved may be transformed again."""
+    repeated = axes[-1] in axes[:-1] if axes else False
+    return [shape(x)[axis] for axis in axes] if s is None and repeated else s
 
 
 def _one(name: str, op: Any, x: Any, n: int | None, axis: int, norm: str | None) -> Any:
     x = as_value(x)
     axis = normal_axis(name, axis, ndim(x))
     x = x if n is None else _resize(name, x, axis, n)
-    return _transform(name, op, x, (axis,), norm)
+    return _transform(name, op, x, None, (axis,), norm)
 
 
 def _many(name: str, op: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
     x = as_value(x)
     places = _axes(name, x, s, axes)
-    return _transform(name, op, _resize_all(name, x, s, places), places, norm)
+    return _transform(name, op, x, s, places, norm)
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -154,18 +162,17 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
     """``numpy.fft.rfftn``: `rfft` along the last of the axes, `fft` along the others."""
     a = as_value(a)
     places = _axes("rfftn", a, s, axes)
-    a = _resize_all("rfftn", a, s, places)
+    s = _lengths(a, s, places)
+    a = _resize_all("rfftn", a, s and s[-1:], places[-1:])
     half = ops.rfft(a, axis=places[-1], norm=_norm("rfftn", norm))
-    return _transform("rfftn", ops.fft, half, places[:-1], norm)
+    return _transform("rfftn", ops.fft, half, s and s[:-1], places[:-1], norm)
 
 
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """``numpy.fft.irfftn``: the inverse of `rfftn`."""
     a = as_value(a)
     places = _axes("irfftn", a, s, axes)
-    if s is not None:
-        a = _resize_all("irfftn", a, s[:-1], places[:-1])
-    whole = _transform("irfftn", ops.ifft, a, places[:-1], norm)
+    whole = _transform("irfftn", ops.ifft, a, s and s[:-1], places[:-1], norm)
     last = None if s is None or s[-1] in (None, -1) else s[-1]
     return irfft(whole, last, places[-1], norm)
 

@@ -284,7 +284,8 @@ def cond(x: Any, p: Any = None) -> Any:
     else:
         # a pivot of the elimination is exactly 0: the inverse would not be there
         singular = equal(slogdet(x).sign, 0)
-        regular = select(singular[..., None, None], np.eye(shape(x)[-1]), x)
+        identity = np.eye(shape(x)[-1], dtype=type_of(x).dtype)
+        regular = select(singular[..., None, None], identity, x)
         result = norm(x, p, (-2, -1)) * norm(inv(regular), p, (-2, -1))
         result = select(singular, np.inf, result)
     unknown = reduce_any(isnan(x), axes=(ndim(x) - 2, ndim(x) - 1))

@@ -1,0 +1,57 @@
+"""Where wengert differs from NumPy on purpose; docs/numpy.md tells users the same.
+
+Each entry names functions, says when they differ, and has the words under which docs/numpy.md says
+so. The plugin asks `is_expected` for a call whose answer was not NumPy's; what no entry explains
+is a finding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Functions that differ from NumPy, and when: a condition on the call, the way, the error."""
+
+    names: frozenset[str]
+    when: Callable
+
+
+def _differentiated(call, way, error):
+    return way == "differentiated"
+
+
+def _dtype_alone(call, way, error):
+    return str(error).startswith("dtype complex")
+
+
+def _vectors(call, way, error):
+    """The values agree, so that the vectors differ by signs or phases at most."""
+    return "Not equal to tolerance" in str(error) and np.ndim(call.arrays[0]) >= 2
+
+
+# By the words in docs/numpy.md that tell of it.
+DIFFERENCES = {
+    "Values that decide shapes": Difference(
+        frozenset(
+            "unique unique_all unique_counts unique_inverse unique_values histogram nonzero "
+            "flatnonzero argwhere".split()
+        ),
+        _differentiated,
+    ),
+    "Eigenvalues of a general matrix are complex": Difference(
+        frozenset(["linalg.eig", "linalg.eigvals"]), _dtype_alone
+    ),
+    "Eigenvectors and singular vectors": Difference(
+        frozenset(["linalg.eig", "linalg.eigh", "linalg.svd", "linalg.qr"]), _vectors
+    ),
+}
+
+
+def is_expected(call, way, error) -> bool:
+    """Whether an entry explains that this way to make the call failed so."""
+    return any(
+        call.name in entry.names and entry.when(call, way, error) for entry in DIFFERENCES.values()
+    )
