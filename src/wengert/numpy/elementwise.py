@@ -474,7 +474,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
         # neither the difference nor the size may wrap around
         y = y * 1.0 if type_of(y).weak else cast(y, np.result_type(y.dtype, 1.0))
     # by operators: Python numbers among themselves stay Python numbers, and do not widen x
-    near = logic.less_equal(abs(x - y), atol + rtol * abs(y))
+    near = logic.less_equal(absolute(x - y), atol + rtol * y.__abs__())
     result = logic.logical_or(logic.logical_and(near, logic.isfinite(y)), logic.equal(x, y))
     if equal_nan:
         result = logic.logical_or(result, logic.logical_and(logic.isnan(x), logic.isnan(y)))
