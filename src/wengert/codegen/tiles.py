@@ -2,21 +2,24 @@
 
 A tile is a function of its own, ``void tile(out, pitch, x, y, steps, flags)``: it adds `steps`
 positions of the outermost sum into the accumulators and stores them, `pitch` elements from row to
-row. All products of a program whose tiles are alike share them. Each result element is one chain of
-multiply-adds in the order of the sums (or, along a summed vector axis, a fixed set of chains),
-whatever the tile's size, so how the result is cut into tiles does not change a bit of it. When the
-sums are cut into blocks, a later block starts from what the earlier one stored: the same chain.
+row. All products of a program whose tiles are alike share them. Each result element is a chain of
+multiply-adds in the order of the sums (or, along a summed vector axis, a fixed set of chains). Long
+chains are cut into runs, whose sums are added up by themselves (see `summation`); and when the sums
+are cut into blocks, that of a block is added to what the earlier ones stored. The cuts depend on
+the sums alone, so how the result is cut into tiles does not change a bit of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil, prod
 from typing import Any
 
 from llvmlite import ir
 
 from .plans import Axis, Piece, Plan, tail_pieces
+from .scalars import Scalars
 from .strided import (
     I64,
     POINTER,
@@ -27,10 +30,13 @@ from .strided import (
     multiply_add,
     private_function,
 )
+from .summation import FEW_RUNS, Runs, fold, settled
 
 ADD_TO_RESULT, LAST_BLOCK = 1, 2  # the flags of a tile
 # Steps of the innermost sum, and products altogether, written out in one turn of its loop.
 _UNROLLED_STEPS, _UNROLLED_PRODUCTS = 4, 64
+# Sums from this length on are added to what the result holds; shorter ones begin with it.
+_ADDED_AFTER = 64
 
 
 @dataclass(frozen=True)
@@ -101,14 +107,15 @@ class TileEmitter:
             for axis, x, y in zip(plan.sums, shape.x.sums, shape.y.sums, strict=True)
         ]
         self.axes = _merge_in_order(axes)
+        self.ends: tuple[ir.Value, ir.Value]
 
     def emit(self) -> ir.Function:
         """The whole function."""
         out, self.pitch, x, y, steps, flags = self.function.args
-        sums = self._start(out, flags)
+        sums = self._start(out)
         if not self.plan.empty:
             sums = self._outer_sum(x, y, sums, steps, flags)
-        self._finish(out, sums)
+        self._finish(out, sums, flags)
         self.builder.ret_void()
         return self.function
 
@@ -132,25 +139,20 @@ class TileEmitter:
             for p in self.pieces
         ]
 
-    def _start(self, out: ir.Value, flags: ir.Value) -> Sums:
-        zeros = [
+    @property
+    def _adds_after(self) -> bool:
+        """Whether what the result holds is added to the sums, rather than being their start."""
+        long = self.plan.along_sum or prod(axis.extent for axis in self.axes) >= _ADDED_AFTER
+        return bool(self.plan.block) or (self.plan.accumulates and long)
+
+    def _start(self, out: ir.Value) -> Sums:
+        if self.plan.accumulates and not self._adds_after:
+            return self._load(out)
+        return [
             self._zero(piece.width)
             for _ in range(self.chains * self.shape.rows * self.shape.columns)
             for piece in self.pieces
         ]
-        if self.plan.along_sum or not (self.plan.block or self.plan.accumulates):
-            return zeros
-        if not self.plan.block:
-            return self._load(out)
-        b, before = self.builder, self.builder.block
-        again, ready = b.append_basic_block("again"), b.append_basic_block("ready")
-        b.cbranch(self._flag(flags, ADD_TO_RESULT), again, ready)
-        b.position_at_end(again)
-        stored = self._load(out)
-        end = b.block
-        b.branch(ready)
-        b.position_at_end(ready)
-        return [self._either(pair, before, end) for pair in zip(zeros, stored, strict=True)]
 
     def _either(self, pair: tuple[ir.Value, ir.Value], first: Any, second: Any) -> ir.Value:
         phi = self.builder.phi(pair[0].type)
@@ -166,13 +168,31 @@ class TileEmitter:
         element = self.memory.element
         return ir.Constant(element if width == 1 else ir.VectorType(element, width), None)
 
-    def _finish(self, out: ir.Value, sums: Sums) -> None:
+    def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
         if self.plan.along_sum:
             sums = self._joined(sums)
-            if self.plan.accumulates:
-                old = self._load(out)
-                sums = [self.builder.fadd(a, b) for a, b in zip(old, sums, strict=True)]
+
+        def added() -> Sums:
+            held = self._load(out)
+            return [self.builder.fadd(*pair) for pair in zip(held, sums, strict=True)]
+
+        if self.plan.block:
+            sums = self._where(self._flag(flags, ADD_TO_RESULT), added, sums)
+        elif self._adds_after:
+            sums = added()
         self._store(sums, out)
+
+    def _where(self, condition: ir.Value, change: Callable[[], Sums], sums: Sums) -> Sums:
+        """What `change` makes of the sums where the condition holds."""
+        b, before = self.builder, self.builder.block
+        then, ready = b.append_basic_block("then"), b.append_basic_block("ready")
+        b.cbranch(condition, then, ready)
+        b.position_at_end(then)
+        changed = change()
+        end = b.block
+        b.branch(ready)
+        b.position_at_end(ready)
+        return [self._either(pair, before, end) for pair in zip(sums, changed, strict=True)]
 
     def _store(self, sums: Sums, out: ir.Value) -> None:
         for value, place in zip(sums, self._near_places(out), strict=True):
@@ -257,23 +277,23 @@ class TileEmitter:
             return self._sum(0, x, y, sums)
         b = self.builder
         positions = b.mul(steps, ir.Constant(I64, self._positions_a_step()))
+        extent = self.plan.block * self._positions_a_step()
         if rest:
-            return self._loop(axis, 1, positions, x, y, sums, lambda *a: self._sum(1, *a))
+            runs = self._runs(0, extent, 1)
+            return self._loop(axis, 1, positions, x, y, sums, lambda *a: self._sum(1, *a), runs)
         unroll = self._unroll(axis)
         trips = b.udiv(positions, ir.Constant(I64, unroll))
-        sums = self._loop(axis, unroll, trips, x, y, sums, self._step)
-        x, y = self.ends
         left = axis.extent % unroll
-        if not left:
-            return sums
-        before = b.block
-        extra, ready = b.append_basic_block("rest"), b.append_basic_block("done")
-        b.cbranch(self._flag(flags, LAST_BLOCK), extra, ready)
-        b.position_at_end(extra)
-        more = self._unrolled(axis, left, x, y, sums, self._step)
-        b.branch(ready)
-        b.position_at_end(ready)
-        return [self._either(pair, before, extra) for pair in zip(sums, more, strict=True)]
+
+        def end(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+            return self._where(
+                self._flag(flags, LAST_BLOCK),
+                lambda: self._unrolled(axis, left, x, y, sums, self._step),
+                sums,
+            )
+
+        runs = self._runs(0, extent, unroll)
+        return self._loop(axis, unroll, trips, x, y, sums, self._step, runs, end if left else None)
 
     def _positions_a_step(self) -> int:
         """How many positions of the outermost merged sum one of the plan's outermost is."""
@@ -303,8 +323,20 @@ class TileEmitter:
         inner: Step = self._step if innermost else lambda *a: self._sum(level + 1, *a)
         unroll = self._unroll(axis) if innermost else 1
         trips, left = divmod(axis.extent, unroll)
-        sums = self._loop(axis, unroll, trips, x, y, sums, inner)
-        return self._unrolled(axis, left, *self.ends, sums, inner) if left else sums
+
+        def end(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+            return self._unrolled(axis, left, x, y, sums, inner)
+
+        runs = self._runs(level, axis.extent, unroll)
+        return self._loop(axis, unroll, trips, x, y, sums, inner, runs, end if left else None)
+
+    def _runs(self, level: int, extent: int, unroll: int) -> Runs | None:
+        """How the loop of a sum is cut; None: it need not be, or the loops inside are."""
+        each = prod(axis.extent for axis in self.axes[level + 1 :])
+        if self.plan.along_sum:
+            each *= ceil(self.plan.vector.extent / (self.plan.lanes * self.chains))
+            return Runs.along(extent, each)
+        return Runs.across(extent, each, unroll)
 
     def _unrolled(
         self, axis: Axis, count: int, x: ir.Value, y: ir.Value, sums: Sums, inner: Step
@@ -314,6 +346,83 @@ class TileEmitter:
         return sums
 
     def _loop(
+        self,
+        axis: Axis,
+        unroll: int,
+        trips: int | ir.Value,
+        x: ir.Value,
+        y: ir.Value,
+        sums: Sums,
+        inner: Step,
+        runs: Runs | None = None,
+        end: Step | None = None,
+    ) -> Sums:
+        """`trips` turns of `unroll` positions, in runs if long, and what is left to the `end`"""
+        if runs is not None:
+            return self._loop_of_runs(axis, unroll, trips, x, y, sums, inner, runs, end)
+        sums = self._one_run(axis, unroll, trips, x, y, sums, inner)
+        return sums if end is None else end(*self.ends, sums)
+
+    def _loop_of_runs(
+        self,
+        axis: Axis,
+        unroll: int,
+        trips: int | ir.Value,
+        x: ir.Value,
+        y: ir.Value,
+        sums: Sums,
+        inner: Step,
+        runs: Runs,
+        end: Step | None,
+    ) -> Sums:
+        """Runs that begin with zeros, whose sums are added to those so far."""
+        b, count = self.builder, len(sums)
+        zeros = [ir.Constant(value.type, None) for value in sums]
+        exact = runs.count > FEW_RUNS
+        first = [*sums, *zeros] if exact else sums
+        before, head = b.block, b.append_basic_block("run")
+        b.branch(head)
+        b.position_at_end(head)
+        turns, x_now, y_now = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
+        held = [b.phi(value.type) for value in first]
+        whole = ir.Constant(I64, runs.turns)
+        now = b.select(b.icmp_unsigned("<", turns, whole), turns, whole)
+        parts = self._one_run(axis, unroll, now, x_now, y_now, zeros, inner)
+        x_next, y_next = self.ends
+        left = b.sub(turns, now)
+        last = b.icmp_unsigned("==", left, ir.Constant(I64, 0))
+        if end is not None:
+            step, partial = end, parts
+            parts = self._where(last, lambda: step(x_next, y_next, partial), partial)
+        if exact:
+            totals = [self._folded(*each) for each in zip(held, held[count:], parts, strict=False)]
+            after = [total for total, _ in totals] + [lost for _, lost in totals]
+        else:
+            after = [b.fadd(*pair) for pair in zip(held, parts, strict=True)]
+        ends = [(turns, trips, left), (x_now, x, x_next), (y_now, y, y_next)]
+        for phi, start, following in [*ends, *zip(held, first, after, strict=True)]:
+            begin = ir.Constant(I64, start) if isinstance(start, int) else start
+            phi.add_incoming(begin, before)
+            phi.add_incoming(following, b.block)
+        done = b.append_basic_block("runs")
+        b.cbranch(last, done, head)
+        b.position_at_end(done)
+        self.ends = (x_next, y_next)
+        if not exact:
+            return after
+        pairs = zip(after, after[count:], strict=False)
+        return [
+            settled(self._scalars(total), (total, lost), self.plan.dtype) for total, lost in pairs
+        ]
+
+    def _folded(self, total: ir.Value, lost: ir.Value, part: ir.Value) -> tuple[ir.Value, ir.Value]:
+        return fold(self._scalars(part), (total, lost), part, self.plan.dtype)
+
+    def _scalars(self, value: ir.Value) -> Scalars:
+        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
+        return Scalars(self.builder, lanes, self.has_fma)
+
+    def _one_run(
         self,
         axis: Axis,
         unroll: int,
@@ -386,7 +495,10 @@ class TileEmitter:
         turn = Axis(0, 0, self.chains * lanes * vector.x, self.chains * lanes * vector.y)
         whole, rest = divmod(vector.extent, lanes)
         trips, left = divmod(whole, self.chains)
-        sums = self._loop(turn, 1, trips, x, y, sums, lambda x, y, s: chained(x, y, s, self.chains))
+        runs = Runs.along(trips, 1)
+        sums = self._loop(
+            turn, 1, trips, x, y, sums, lambda x, y, s: chained(x, y, s, self.chains), runs
+        )
         x, y = self.ends
         sums = chained(x, y, sums, left)
         x, y = (
