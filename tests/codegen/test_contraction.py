@@ -358,6 +358,25 @@ def test_blocks_without_copies_in_any_ranges_have_the_same_bits(spec, changes):
     np.testing.assert_array_equal(again, out)
 
 
+@pytest.mark.parametrize("accumulates", [False, True])
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "km,kn->mn", "mk,kn->nm", "bmk,bkn->bmn"])
+def test_totals_of_many_blocks(spec, accumulates):
+    for length in (400, 403, 1601):
+        x, y, out = dense(spec, {"m": 19, "k": length, "n": 37, "b": 2}, "float32")
+        kernel = kernel_of(spec, x, y, out)
+        kernel.accumulates = accumulates
+        target = Target.host()
+        for packed in (False, True):
+            changes = {"block": 20, "column_block": 1, "pack_x": packed, "pack_y": packed}
+            plan = replace(make_plan(kernel, target), **changes)
+            assert plan.gathered
+            before = random(out.shape, "float32", 2) if accumulates else np.nan
+            out[...] = before
+            run(kernel, x, y, out, plan=plan)
+            exact = reference(spec, x, y) + (before if accumulates else 0)
+            np.testing.assert_allclose(out, exact, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("rows", [28, 128])
 @pytest.mark.parametrize("columns", [96, 384, 512])
 def test_long_sums_over_few_rows_are_read_in_place(rows, columns):

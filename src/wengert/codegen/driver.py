@@ -11,7 +11,8 @@ and for large ones, with `Y` a block of packed columns and `X` one of packed row
         for further rows: for row tiles: pack X
             for column tiles: tile
 
-so that the rows of X stay in the first-level cache and the block of Y in the second. Where Y lies
+so that the rows of X stay in the first-level cache and the block of Y in the second. Adding up very
+many blocks would lose digits: some at a time go to totals, in the scratch. Where Y lies
 well as it is and is not read often enough to be worth a copy, the blocks are the same without it.
 
 A factor that is an expression is computed where it is packed, and always packed.
@@ -37,7 +38,7 @@ from .packing import Factor, Layout, Placed, packing_of
 from .plans import Axis, Plan, Segment, VectorSegment
 from .strided import I64, Memory, counted_loop, moved, offset
 from .target import Target
-from .tiles import ADD_TO_RESULT, LAST_BLOCK, Operand, Shape, tile_of
+from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Operand, Shape, tile_of
 
 # Bytes before the panels of a factor that is prepared beforehand.
 HELD_HEAD = 64
@@ -119,7 +120,7 @@ class Driver:
     def emit(self) -> None:
         """The body of the function for a range of units."""
         out, x, y, self.scratch, self.first, self.last, *others = self.function.args
-        self.panels = self.scratch
+        self.panels, self.result = self.scratch, out
         if self.plan.holds_y:
             held, *others = others
             self.panels = self.memory.at(held, HELD_HEAD // self.plan.dtype.itemsize)
@@ -248,10 +249,22 @@ class Driver:
         last = b.icmp_signed("<=", left, ir.Constant(I64, plan.block))
         self.steps = b.select(last, left, ir.Constant(I64, plan.block))
         zero = ir.Constant(I64, 0)
-        add: ir.Value = ir.Constant(I64, ADD_TO_RESULT)
-        if not plan.accumulates:
-            add = b.select(b.icmp_signed("==", number, zero), zero, add)
-        self.flags = b.or_(add, b.select(last, ir.Constant(I64, LAST_BLOCK), zero))
+        first = b.icmp_signed("==", number, zero)
+        flags = [b.select(last, ir.Constant(I64, LAST_BLOCK), zero)]
+        again = b.not_(first)
+        if plan.gathered:
+            some = ir.Constant(I64, plan.gathered)
+            turn = b.urem(number, some)
+            again = b.icmp_signed("!=", turn, zero)
+            ends = b.icmp_signed("==", turn, ir.Constant(I64, plan.gathered - 1))
+            flags.append(b.select(b.or_(ends, last), ir.Constant(I64, END_OF_TOTAL), zero))
+            begins = b.icmp_signed("<", number, some)
+            flags.append(b.select(begins, ir.Constant(I64, FIRST_TOTAL), zero))
+        if plan.accumulates:
+            again = b.or_(again, first)
+        self.flags = b.select(again, ir.Constant(I64, ADD_TO_RESULT), zero)
+        for flag in flags:
+            self.flags = b.or_(self.flags, flag)
         return self._along(outer, start, at)
 
     def _each_column_tile(
@@ -427,7 +440,18 @@ class Driver:
         tile = tile_of(self.module, tile_plan, self.target.has_fma, shape)
         pitch = ir.Constant(I64, tile_plan.row.out)
         self.builder.call(tile, [out, pitch, at.x, source, self.steps, self.flags])
+        if plan.gathered:
+            gather = tile_of(self.module, tile_plan, self.target.has_fma, shape, total=True)
+            self._if_flagged(END_OF_TOTAL, lambda: self._gather(gather, out, pitch))
         self._after(rows, columns, vectors, at, out)
+
+    def _gather(self, gather: ir.Function, out: ir.Value, pitch: ir.Value) -> None:
+        """Add what a tile holds of the sums to its total, which lies where they do."""
+        b = self.builder
+        away = b.sub(b.ptrtoint(out, I64), b.ptrtoint(self.result, I64))
+        totals = self.memory.at(self.scratch, self.layout.totals)
+        total = b.gep(totals, [away], source_etype=ir.IntType(8))
+        b.call(gather, [out, pitch, total, total, self.steps, self.flags])
 
     def _place_of_sums(self, at: Pointers) -> tuple[ir.Value, Plan]:
         """Where a tile leaves its sums, and the plan with strides of that place."""
@@ -450,10 +474,13 @@ class Driver:
 
     def _if_finished(self, body: Callable[[], Any]) -> None:
         """What is done once the sums of a tile are finished."""
-        b = self.builder
-        if not self.plan.block:
+        if self.plan.block:
+            self._if_flagged(LAST_BLOCK, body)
+        else:
             body()
-            return
-        last = b.and_(self.flags, ir.Constant(I64, LAST_BLOCK))
-        with b.if_then(b.icmp_unsigned("!=", last, ir.Constant(I64, 0))):
+
+    def _if_flagged(self, flag: int, body: Callable[[], Any]) -> None:
+        b = self.builder
+        found = b.and_(self.flags, ir.Constant(I64, flag))
+        with b.if_then(b.icmp_unsigned("!=", found, ir.Constant(I64, 0))):
             body()

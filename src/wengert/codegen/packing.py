@@ -191,7 +191,9 @@ class Layout:
             self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
             tiles = max(segment.tiles for segment in plan.row_segments)
             self.rows = min(plan.row_block, tiles) * self.row_pitch
-        self.bytes = (self.columns + self.rows) * plan.dtype.itemsize
+        self.totals = self.columns + self.rows  # where they begin
+        end = self.totals + (self._aligned(plan.span) if plan.gathered else 0)
+        self.bytes = end * plan.dtype.itemsize
         self.held_bytes = self.held * plan.dtype.itemsize  # of columns that are packed beforehand
 
     def _aligned(self, elements: int) -> int:

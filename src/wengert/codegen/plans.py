@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, isqrt, prod
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class Axis:
 
 
 ONCE = Axis(1)
+
+# Up to so many blocks are just added up; for more there are totals, if the result is small beside
+# the factors, by this.
+_FEW_BLOCKS, _SMALL_RESULT = 16, 8
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,23 @@ class Plan:
     def blocks(self) -> int:
         """How many blocks the sums are cut into."""
         return ceil(self.sums[0].extent / self.block) if self.block else 1
+
+    @property
+    def gathered(self) -> int:
+        """How many blocks are added up before they go to a total; 0: there are no totals."""
+        if self.unit or self.blocks <= _FEW_BLOCKS:
+            return 0
+        rows = prod(axis.extent for axis in (self.row, *self.extra_rows))
+        columns = prod(axis.extent for axis in (self.vector, self.column, *self.extra_columns))
+        factors = prod(axis.extent for axis in (*self.sums, *self.batch)) * (rows + columns)
+        return isqrt(self.blocks) if _SMALL_RESULT * self.span <= factors else 0
+
+    @property
+    def span(self) -> int:
+        """Elements from the first of the result to the last."""
+        outer = (*self.batch, *self.extra_columns, *self.extra_rows)
+        axes = (self.vector, self.row, self.column, *outer)
+        return 1 + sum((axis.extent - 1) * abs(axis.out) for axis in axes)
 
 
 # ---------------------------------------------------------------- axes

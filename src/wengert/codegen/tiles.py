@@ -32,7 +32,8 @@ from .strided import (
 )
 from .summation import FEW_RUNS, Runs, fold, settled
 
-ADD_TO_RESULT, LAST_BLOCK = 1, 2  # the flags of a tile
+# The flags of a tile; and in the first and last block of those that go to a total together.
+ADD_TO_RESULT, LAST_BLOCK, FIRST_TOTAL, END_OF_TOTAL = 1, 2, 4, 8
 # Steps of the innermost sum, and products altogether, written out in one turn of its loop.
 _UNROLLED_STEPS, _UNROLLED_PRODUCTS = 4, 64
 # Sums from this length on are added to what the result holds; shorter ones begin with it.
@@ -77,16 +78,22 @@ Sums = list[ir.Value]
 Step = Callable[[ir.Value, ir.Value, Sums], Sums]
 
 
-def tile_of(module: ir.Module, plan: Plan, has_fma: bool, shape: Shape) -> ir.Function:
-    """The function of one tile shape, made once in a module for all plans that have it."""
+def tile_of(
+    module: ir.Module, plan: Plan, has_fma: bool, shape: Shape, total: bool = False
+) -> ir.Function:
+    """The function of one tile shape, made once in a module for all plans that have it.
+
+    That for a `total` adds the sums of the blocks so far to it, which is the argument `x`.
+    """
     known: dict[Any, ir.Function] = module.__dict__.setdefault("tiles", {})
     along = (plan.vector.extent, plan.vector.x, plan.vector.y) if plan.along_sum else None
     column = plan.column.out if shape.columns > 1 else 0
     sums = tuple(axis.extent for axis in plan.sums)
     key = (shape, plan.dtype, plan.lanes, plan.masked, plan.vector.out, along, column, sums,
-           plan.tile.chains, plan.block, plan.empty, plan.accumulates)  # fmt: skip
+           plan.tile.chains, plan.block, plan.empty, plan.accumulates, total)  # fmt: skip
     if key not in known:
-        known[key] = TileEmitter(module, plan, has_fma, shape, f"product.tile{len(known)}").emit()
+        emitter = TileEmitter(module, plan, has_fma, shape, f"product.tile{len(known)}")
+        known[key] = emitter.emit_total() if total else emitter.emit()
     return known[key]
 
 
@@ -117,6 +124,17 @@ class TileEmitter:
             sums = self._outer_sum(x, y, sums, steps, flags)
         self._finish(out, sums, flags)
         self.builder.ret_void()
+        return self.function
+
+    def emit_total(self) -> ir.Function:
+        """Add the sums to the total; after the last block that is the result."""
+        b = self.builder
+        out, self.pitch, total, _, _, flags = self.function.args
+        sums = self._load(out)
+        begins = self._flag(flags, FIRST_TOTAL)
+        sums = self._where(b.not_(begins), lambda: self._added(total, sums), sums)
+        self._store(sums, b.select(self._flag(flags, LAST_BLOCK), out, total))
+        b.ret_void()
         return self.function
 
     # ------------------------------------------------------------ the places of a tile
@@ -171,16 +189,16 @@ class TileEmitter:
     def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
         if self.plan.along_sum:
             sums = self._joined(sums)
-
-        def added() -> Sums:
-            held = self._load(out)
-            return [self.builder.fadd(*pair) for pair in zip(held, sums, strict=True)]
-
         if self.plan.block:
-            sums = self._where(self._flag(flags, ADD_TO_RESULT), added, sums)
+            again = self._flag(flags, ADD_TO_RESULT)
+            sums = self._where(again, lambda: self._added(out, sums), sums)
         elif self._adds_after:
-            sums = added()
+            sums = self._added(out, sums)
         self._store(sums, out)
+
+    def _added(self, place: ir.Value, sums: Sums) -> Sums:
+        held = self._load(place)
+        return [self.builder.fadd(*pair) for pair in zip(held, sums, strict=True)]
 
     def _where(self, condition: ir.Value, change: Callable[[], Sums], sums: Sums) -> Sums:
         """What `change` makes of the sums where the condition holds."""
