@@ -151,8 +151,13 @@ class Scalars:
         """A float as an integer; LLVM leaves open what becomes of those out of range."""
         b, kind = self.builder, self.type(target)
         low, high = float_range(target)
-        above = b.fcmp_ordered(">=", x, self.literal(low, source))
-        defined = b.and_(above, b.fcmp_ordered("<", x, self.literal(high, source)))
+        lost = not_an_integer(target)
+        if lost == low:  # the lowest is then the same whether it counts or not
+            size = self.intrinsic("llvm.fabs", x)
+            defined = b.fcmp_ordered("<", size, self.literal(high, source))
+        else:
+            above = b.fcmp_ordered(">=", x, self.literal(low, source))
+            defined = b.and_(above, b.fcmp_ordered("<", x, self.literal(high, source)))
         zero = self.literal(0, source)
         safe = b.select(defined, x, zero)
         if str(target) == "uint64":
@@ -160,10 +165,11 @@ class Scalars:
             below = b.fptosi(b.select(negative, safe, zero), kind)
             number = b.select(negative, below, b.fptoui(b.select(negative, zero, safe), kind))
         else:
-            wide = self.type(np.dtype("i4" if high == 2.0**31 else "i8"))
-            number = b.fptosi(safe, wide)
-            number = number if wide == kind else b.trunc(number, kind)
-        return b.select(defined, number, self.literal(not_an_integer(target), target))
+            dtype = np.dtype("i4" if high == 2.0**31 else "i8")
+            wide = self.type(dtype)
+            number = b.select(defined, b.fptosi(safe, wide), self.literal(lost, dtype))
+            return number if wide == kind else b.trunc(number, kind)
+        return b.select(defined, number, self.literal(lost, target))
 
 
 def _literal(value: Any, dtype: np.dtype) -> Any:
@@ -379,19 +385,25 @@ def _isnan(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return k.builder.fcmp_unordered("uno", args[0], args[0])
 
 
-def _infinite(name: str, values: tuple[float, ...]) -> None:
+def _infinite(name: str, value: float) -> None:
     def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
         if dtype.kind != "f":
             return k.literal(False, np.dtype(bool))
-        tests = [k.builder.fcmp_ordered("==", args[0], k.literal(v, dtype)) for v in values]
-        return tests[0] if len(tests) == 1 else k.builder.or_(*tests)
+        return k.builder.fcmp_ordered("==", args[0], k.literal(value, dtype))
 
     _EMITTERS[name] = emit
 
 
-_infinite("isinf", (math.inf, -math.inf))
-_infinite("isposinf", (math.inf,))
-_infinite("isneginf", (-math.inf,))
+_infinite("isposinf", math.inf)
+_infinite("isneginf", -math.inf)
+
+
+@_emitter("isinf")
+def _isinf(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+    if dtype.kind != "f":
+        return k.literal(False, np.dtype(bool))
+    size = k.intrinsic("llvm.fabs", args[0])
+    return k.builder.fcmp_ordered("==", size, k.literal(math.inf, dtype))
 
 
 @_emitter("isfinite")

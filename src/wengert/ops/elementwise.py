@@ -243,8 +243,8 @@ cbrt: Op = unary("cbrt", np.cbrt, lambda ans, x: over(1, 3 * ans * ans), POSITIV
 
 def _cosine(ans: Any, x: Any, y: Any) -> Any:
     """x / ans for a length ans; far out only what is infinite has a part in it."""
-    u, v = (convert(isinf(side), dtype=type_of(ans).dtype) * sign(side) for side in (x, y))
-    return select(isinf(ans), over(u, sqrt(u * u + v * v)), over(x, ans))
+    far = copysign(select(isinf(y), math.sqrt(0.5), 1.0), x)
+    return select(isinf(x), far, over(x, ans))
 
 
 hypot: Op = binary(
@@ -466,9 +466,22 @@ arctanh: Op = unary("arctanh", np.arctanh, lambda ans, x: 1 / (1 - x * x), UNIT,
 
 
 def _over_square(x: Any, y: Any) -> Any:
-    """x / (x**2 + y**2), also where the squares would leave the range; 0 far out."""
-    length = hypot(x, y)
-    return select(isinf(length), 0, over(over(x, length), length))
+    """x / (x**2 + y**2), also where the squares would leave the range; 0 far out.
+
+    There both are multiplied by a power of two, which loses nothing and costs less than a length.
+    """
+    dtype = result_dtype(type_of(x), type_of(y))
+    if dtype == np.float16:
+        length = hypot(x, y)
+        return select(isinf(length), 0, over(over(x, length), length))
+    half, shift = np.finfo(dtype).maxexp // 2 - 4, np.finfo(dtype).maxexp * 25 // 32
+    size = absolute(x) + absolute(y)
+    down, up = (dtype.type(2.0**power) for power in (-shift, shift))
+    factor = select(
+        greater(size, 2.0**half), down, select(less(size, 2.0**-half), up, dtype.type(1))
+    )
+    u, v = x * factor, y * factor
+    return select(isinf(x), 0, over(u, u * u + v * v) * factor)
 
 
 arctan2: Op = binary(
