@@ -197,3 +197,31 @@ def test_python_integers_evaluated(name):
 @pytest.mark.parametrize("name", BINARY)
 def test_every_python_integer(name):
     check_python(UFUNCS[name], DTYPES, [True, False, *PYTHON_INTEGERS, *BEYOND_64_BITS], True)
+
+
+# ---------------------------------------------------------------- reductions
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.kind != "b"], ids=str)
+def test_means_in_a_dtype_of_integers(dtype):
+    """The sum wraps around in the dtype, and the quotient is cut off, as NumPy has it."""
+    arrays = [np.resize(extremes(own), 300).reshape(3, 100) for own in DTYPES]
+    some = np.arange(100) % 3 > 0
+
+    def means(arrays):
+        return [
+            (np.mean(x, dtype=dtype), np.mean(x, axis=1, dtype=dtype, where=some)) for x in arrays
+        ]
+
+    batched = wg.vmap(means)([x[None] for x in arrays])
+    for got, same, want in zip(wg.jit(means)(arrays), batched, means(arrays), strict=True):
+        assert_same(got, want, dtype)
+        assert_same([one[0] for one in same], want, dtype)
+
+
+def test_variances_in_a_dtype_of_integers_are_refused():
+    x = np.arange(5)
+    for function in (np.var, np.std, np.nanvar):
+        for run in (wg.jit, wg.grad):
+            with pytest.raises(TypeError, match="which holds no fractions"):
+                run(lambda x, function=function: function(x, dtype=np.int32) * 1.0)(x * 1.0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, explain
+from ..errors import DTypeError, ShapeError, explain
 from ..ops import cumulative as running
 from ..ops import elementwise as ew
 from ..ops import logic
@@ -29,7 +29,7 @@ from ..ops.reductions import (
 )
 from ..ops.structure import concatenate
 from ..types import type_of
-from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
+from .common import as_value, cast, named_dtype, ndim, normal_axes, normal_axis, shape
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero",
@@ -122,11 +122,13 @@ def mean(
     x = _inexact(a, dtype)
     axes = normal_axes("mean", axis, ndim(x))
     total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, keepdims)
-    return cast(_divided(total, count_of(x, axes, where)), dtype)
+    return cast(_divided(cast(total, dtype), count_of(x, axes, where)), dtype)
 
 
 def _divided(total: Any, count: Any) -> Any:
-    """total / count in the dtype of the total."""
+    """total / count in the dtype of the total, of integers in float64."""
+    if not type_of(total).inexact:
+        total = cast(total, np.float64)  # small ones may not hold the count
     if isinstance(count, (int, float)):
         return ew.divide(total, count)
     count = reshape(count, shape=shape(total))
@@ -145,6 +147,8 @@ def var(
     correction: float | None = None,
 ) -> Any:
     """``numpy.var``: the mean squared distance from the mean, over ``n - ddof``."""
+    if dtype is not None and named_dtype(dtype).kind in "biu":
+        return _refuse_fractions("var", dtype)
     x = _inexact(a, dtype)
     axes = normal_axes("var", axis, ndim(x))
     count = count_of(x, axes, where)
@@ -157,6 +161,17 @@ def var(
     if isinstance(freedom, (int, float)):
         return ew.divide(total, freedom if freedom > 0 else 0)
     return _divided(total, ew.maximum(freedom, 0))
+
+
+def _refuse_fractions(name: str, dtype: Any) -> Any:
+    raise DTypeError(
+        explain(
+            name,
+            f"got dtype={named_dtype(dtype)}, which holds no fractions: the mean would be cut off "
+            "before the distances from it are taken",
+            "Leave dtype out, and convert the result with astype.",
+        )
+    )
 
 
 def _squared(x: Any) -> Any:
