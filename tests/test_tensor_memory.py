@@ -214,3 +214,21 @@ class TestArraysGiven:
         t.grad.numpy()[:] = 0
         y.backward()
         np.testing.assert_array_equal(t.grad.numpy(), 2 * X)
+
+    def test_writes_to_a_gradient_that_a_program_shares(self):
+        t = leaf()
+        step = wg.jit(lambda: np.sum(t * t).backward())
+        step()
+        t.grad[1] = 8
+        t.grad *= 2
+        np.testing.assert_array_equal(t.grad.numpy(), [4.0, 16.0, 12.0])
+        with pytest.raises(ValueError, match="read-only"):
+            t.grad.numpy()[0] = 1
+        before = t.grad
+        step()
+        before[0] = 100  # of the gradient as it was
+        np.testing.assert_array_equal(t.grad.numpy(), [6.0, 20.0, 18.0])
+        np.testing.assert_array_equal(before.numpy(), [100.0, 16.0, 12.0])
+        t.zero_grad()
+        before[0] = 5
+        assert t.grad is None

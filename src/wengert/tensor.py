@@ -33,7 +33,7 @@ import numpy as np
 
 from .errors import DerivativeError, DTypeError, MutationError, ShapeError, explain
 from .graph import Constant, Node, Operator, Variable, reachable
-from .jit.state import Block, Cell, Loan, Room, any_cells, local
+from .jit.state import Block, Borrowed, Cell, Loan, Room, any_cells, local
 from .ops.elementwise import add
 from .ops.layout import fit
 from .ops.op import Op, Traced
@@ -276,7 +276,13 @@ class Tensor(Tracer):
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has added up, or None."""
         gradient = None if self._leaf is None else self._leaf.get_gradient()
-        return None if gradient is None else Tensor._lent(_content(gradient))
+        if gradient is None:
+            return None
+        found = Tensor._lent(_content(gradient))
+        cell = self._leaf._cell  # type: ignore[union-attr]
+        if cell is not None and local.running is None:
+            found._cell = Borrowed(gradient, cell)
+        return found
 
     @grad.setter
     def grad(self, value: Any) -> None:

@@ -148,6 +148,31 @@ class Loan(Cell):
         return sys.getrefcount(self.memory) == _NO_OTHER
 
 
+class Borrowed(Loan):
+    """What lay in a cell that programs share: the array is read-only, a new content goes there.
+
+    Unless something else lies there by then: what was taken before stays apart.
+    """
+
+    __slots__ = ("_home",)
+
+    def __init__(self, array: np.ndarray, home: Cell):
+        self._home = home
+        super().__init__(array)
+        self.memory.setflags(write=False)
+
+    def store(self, content: Any) -> None:
+        """Put a new content into both."""
+        if self._home.present and self._home.memory.tobytes() == self.memory.tobytes():
+            self._home.store(content)
+        self.memory = np.array(content, self.memory.dtype)
+        self.memory.setflags(write=False)
+
+    def is_over(self) -> bool:
+        """Never: the tensor can still be written to."""
+        return False
+
+
 # What `sys.getrefcount` says of an array that only an attribute refers to.
 _NO_OTHER = sys.getrefcount(type("Owner", (), {"array": np.empty(0)}).array)  # type: ignore[attr-defined]
 
