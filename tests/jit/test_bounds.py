@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.codegen import entry
 from wengert.errors import RecompilationWarning
 from wengert.jit import function
 from wengert.runtime import arena, builtin
@@ -139,23 +140,43 @@ def test_a_function_that_is_cleared_is_not_told_of(monkeypatch):
     assert not told(((lambda: (f(1.0), f.clear())), ()) for _ in range(8))
 
 
+def idle_results(least, most):
+    """The arrays kept of so many elements."""
+    lists = [reference() for reference in list(builtin._all_spares.values())]
+    arrays = [array for spares in lists for array in spares or () if array is not None]
+    return [array for array in arrays if least <= array.size < most]
+
+
 @pytest.mark.skipif(native_layout() is None, reason="no native entries")
 def test_results_that_nobody_holds_are_bounded(monkeypatch):
     size = 1 << 20
     monkeypatch.setattr(builtin, "IDLE_BYTES", 6 * size)
     f = wg.jit(lambda x: x + 1.0)
-    for n in range(12):
-        x = np.ones(size // 8 + n)
-        for _ in range(4):
-            assert f(x)[0] == 2.0
+    for _ in range(2):
+        for n in range(24):
+            x = np.ones(size // 8 + n)
+            for _ in range(4):
+                assert f(x)[0] == 2.0
+    held = len(idle_results(size // 8, size // 8 + 24))
+    assert 2 <= held <= 6 + builtin.SPARES * (function.CHAIN + 1)
     f(np.ones(3))
-    held = [
-        array
-        for reference in list(builtin._all_spares.values())
-        for array in reference() or ()
-        if array is not None and 0 <= array.size - size // 8 < 12
-    ]
-    assert 2 <= len(held) <= 6
+    assert 2 <= len(idle_results(size // 8, size // 8 + 24)) <= 6
+
+
+@pytest.mark.skipif(native_layout() is None, reason="no native entries")
+@pytest.mark.parametrize("dynamic", [None, {"x": 0}])
+def test_one_program_with_many_results_is_bounded(monkeypatch, dynamic):
+    monkeypatch.setattr(entry, "RECYCLED_BYTES", 8 << 20)
+    f = wg.jit(lambda x: tuple(x + n for n in range(8)), dynamic=dynamic)
+    length = (1 << 17) + 1234567 % 1000
+    x = np.ones(length)
+    for _ in range(5):
+        results = f(x)
+    assert [one[-1] for one in results] == [1.0 + n for n in range(8)]
+    del results
+    kept = idle_results(length, length + 1)
+    assert sum(one.nbytes for one in kept) <= 8 << 20
+    assert bool(kept) == (dynamic is None)
 
 
 @pytest.mark.skipif(native_layout() is None, reason="no native entries")

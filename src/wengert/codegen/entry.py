@@ -34,6 +34,7 @@ from ..runtime.builtin import (
     CONTEXT_NEXT,
     CONTEXT_ON_ERROR,
     CONTEXT_SPARES,
+    RECYCLED_BYTES,
     SPARE_BYTES,
     SPARES,
     Pointer,
@@ -112,6 +113,7 @@ class _Entry(Taking):
         self.run = run
         self.provide = emit_provide(module, layout, f"{name}.provide")
         self.recycle: ir.Function | None = None
+        self.kept_bytes = 0  # of results that are used again, each of them once
 
     # The phases
 
@@ -295,15 +297,19 @@ class _Entry(Taking):
         lengths = [dim for dim in spec.shape if isinstance(dim, int)]
         bytes_ = math.prod(lengths) * spec.dtype.itemsize
         if len(lengths) == len(spec.shape):
-            if bytes_ < SPARE_BYTES:
+            if bytes_ < SPARE_BYTES or SPARES * (self.kept_bytes + bytes_) > RECYCLED_BYTES:
                 return b.call(self.provide, arguments)
+            self.kept_bytes += bytes_
             return self.recycled(number, arguments)
         size: Value = constant(bytes_)
         for dim in spec.shape:
             size = size if isinstance(dim, int) else b.mul(size, self.length(dim))
+        most = RECYCLED_BYTES // (SPARES * len(self.signature.outputs()))
+        at_least, at_most = constant(SPARE_BYTES), constant(most)
+        again = b.and_(b.icmp_signed(">=", size, at_least), b.icmp_signed("<=", size, at_most))
         place = self.slot(PTR)
-        with b.if_else(b.icmp_signed("<", size, constant(SPARE_BYTES))) as (small, large):
-            with small:
+        with b.if_else(again) as (large, other):
+            with other:
                 b.store(b.call(self.provide, arguments), place)
             with large:
                 b.store(self.recycled(number, arguments), place)

@@ -232,6 +232,7 @@ class Jitted(staticmethod):
         if program.arena is not None and program.arena.wake():
             return self._again(args, kwargs, out)
         if entry is not None and native and entry in self._evicted:
+            program.drop_results_of_others()
             return self._again(args, kwargs, out, entry.call)
         if program.flat is not None and out is None:
             result = program.run_flat(leaves)

@@ -199,6 +199,16 @@ class Program:
             keep_alive=(self, compiled, self.compiled),
         )
 
+    def drop_results_of_others(self) -> None:
+        """Before a call outside the chain that makes large results: not too many are kept."""
+        from ..runtime.builtin import SPARE_BYTES, drop_idle_results
+
+        if any(
+            ANY in shape or _nbytes(dtype, shape) >= SPARE_BYTES
+            for dtype, shape in self.result_types()
+        ):
+            drop_idle_results()
+
     def add_entry(self, signature: Any) -> Any:
         """An entry for another way of writing the call, as a module of its own."""
         from ..codegen.compile import compile_module

@@ -49,8 +49,8 @@ CONTEXT_FINISH = CONTEXT_OBJECTS
 # Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
 # more than most programs. Two of each, because a caller usually holds the last while it calls.
 SPARE_BYTES, SPARES = 1 << 20, 2
-# What programs other than the newest may keep of results that nobody holds.
-IDLE_BYTES = 256 << 20
+# What one program may keep so, and what all others may keep of results that nobody holds.
+RECYCLED_BYTES, IDLE_BYTES = 512 << 20, 256 << 20
 
 
 class Pointer(IntEnum):
@@ -116,13 +116,18 @@ _HELD_HERE_ALONE = _references_here()  # by the list, a variable and the call it
 _all_spares: dict[int, weakref.ref[Spares]] = {}  # in the order in which they were made
 
 
-def _new_spares(count: int) -> Spares:
-    """The spares of a new entry; those of all others give back what is too much, oldest first."""
+def drop_idle_results() -> None:
+    """Give back the results that nobody holds, beyond `IDLE_BYTES`: those of the oldest entries."""
     allowed = IDLE_BYTES
     for reference in reversed(list(_all_spares.values())):
-        others = reference()
-        if others is not None:
-            allowed = others.drop_idle(allowed)
+        spares = reference()
+        if spares is not None:
+            allowed = spares.drop_idle(allowed)
+
+
+def _new_spares(count: int) -> Spares:
+    """The spares of a new entry; those of all others give back what is too much."""
+    drop_idle_results()
     spares = Spares([None] * count)
     key = id(spares)
     _all_spares[key] = weakref.ref(spares, lambda _: _all_spares.pop(key, None))
