@@ -25,14 +25,14 @@ def resident():
 """
 
 
-def run(script, **environment):
+def run(script, timeout=120, **environment):
     """Run a script; its output."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", START + textwrap.dedent(script)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -266,6 +266,56 @@ load(512)
 each = (resident() - before) / 512
 assert each < 1000, f"{each:.0f} bytes for each image"
 """
+    )
+
+
+# How a program comes and goes, of number `n`.
+GONE = {
+    "functions": "wg.jit(eval(f'lambda x: x * {n}.5 + np.sum(x)'))(np.ones(7))",
+    "functions found on disk": "wg.jit(lambda x: x * 2.5 + np.sum(x))(np.ones(7))",
+    "shapes of one function": "f(np.ones(n + 1))",
+    "instances": "Scaler(n).scale(np.ones(7))",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MEASURED, reason="no /proc")
+@pytest.mark.parametrize("how", GONE)
+def test_programs_that_are_gone_leave_no_memory_behind(how, tmp_path):
+    cache = str(tmp_path) if how == "functions found on disk" else "off"
+    run(
+        f"""
+import ctypes, warnings
+
+class Scaler:
+    def __init__(self, factor): self.factor = factor
+
+    @wg.jit
+    def scale(self, x): return self.factor * x
+
+f = wg.jit(lambda x: x * 2.5 + np.sum(x))
+sys.modules["wengert.jit.function"].PROGRAMS = 16
+warnings.simplefilter("ignore", wg.errors.RecompilationWarning)
+trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
+
+def settled():
+    gc.collect()
+    trim(0)
+    return resident()
+
+def make(first, last):
+    for n in range(first, last):
+        {GONE[how]}
+
+make(0, 512)  # until the heap has its size
+before = settled()
+make(512, 1024)
+each = (settled() - before) / 512
+print(f"{{each:.0f}} bytes for each")
+assert each < 1000, f"{{each:.0f}} bytes for each"
+""",
+        timeout=900,
+        WENGERT_CACHE=cache,
     )
 
 
