@@ -95,8 +95,11 @@ def plan(program: LoopProgram) -> LoopProgram:
 
 def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:
     """What only operations read and write that NumPy evaluates needs no memory of ours."""
+    hosts = [kernel for kernel in kernels if isinstance(kernel, Host)]
+    # an array without elements may be read although nobody writes it
+    written = {id(root(buffer)) for kernel in hosts for buffer in kernel.outputs}
     for buffer in numpys_own(kernels):
-        if buffer.kind == "arena":
+        if buffer.kind == "arena" and id(buffer) in written:
             buffer.kind = "host"
 
 
