@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import importlib
 import threading
 import weakref
 
@@ -223,8 +224,9 @@ def test_methods():
 
 
 def test_programs_are_forgotten_with_their_entries(monkeypatch):
-    monkeypatch.setattr("wengert.jit.function.PROGRAMS", 4)
-    monkeypatch.setattr("wengert.jit.function.CHAIN", 2)
+    module = importlib.import_module("wengert.jit.function")  # wengert.jit itself is a function
+    monkeypatch.setattr(module, "PROGRAMS", 4)
+    monkeypatch.setattr(module, "CHAIN", 2)
     f = wg.jit(np.fft.fft)
     for n in (*range(1, 9), 7, 6, 5, 8, 1):
         np.testing.assert_allclose(f(np.arange(float(n))), np.fft.fft(np.arange(float(n))))
