@@ -24,7 +24,7 @@ RUN, LONGEST_RUN = 16, 24
 
 # The same for products. The accumulators of matrix products fill the registers, so that handing on
 # what is in them takes a way through memory; those of products that are sums of vectors do not.
-PRODUCT_RUN, VECTOR_RUN = 192, 64
+PRODUCT_RUN, VECTOR_RUN = 264, 64
 # A run consists of whole turns of loops in which up to four positions are written out.
 _WHOLE_TURNS = 12
 # Up to so many runs are just added up: this loses no more than a run does.
@@ -92,8 +92,8 @@ class Runs:
         `unroll` of them in a turn; None: these are few, or so many that the loops inside are cut.
 
         >>> Runs.across(784, 1, 4)
-        Runs(turns=42, count=5)
-        >>> Runs.across(250, 1, 4), Runs.across(64, 1000, 1)
+        Runs(turns=66, count=3)
+        >>> Runs.across(384, 1, 4), Runs.across(64, 1000, 1)
         (None, None)
         """
         return cls._cut(extent, each, unroll, PRODUCT_RUN, _WHOLE_TURNS if each == 1 else 1)
