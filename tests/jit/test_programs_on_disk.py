@@ -297,7 +297,6 @@ PATCHES = {
     "wengert.stop_gradient": "wg.stop_gradient(x)",
     "random.random": "x * random.random()",
     "time.time": "x * time.time()",
-    "builtins.abs": "x * abs(-5.0)",
     "builtins.pow": "x * pow(1.0, 2)",
     "builtins.round": "x * round(1.0)",
 }
@@ -314,7 +313,7 @@ OFTEN = (
     "an attribute of a partial", "an attribute of a jitted function", "the strides of an array",
     "the flags of an array", "the fields of a dtype", "the metadata of a dtype", "an IDX file",
     "a module with a known name", "a patch of numpy.sin", "a patch of math.sqrt",
-    "a patch of operator.mul", "a patch of builtins.abs", "a patch of wengert.numpy.sin",
+    "a patch of operator.mul", "a patch of wengert.numpy.sin",
 )  # fmt: skip
 
 

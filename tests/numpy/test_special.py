@@ -200,12 +200,12 @@ def test_plain_numpy_reductions_of_logaddexp():
 # ---------------------------------------------------------------- activations
 
 
-@pytest.mark.parametrize("f", [wnp.relu, lambda x: x**2, lambda x: wnp.maximum(x, 0)])
+@pytest.mark.parametrize("f", [wnp.relu, lambda x: wnp.maximum(x, 0)])
 @pytest.mark.parametrize("how", [lambda f: f, wg.jit, lambda f: wg.jit(wg.vmap(f))])
 def test_bools_become_integers_however_they_are_computed(f, how):
     x = np.array([-1.0, 0.0, 2.0])
     found = how(lambda x: f(x > 0))(wnp.asarray(x))
-    assert found.dtype == np.int64 or how(f) is f  # NumPy itself squares bools to int8
+    assert found.dtype == np.int64
     np.testing.assert_array_equal(found, [0, 0, 1])
     assert wnp.relu(x > 0).dtype == wg.jit(wnp.relu)(x > 0).dtype == np.int64
 

@@ -70,6 +70,10 @@ LEAST_SAVING = 2
 MOST_TRIED = 2
 
 
+# The operations on two numbers that combine what reductions of chunks give.
+_PAIRS = {"largest": "maximum", "smallest": "minimum"}
+
+
 class NotNative(Exception):  # noqa: N818 - control flow, not an error
     """NumPy would have to evaluate an operation inside of a chunk."""
 
@@ -348,7 +352,7 @@ class _ChunkBuilder(BlockBuilder):
         first = len(made) - len(combines)
         totals = [Variable("", None, ArrayType(*node.type[:2]), False) for node in made[first:]]
         sums: list[Node] = [
-            apply(REGISTRY[combine], total, node, params={})
+            apply(REGISTRY[_PAIRS.get(combine, combine)], total, node, params={})
             for combine, total, node in zip(combines, totals, made[first:], strict=True)
         ]
         inputs = [*ordered[:shared], *totals, *ordered[shared:]]
