@@ -521,7 +521,7 @@ class Writer:
         shape = x.shape if len(x.shape) > 1 else f"({n},)"
         step = self.choice(
             f"{b}[i] = 0.5 * {b}[i - 1] + {x.name}[i]",
-            f"{b}[i] = np.sin({b}[i - 1]) * {x.name}[i] + {x.name}[i - 1]",
+            f"{b}[i] = np.sin({b}[i - 1]) * np.tanh({x.name}[i]) + {x.name}[i - 1]",
             f"{b}[i] = {x.name}[{n - 1} - i] - {b}[i - 1] * {b}[i - 1] * 0.1",
             f"{b}[i] += {x.name}[i]\n    {b}[i - 1] *= 0.5",
         )
@@ -533,14 +533,14 @@ class Writer:
         )
 
     def write_loop(self):
-        """A value that is carried through the turns of a loop."""
+        """A value that is carried through the turns of a loop, none of which magnifies errors."""
         x = self.pick(lambda known: known.size <= 5000, traced=True)
         c = self.fresh("c")
         step = self.choice(
             f"{c} = np.tanh({c} * 0.9 + {x.name} * i)",
-            f"{c} = {c} + np.sin({c}) * 0.1\n    if i % 2 == 0:\n        {c} = {c} * {x.name}",
+            f"{c} = {c} + np.sin({c}) * 0.1\n    if i % 2 == 0:\n        {c} = {c} * np.tanh({x.name})",
             f"{c} = {c} - ({c} * {c} - 2.0) / (2.0 + np.abs(2 * {c}))",
-            f"if i == 2:\n        continue\n    {c} = np.cos({c} * {x.name})",
+            f"if i == 2:\n        continue\n    {c} = np.cos({c} * 0.9 + {x.name})",
         )
         turns = self.random.randint(1, 12)
         head = f"for i in range({turns}):"
