@@ -538,7 +538,8 @@ class Writer:
         c = self.fresh("c")
         step = self.choice(
             f"{c} = np.tanh({c} * 0.9 + {x.name} * i)",
-            f"{c} = {c} + np.sin({c}) * 0.1\n    if i % 2 == 0:\n        {c} = {c} * np.tanh({x.name})",
+            f"{c} = {c} + np.sin({c}) * 0.1\n    if i % 2 == 0:\n"
+            f"        {c} = {c} * np.tanh({x.name})",
             f"{c} = {c} - ({c} * {c} - 2.0) / (2.0 + np.abs(2 * {c}))",
             f"if i == 2:\n        continue\n    {c} = np.cos({c} * 0.9 + {x.name})",
         )
