@@ -24,7 +24,7 @@ def _seconds(case):
     return time.process_time() - start
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timing
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_recursion_over_halves(name, monkeypatch):

@@ -278,7 +278,7 @@ GONE = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not MEASURED, reason="no /proc")
 @pytest.mark.parametrize("how", GONE)
 def test_programs_that_are_gone_leave_no_memory_behind(how, tmp_path):

@@ -131,7 +131,7 @@ def test_unary_compiled(name):
     check_compiled(UFUNCS[name], [(extremes(dtype),) for dtype in DTYPES])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", UNARY)
 def test_every_unary_compiled(name):
     check_compiled(UFUNCS[name], [(extremes(dtype),) for dtype in DTYPES])
@@ -147,7 +147,7 @@ def test_binary_compiled(name):
     check_compiled(UFUNCS[name], [mixed(*pair) for pair in SOME_PAIRS])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", BINARY)
 def test_every_binary_compiled(name):
     check_compiled(UFUNCS[name], [mixed(*pair) for pair in PAIRS])
@@ -193,7 +193,7 @@ def test_python_integers_evaluated(name):
     check_python(UFUNCS[name], DTYPES[:2] + DTYPES[-1:], [True, -1, 200, 2**64], False)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", BINARY)
 def test_every_python_integer(name):
     check_python(UFUNCS[name], DTYPES, [True, False, *PYTHON_INTEGERS, *BEYOND_64_BITS], True)
