@@ -32,7 +32,15 @@ from .families import (
     of_floats,
     unary,
 )
-from .layout import batch_axes, broadcast_to, convert, expand_over, reduce_sum, without_axes
+from .layout import (
+    as_dtype,
+    batch_axes,
+    broadcast_to,
+    convert,
+    expand_over,
+    reduce_sum,
+    without_axes,
+)
 from .logic import equal, greater, isneginf, logical_and, sign
 from .op import Op
 from .reductions import reduce_max
@@ -312,6 +320,7 @@ def _line_samples(rng: np.random.Generator) -> Any:
     yield (rng.normal(size=(3,)).astype(np.float32),), {"axes": (0,)}
     yield (rng.normal(size=(0, 2)),), {"axes": (1,)}
     yield (rng.normal(size=(2, 3)),), {"axes": ()}
+    yield (rng.integers(-100, 100, (2, 3)).astype(np.int8),), {"axes": (1,)}
 
 
 def _real_array(name: str, x: Any) -> np.ndarray:
@@ -356,6 +365,11 @@ def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
     return _softmax(x, axes)
 
 
+def _of_reals(composed: Callable) -> Callable:
+    """The program for any real numbers, from that for floats."""
+    return lambda x, axes: composed(as_dtype(x, real_dtype("exp", [type_of(x)])), axes)
+
+
 def _composed_top(x: Any, axes: tuple[int, ...]) -> Any:
     """The largest element; 0 for -inf, from which nothing can be taken away."""
     top = reduce_max(x, axes=axes, ties="equal")
@@ -398,7 +412,8 @@ def _composed_log_softmax(x: Any, axes: tuple[int, ...]) -> Any:
 
 def _weights_samples(rng: np.random.Generator) -> Any:
     for (x,), params in _line_samples(rng):
-        yield (x, _logsumexp(x, **params)), params
+        if x.dtype.kind == "f":
+            yield (x, _logsumexp(x, **params)), params
 
 
 # exp(x - total) where total is logsumexp(x): the share of each element in the sum. Where the sum
@@ -413,7 +428,7 @@ weights: Op = Op(
         lambda t, ans, x, total, axes: scale(expand_over(negative(t), type_of(x).shape, axes), ans),
     ),
     batch=lambda size, flags, x, total, axes: _batch_weights(size, flags, x, total, axes),
-    compose=lambda x, total, axes: _composed_softmax(x, axes),
+    compose=lambda x, total, axes: _of_reals(_composed_softmax)(x, axes),
     samples=_weights_samples,
 )
 
@@ -436,7 +451,7 @@ logsumexp: Op = Op(
     _reduced_type("logsumexp"),
     jvp=(lambda t, ans, x, axes: reduce_sum(scale(t, weights(x, ans, axes=axes)), axes=axes),),
     batch=batch_axes(lambda: logsumexp),
-    compose=_composed_logsumexp,
+    compose=_of_reals(_composed_logsumexp),
     samples=_line_samples,
 )
 
@@ -467,7 +482,7 @@ softmax: Op = Op(
     _same_type("softmax"),
     jvp=(_softmax_jvp,),
     batch=batch_axes(lambda: softmax),
-    compose=_composed_softmax,
+    compose=_of_reals(_composed_softmax),
     samples=_line_samples,
 )
 
@@ -488,6 +503,6 @@ log_softmax: Op = Op(
     _same_type("log_softmax"),
     jvp=(_log_softmax_jvp,),
     batch=batch_axes(lambda: log_softmax),
-    compose=_composed_log_softmax,
+    compose=_of_reals(_composed_log_softmax),
     samples=_line_samples,
 )
