@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+import wengert.numpy as wnp
 from wengert.errors import OutOfRangeError
 
 DTYPES = ("?", "i1", "u1", "i4", "u8", "f2", "f4", "f8")
@@ -79,3 +80,16 @@ def test_modes_of_positions():
         assert_like_numpy(
             lambda k, mode=mode: np.ravel_multi_index((k, k), (2, 3), mode), np.array([-1, 5])
         )
+
+
+@pytest.mark.parametrize("number", [-3, 2.5])
+def test_an_array_of_a_number_is_one_of_64_bits(number):
+    """As in NumPy, where it widens what it meets, and is cut off by a conversion."""
+    for f in (
+        lambda n: wnp.asarray(n) * np.ones(2, np.float32),
+        lambda n: wnp.astype(wnp.asarray(n * n), np.uint8),
+    ):
+        want = f(number)
+        got = wg.jit(f)(number)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)

@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete, lift
 from ..trace.views import copy_of
 from ..types import inexact_dtype, result_dtype, type_of
-from .common import as_value, cast, contains_traced, named_dtype
+from .common import as_value, cast, contains_traced, named_dtype, strong
 from .joining import concatenate, stack
 from .structure import (
     broadcast_arrays,
@@ -240,7 +240,8 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = 
     """``numpy.asarray``: an array; arrays and traced values are not copied."""
     if copy or not isinstance(a, (np.ndarray, Traced)):
         return array(a, dtype)
-    return cast(as_value(a), dtype)
+    # a Python number that is traced becomes one of 64 bits, as NumPy's arrays of such numbers are
+    return strong(as_value(a)) if dtype is None else cast(as_value(a), dtype)
 
 
 def asanyarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Any:
