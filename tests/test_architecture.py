@@ -125,19 +125,23 @@ def test_heavy_modules_are_not_imported():
 
 def test_import_time(tmp_path):
     code = (
-        "import numpy, time\n"
+        "import time\n"
         "start = time.process_time()\n"  # what other programs do meanwhile does not count
+        "import numpy\n"
+        "between = time.process_time()\n"
         "import wengert\n"
-        "print(time.process_time() - start)"
+        "print(between - start, time.process_time() - between)"
     )
     cache = {"PYTHONPYCACHEPREFIX": str(tmp_path)}
     run(code, **cache)  # compiles the bytecode, as installing does
-    best = float("inf")
+    best = numpys = float("inf")
     for _ in range(25):  # a busy machine slows even processor time; one good run is enough
-        best = min(best, float(run(code, **cache)))
-        if best <= 0.060:
+        before, own = map(float, run(code, **cache).split())
+        best, numpys = min(best, own), min(numpys, before)
+        limit = max(0.060, 0.8 * numpys)  # on a slower machine NumPy takes longer too
+        if best <= limit:
             break
-    assert best <= 0.060, f"import wengert adds {best * 1000:.0f} ms to import numpy"
+    assert best <= limit, f"import wengert adds {best * 1000:.0f} ms to import numpy"
 
 
 API = """

@@ -180,6 +180,13 @@ class Buffer:
         return f"{self.name}: {ArrayType(self.dtype, self.shape)}"
 
 
+def root(buffer: Buffer) -> Buffer:
+    """The buffer that owns the memory of an alias."""
+    while buffer.base is not None:
+        buffer = buffer.base
+    return buffer
+
+
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides, in elements, of a contiguous array."""
     strides = [1] * len(shape)

@@ -12,7 +12,6 @@ values tell, and constants of up to 64 MB. Anything else has none, and its progr
 from __future__ import annotations
 
 import builtins
-import hashlib
 import math
 import operator
 import os
@@ -82,6 +81,8 @@ def graph_text(graph: Graph) -> str:
 
 class _Walker:
     def __init__(self, here: bool = False) -> None:
+        import hashlib  # it takes long to import, and only compiling needs it
+
         self.hash = hashlib.blake2b(digest_size=32, person=b"wengert-graph")
         self.here = here  # objects that are not known count as themselves
 

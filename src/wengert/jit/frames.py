@@ -16,7 +16,6 @@ from ..loops import Host
 from ..runtime.arena import COUNTED_BYTES, Arena, aligned_memory
 from ..runtime.layout import address_of
 from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
-from ..schedule.memory import numpys_own
 from .hosting import Values, body_lines
 from .state import Cell, Change
 
@@ -164,6 +163,8 @@ class Frame:
         if not self.hosted:
             self.taken, self.made, self.addressed = [], layout.outputs, []
             return
+        from ..schedule.memory import numpys_own  # compiling alone needs all of the schedule
+
         own = set(map(id, numpys_own(program.stages.loops.kernels)))
         free = range(first, first + program.result_count)
         self.taken = [n for n in free if id(buffers[n]) in own]

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..loops import Buffer, Host, c_strides
-from ..schedule.memory import root
+from ..loops import Buffer, Host, c_strides, root
 
 
 class Values:

@@ -20,19 +20,13 @@ from ..loops import (
     ParallelNest,
     Repeat,
     Transfer,
+    root,
     roots_of,
     walk,
 )
 
 ALIGNMENT = 64
 STRETCH = 64  # kernels
-
-
-def root(buffer: Buffer) -> Buffer:
-    """The buffer that owns the memory of an alias."""
-    while buffer.base is not None:
-        buffer = buffer.base
-    return buffer
 
 
 def buffers_of(kernel: Kernel) -> list[Buffer]:
