@@ -476,8 +476,6 @@ class Contraction:
     nodes: list[Any] = field(default_factory=list)
     accumulates: bool = False  # whether the sums are added to what `out` holds,
     begins: bool = False  # but not those of the first block of a group, in a batch loop
-    # whether x and y are the same at every turn of the loop around
-    steady: tuple[bool, bool] = (False, False)
     vars: dict[int, Var] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
     inner: dict[int, Var] = field(default_factory=dict)  # for the labels that are summed over

@@ -136,8 +136,7 @@ def test_wengert_cpu_unknown_name_lists_the_choices(monkeypatch):
         Target.host()
     names = ", ".join(Target.names())
     assert str(caught.value) == (
-        "environment variable WENGERT_CPU: got 'pentium', "
-        f"expected one of host, matrix-unit, {names}"
+        f"environment variable WENGERT_CPU: got 'pentium', expected one of host, {names}"
     )
 
 
@@ -175,13 +174,3 @@ def test_importing_the_folder_does_not_import_llvmlite():
         "assert not [name for name in sys.modules if name.startswith('llvmlite')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_the_matrix_unit_is_asked_for_where_there_is_one(monkeypatch):
-    monkeypatch.setattr(target_module, "_may_use_matrix_unit", lambda: False)
-    target_module._machine_with_unit.cache_clear()
-    target_module._host.cache_clear()
-    monkeypatch.setenv("WENGERT_CPU", "matrix-unit")
-    with pytest.raises(ValueError, match="got 'matrix-unit', but this machine has no matrix unit"):
-        Target.host()
-    target_module._host.cache_clear()

@@ -50,9 +50,6 @@ class BlockLoops(Products):
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
         around = fills, folds, ends
         task = self._block_task(name, kernel, around, body, own, watch is not None)
-        prepare = self.preparation(f"{name}.prepare", kernel.body)
-        if prepare is not None:
-            builder.call(prepare, args)
         if kernel.length is None:
             self._share_out(builder, task, args, kernel.groups, watch, workers)
         else:

@@ -1,6 +1,6 @@
 """Contractions -> LLVM: one generator for every sum of products of two arrays.
 
-`driver` has the loops around tiles, `unit_driver` those for the matrix unit.
+`driver` has the loops around tiles.
 
 A contraction can be shared out to threads: it consists of a number of *units* (indices of an outer
 loop, or tiles along an axis), and any range of them can be computed by itself. The result is the
@@ -14,17 +14,16 @@ from math import ceil, prod
 
 from llvmlite import ir
 
-from ..loops import Buffer, Contraction
+from ..loops import Contraction
 from ..schedule.cost import epilogue_cost, prologue_cost
 from ..schedule.parallel import PARALLEL_COST
 from ..schedule.prologues import Packing
-from .driver import HELD_HEAD, Driver, shared_loop
+from .driver import Driver, shared_loop
 from .packing import Layout
 from .plans import Plan, pieces_of
 from .strided import I64, POINTER, private_function
 from .target import Target
 from .tiling import make_plan
-from .unit_driver import UnitDriver
 
 # Products of at least so many operations are shared out; each worker has scratch of its own.
 SHARED_FLOPS = 1 << 22
@@ -57,21 +56,6 @@ def unfinished_bytes(kernel: Contraction, target: Target) -> int:
     """Bytes for sums that have no memory of their own, but are cut into blocks."""
     plan = None if kernel.keeps_sums else make_plan(kernel, target)
     return kernel.out.nbytes if plan and plan.block else 0
-
-
-def held_bytes(kernel: Contraction, target: Target) -> int:
-    """Bytes for what is prepared of a factor beforehand (see `prepare_name`); 0: nothing is."""
-    plan = make_plan(kernel, target)
-    return HELD_HEAD + Layout(plan).held_bytes if plan and plan.holds_y else 0
-
-
-def held_factor(kernel: Contraction, target: Target) -> tuple[Buffer, int]:
-    """The factor that is prepared beforehand, and the element where it begins."""
-    plan = make_plan(kernel, target)
-    assert plan is not None and plan.holds_y
-    if plan.swapped:
-        return kernel.x, kernel.x_offset
-    return kernel.y, kernel.y_offset
 
 
 def units(kernel: Contraction, target: Target) -> int:
@@ -131,11 +115,6 @@ def part_name(name: str) -> str:
     return f"{name}.part"
 
 
-def prepare_name(name: str) -> str:
-    """The function ``(held, factor)`` that prepares the factor which is the same for many calls."""
-    return f"{name}.prepare"
-
-
 def emit_contraction(
     module: ir.Module,
     target: Target,
@@ -150,22 +129,16 @@ def emit_contraction(
     `others` are where the accesses of the epilogue begin. If the sums have no memory of their own,
     `out` is room for `unfinished_bytes`. ``name.part(out, x, y, scratch, first, last, *others)``
     is added with it: it computes the units from `first` to `last`, of `units` altogether.
-    Functions that are `watched` have a watch (see `interrupts`) as one more argument. Where a
-    factor is prepared beforehand, the memory with what was prepared comes before `others`.
+    Functions that are `watched` have a watch (see `interrupts`) as one more argument.
     """
     plan = plan or make_plan(kernel, target)
-    holds = plan is not None and plan.holds_y
-    more = [POINTER] * (holds + len(kernel.accesses()) + watched)
+    more = [POINTER] * (len(kernel.accesses()) + watched)
     part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + more)
     count, scratch = 0, 0
     if plan is None:
         ir.IRBuilder(part.append_basic_block("entry")).ret_void()
     else:
-        driver = UnitDriver if plan.unit else Driver
-        driver(module, target, plan, name, part, kernel, watched).emit()
-        if plan.holds_y:
-            prepare = private_function(module, prepare_name(name), [POINTER, POINTER])
-            UnitDriver(module, target, plan, name, prepare, kernel, False).emit_preparation()
+        Driver(module, target, plan, name, part, kernel, watched).emit()
         count, scratch = shared_loop(plan).units, Layout(plan).bytes
     whole = private_function(module, name, [POINTER] * 4 + more)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))

@@ -40,8 +40,6 @@ from .strided import I64, Memory, counted_loop, moved, offset
 from .target import Target
 from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Operand, Shape, tile_of
 
-# Bytes before the panels of a factor that is prepared beforehand.
-HELD_HEAD = 64
 # From so many turns on an outer loop is shared out rather than the tiles inside.
 _ENOUGH_UNITS = 16
 # Tiles that are computed between two looks whether to end early.
@@ -120,10 +118,7 @@ class Driver:
     def emit(self) -> None:
         """The body of the function for a range of units."""
         out, x, y, self.scratch, self.first, self.last, *others = self.function.args
-        self.panels, self.result = self.scratch, out
-        if self.plan.holds_y:
-            held, *others = others
-            self.panels = self.memory.at(held, HELD_HEAD // self.plan.dtype.itemsize)
+        self.result = out
         self.watch = others.pop() if self.watched else None
         # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
         self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
@@ -134,14 +129,7 @@ class Driver:
         plan, start = self.plan, Pointers(out, x, y, tuple(others))
         self.room = self.epilogue.room(self.builder) if self.epilogue else None
         self._nest((*plan.batch, *plan.extra_columns), 0, start, self._columns)
-        self._finish()
         self.builder.ret_void()
-
-    def _finish(self) -> None:
-        """What is done after all tiles."""
-
-    def _start_packing(self, side: int) -> None:
-        """What is done before rows (0) or columns (1) are packed."""
 
     def _nest(
         self,
@@ -208,7 +196,6 @@ class Driver:
             self._look()
             here = self._block(number, at)
             if plan.pack_y:
-                self._start_packing(1)
                 self._each_column_tile(here, self._pack_columns)
             self._nest(plan.extra_rows, first_row_axis, here, self._rows)
 
@@ -306,9 +293,9 @@ class Driver:
         b = self.builder
         row = b.mul(b.add(i, ir.Constant(I64, before[0])), ir.Constant(I64, self.plan.column_block))
         number = b.add(b.add(row, j), ir.Constant(I64, before[1]))
-        if "vector" in self.windows and not self.plan.holds_y:
+        if "vector" in self.windows:
             number = b.sub(number, self.windows["vector"][0])
-        return self._moved(self.panels, number, self.layout.column_pitch)
+        return self._moved(self.scratch, number, self.layout.column_pitch)
 
     def _at_tile(
         self, axis: Axis, start: int, size: int, index: ir.Value, at: Pointers
@@ -372,35 +359,21 @@ class Driver:
 
         def pack(tile: ir.Value) -> None:
             here = self._at_tile(plan.row, rows.start, rows.size, tile, at)
-            self._pack_rows(rows, here, panel_of(tile))
+            sources = self.rows.sources(here.x, here.others)
+            strips = self.layout.row_strips(rows.size, self.rows)
+            self._pack(strips, panel_of(tile), self.rows, sources)
 
         def columns_of(
             columns: Segment, vectors: VectorSegment, here: Pointers, panel: ir.Value | None
         ) -> None:
             def compute(tile: ir.Value) -> None:
                 place = self._at_tile(plan.row, rows.start, rows.size, tile, here)
-                self._packed_tile(rows, columns, vectors, place, panel_of(tile), panel)
+                self._tile(rows, columns, vectors, replace(place, x=panel_of(tile)), panel)
 
             counted_loop(b, start, stop, 1, compute)
 
         counted_loop(b, start, stop, 1, pack)
         self._each_column_tile(at, columns_of)
-
-    def _pack_rows(self, rows: Segment, at: Pointers, panel: ir.Value) -> None:
-        strips = self.layout.row_strips(rows.size, self.rows)
-        self._pack(strips, panel, self.rows, self.rows.sources(at.x, at.others))
-
-    def _packed_tile(
-        self,
-        rows: Segment,
-        columns: Segment,
-        vectors: VectorSegment,
-        at: Pointers,
-        panel: ir.Value,
-        other: ir.Value | None,
-    ) -> None:
-        """A tile from packed rows and, where these are packed too, columns."""
-        self._tile(rows, columns, vectors, replace(at, x=panel), other)
 
     def _direct_rows(
         self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None

@@ -33,7 +33,6 @@ from .strided import (
     private_function,
 )
 from .tiles import Operand
-from .unit_tiling import panel_bytes
 from .values import add_values, from_memory
 
 _ALIGNMENT = 64
@@ -173,19 +172,14 @@ class Layout:
         self.plan = plan
         self.extents = tuple(axis.extent for axis in plan.sums)
         self.steps = prod((plan.block or self.extents[0], *self.extents[1:]))
-        self.column_pitch = self.row_pitch = self.columns = self.rows = self.held = 0
-        if plan.unit:
-            self.column_pitch = self.row_pitch = panel_bytes(self.steps) // plan.dtype.itemsize
-            columns = plan.column_block * self.column_pitch
-            self.held, self.columns = (columns, 0) if plan.holds_y else (0, columns)
-            self.rows = plan.row_block * self.row_pitch
-        elif plan.pack_y:
+        self.column_pitch = self.row_pitch = self.columns = self.rows = 0
+        if plan.pack_y:
             widths = [self.across(vectors) for vectors in plan.vector_segments]
             most = plan.column_segments[0].size
             self.column_pitch = self._aligned(max(widths) * most * self.steps)
             tiles = sum(segment.tiles for segment in plan.column_segments)
             self.columns = tiles * plan.column_block * self.column_pitch
-        if plan.pack_x and not plan.unit:
+        if plan.pack_x:
             rows = plan.row_segments[0].size
             last = pieces_of(rows, plan.lanes, plan.masked)[-1]
             self.row_pitch = self._aligned((last.start + last.width) * self.row_length)
@@ -194,7 +188,6 @@ class Layout:
         self.totals = self.columns + self.rows  # where they begin
         end = self.totals + (self._aligned(plan.span) if plan.gathered else 0)
         self.bytes = end * plan.dtype.itemsize
-        self.held_bytes = self.held * plan.dtype.itemsize  # of columns that are packed beforehand
 
     def _aligned(self, elements: int) -> int:
         unit = _ALIGNMENT // self.plan.dtype.itemsize

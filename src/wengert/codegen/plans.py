@@ -12,8 +12,7 @@ and a vector axis that is summed over leaves the lanes to be added at the end. S
 matrix-vector products, dot products, outer products and convolutions need no cases of their own.
 
 A *tile* is what stays in registers while the sums run: some rows by some columns by some vectors.
-Tiles cover an axis evenly, in two sizes that differ by one, so that no thin tile is left over; or,
-on the matrix unit, whose registers take the same time however full they are, as fully as can be.
+Tiles cover an axis evenly, in two sizes that differ by one, so that no thin tile is left over.
 A `Plan` is all that is decided about one product; `tiling` decides.
 """
 
@@ -123,8 +122,6 @@ class Plan:
     block: int = 0  # positions of the outermost sum worked on at a time (0: all)
     row_block: int = 1  # row tiles packed at a time; more than one means more than L1 holds
     column_block: int = 1  # vector tiles packed at a time
-    unit: bool = False  # whether tiles are computed by the matrix unit
-    holds_y: bool = False  # whether the columns are packed beforehand, once for many products
     empty: bool = False  # nothing is summed: the result is zero
     accumulates: bool = False  # the sums are added to what the result holds
 
@@ -136,8 +133,6 @@ class Plan:
     @property
     def row_segments(self) -> tuple[Segment, ...]:
         """The tiles along the rows."""
-        if self.unit:
-            return full_segments(self.row.extent, self.tile.rows)
         return even_segments(self.row.extent, self.tile.rows)
 
     @property
@@ -160,7 +155,7 @@ class Plan:
     @property
     def gathered(self) -> int:
         """How many blocks are added up before they go to a total; 0: there are no totals."""
-        if self.unit or self.blocks <= _FEW_BLOCKS:
+        if self.blocks <= _FEW_BLOCKS:
             return 0
         rows = prod(axis.extent for axis in (self.row, *self.extra_rows))
         columns = prod(axis.extent for axis in (self.vector, self.column, *self.extra_columns))
@@ -232,17 +227,6 @@ def even_segments(extent: int, largest: int) -> tuple[Segment, ...]:
     size, larger = divmod(extent, tiles)
     found = [Segment(0, larger, size + 1), Segment(larger * (size + 1), tiles - larger, size)]
     return tuple(segment for segment in found if segment.tiles)
-
-
-def full_segments(extent: int, largest: int) -> tuple[Segment, ...]:
-    """Cover an axis with the largest tiles, and one for the rest.
-
-    >>> full_segments(100, 32)
-    (Segment(start=0, tiles=3, size=32), Segment(start=96, tiles=1, size=4))
-    """
-    whole, rest = divmod(extent, largest)
-    found = [Segment(0, whole, largest), Segment(whole * largest, 1, rest)]
-    return tuple(segment for segment in found if segment.tiles and segment.size)
 
 
 def vector_segments(

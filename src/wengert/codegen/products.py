@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from ..loops import BlockLoop, Contraction, Kernel
+from ..loops import Contraction
 from ..runtime.threads import available_cores
 from .contraction import (
     MAX_WORKERS,
     emit_contraction,
     flops,
-    held_bytes,
-    held_factor,
     is_packed,
     is_shared,
     part_name,
-    prepare_name,
     unfinished_bytes,
     units,
 )
@@ -48,8 +44,6 @@ class Products(Scope):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.products: dict[Any, Product] = {}
-        self.held = self._places_held(self.program.kernels)
-        self.scratch_start += self.held_bytes
 
     def _contraction(
         self,
@@ -98,8 +92,6 @@ class Products(Scope):
             for buffer, first in accesses
         ]
         out = pointers(kernel.out) if kernel.keeps_sums else room
-        if id(kernel) in self.held:
-            others.insert(0, moved_bytes(builder, pointers.arena, self.held[id(kernel)]))
         return [out, x, y, moved_bytes(builder, room, unfinished), *others]
 
     def _product(self, name: str, kernel: Contraction, watched: bool) -> Product:
@@ -107,12 +99,10 @@ class Products(Scope):
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
-        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, kernel.steady,
-                form_of_values(kernel))  # fmt: skip
+        form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_values(kernel))
         if form not in self.products:
             inner = f"{name}.product"
-            plain = not watched and id(kernel) not in self.held
-            small = unrolled_form(kernel, self.target) if plain else None
+            small = None if watched else unrolled_form(kernel, self.target)
             if small is not None:
                 emit_unrolled(self.module, self.target, kernel, small, inner)
                 self.products[form] = Product(inner, 0, 0, 1)
@@ -142,35 +132,5 @@ class Products(Scope):
             for place in (number, builder.add(number, ir.Constant(I64, 1)))
         ]
         builder.call(part, [out, x, y, space, *bounds, *more])
-        builder.ret_void()
-        return function
-
-    def _places_held(self, kernels: Sequence[Kernel]) -> dict[int, int]:
-        """Where in the arena products find what was prepared before the loop that they are in:
-        for all loops of blocks, and for this program where it is the body of a loop itself."""
-        self.held_bytes = 0
-        places: dict[int, int] = {}
-        inside = [k for loop in kernels if isinstance(loop, BlockLoop) for k in loop.body]
-        for kernel in [*kernels, *inside]:
-            size = held_bytes(kernel, self.target) if isinstance(kernel, Contraction) else 0
-            if size:
-                places[id(kernel)] = self.program.planned_bytes + self.held_bytes
-                self.held_bytes += rounded(size)
-        return places
-
-    def preparation(self, name: str, kernels: Sequence[Kernel]) -> ir.Function | None:
-        """`void name(buffers, arena)`: prepare what these products hold; None: nothing."""
-        held = [k for k in kernels if isinstance(k, Contraction) and id(k) in self.held]
-        if not held:
-            return None
-        function = self._function(name, [PTR, PTR])
-        builder = ir.IRBuilder(function.append_basic_block())
-        pointers = self._pointers(builder, function.args)
-        for number, kernel in enumerate(held):
-            product = self._product(f"{name}{number}", kernel, False)
-            buffer, first = held_factor(kernel, self.target)
-            factor = moved_bytes(builder, pointers(buffer), first * buffer.dtype.itemsize)
-            place = moved_bytes(builder, pointers.arena, self.held[id(kernel)])
-            builder.call(self.module.globals[prepare_name(product.name)], [place, factor])
         builder.ret_void()
         return function

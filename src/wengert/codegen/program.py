@@ -80,7 +80,7 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
             segments.append(group)
         else:
             segments.append(emitter.segment(f"kernel{len(segments)}", group))
-    program.scratch_bytes = emitter.held_bytes + emitter.scratch_bytes
+    program.scratch_bytes = emitter.scratch_bytes
     return ProgramModule(module, segments, constants)
 
 
@@ -174,7 +174,7 @@ class _ProgramEmitter(BlockLoops):
         """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
         if isinstance(kernel, Repeat):
             return self._repeat(name, kernel, watched)
-        if id(kernel) not in self.repeated or id(kernel) in self.held:
+        if id(kernel) not in self.repeated:
             return self._body(name, kernel, watched, self.slots)
         form, roots = self.repeated[id(kernel)]
         if (form, watched) not in self.bodies:
@@ -248,9 +248,8 @@ class _ProgramEmitter(BlockLoops):
         part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
         builder = ir.IRBuilder(part.append_basic_block())
         pointers = self._pointers(builder, part.args[:2])
-        prepare = inner.preparation(f"{name}.prepare", body.kernels)
-        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants], prepare)
-        return part, rounded(body.planned_bytes + inner.held_bytes + inner.scratch_bytes)
+        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
+        return part, rounded(body.planned_bytes + inner.scratch_bytes)
 
     def _either_part(
         self, name: str, kernel: Repeat, part: ir.Function, wider: ir.Function

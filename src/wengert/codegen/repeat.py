@@ -30,14 +30,11 @@ def emit_repeat(
     pointers: Pointers,
     step: ir.Function,
     constants: Sequence[ir.Value],
-    prepare: ir.Function | None = None,
 ) -> None:
     """The whole loop, as the function `i32 (buffers, arena, room, part)`, and a watch if it is to
     end early when that says so; the body's arena is the room.
-
-    `prepare` is called once before the first step, with the buffers and the arena of the body.
     """
-    _Repeater(builder, kernel, pointers, step).emit(constants, prepare)
+    _Repeater(builder, kernel, pointers, step).emit(constants)
 
 
 class _Repeater:
@@ -56,7 +53,7 @@ class _Repeater:
         self.first_total = self.first_result + len(kernel.results)
         self.first_constant = self.first_total + len(kernel.totals)
 
-    def emit(self, constants: Sequence[ir.Value], prepare: ir.Function | None) -> None:
+    def emit(self, constants: Sequence[ir.Value]) -> None:
         """Set up the table, then loop."""
         builder, kernel = self.builder, self.kernel
         size = max(1, self.first_constant + len(constants))
@@ -72,8 +69,6 @@ class _Repeater:
             self._put(self.first_constant + number, pointer)
         for number, carry in enumerate(kernel.carries):
             self._put(self.first_carry + number, self._start(carry))
-        if prepare is not None:
-            builder.call(prepare, [self.table, self.room])
         before = builder.block
         head = builder.append_basic_block("step")
         end = builder.append_basic_block("end")

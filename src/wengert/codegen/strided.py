@@ -202,36 +202,6 @@ def counted_loop(
     b.position_at_end(done)
 
 
-def carried_loop(
-    builder: ir.IRBuilder,
-    start: int | ir.Value,
-    stop: int | ir.Value,
-    step: int,
-    value: ir.Value,
-    body: Callable[[ir.Value, ir.Value], ir.Value],
-) -> ir.Value:
-    """value = body(i, value) for i in range(start, stop, step); the last value."""
-    b = builder
-    first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, stop))
-    before, head, done = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
-    b.cbranch(b.icmp_signed("<", first, end), head, done)
-    b.position_at_end(head)
-    counter, held = b.phi(I64), b.phi(value.type)
-    counter.add_incoming(first, before)
-    held.add_incoming(value, before)
-    found = body(counter, held)
-    following = b.add(counter, ir.Constant(I64, step))
-    counter.add_incoming(following, b.block)
-    held.add_incoming(found, b.block)
-    last = b.block
-    b.cbranch(b.icmp_signed("<", following, end), head, done)
-    b.position_at_end(done)
-    result = b.phi(value.type)
-    result.add_incoming(value, before)
-    result.add_incoming(found, last)
-    return result
-
-
 def i32(value: int) -> ir.Constant:
     """A constant lane number or alignment."""
     return ir.Constant(I32, value)

@@ -6,11 +6,6 @@ working set stays close. `Target.host()` describes the machine in front of us, o
 `WENGERT_CPU`; `Target.named("haswell")` describes another, to generate (and where possible run) its
 code here.
 
-Newer servers have a *matrix unit* (AMX), which multiplies tiles of bfloat16 numbers; `bfloat` says
-how products of float32 numbers are made of these. It is fast on a machine of one's own and slow
-where cores are shared with others, so it is used on request: `WENGERT_CPU=matrix-unit` is the
-machine in front of us with it. A process has to ask the system before it may use it.
-
 LLVM halves its vectors on the first AVX-512 processors by default, because light use of the wide
 units lowered their clock. Generated code uses them heavily, so every AVX-512 target switches that
 preference off in its feature list; the attributes of `Target.function_attributes` say the same to
@@ -44,12 +39,6 @@ _SAPPHIRE = (*_ICELAKE, "avx512bf16", "avx512fp16", "avxvnni")
 _ZEN4 = (*_ICELAKE, "avx512bf16")
 _NEON = ("neon",)
 _ARM82 = ("neon", "fullfp16", "lse")
-
-_MATRIX_UNIT = {"amx-tile", "amx-bf16"}
-WITH_MATRIX_UNIT = "matrix-unit"
-# Linux gives a process the registers of the matrix unit on request: the numbers of the call, of the
-# request, and of what is asked for.
-_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 # name -> (architecture, features that its code may use)
 _NAMED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -132,11 +121,6 @@ class Target:
         return self.vector_bytes >= 32
 
     @property
-    def has_matrix_unit(self) -> bool:
-        """Whether tiles of bfloat16 can be multiplied in hardware, and this process may do so."""
-        return self.vector_bytes == 64 and _enabled(self.features) >= _MATRIX_UNIT
-
-    @property
     def function_attributes(self) -> str:
         """LLVM attributes that keep full-width vectors: `define void @f() <here> {`."""
         if self.vector_bytes < 64:
@@ -149,10 +133,7 @@ class Target:
         machine = _machine()
         if self.architecture != machine.architecture:
             return (self.architecture,)
-        available = _enabled(machine.features)
-        if self.has_matrix_unit and _host(WITH_MATRIX_UNIT).has_matrix_unit:
-            available |= _MATRIX_UNIT
-        return tuple(sorted(_enabled(self.features) - available))
+        return tuple(sorted(_enabled(self.features) - _enabled(machine.features)))
 
     def runs_here(self) -> bool:
         """Say whether this machine can execute code generated for the target."""
@@ -175,11 +156,8 @@ class Target:
 def _host(override: str) -> Target:
     if override in ("", "host", "native"):
         return _machine()
-    if override == WITH_MATRIX_UNIT:
-        return _machine_with_unit()
     if override not in _NAMED:
-        own = ("host", WITH_MATRIX_UNIT)
-        raise ValueError(_unknown_name("environment variable WENGERT_CPU", override, *own))
+        raise ValueError(_unknown_name("environment variable WENGERT_CPU", override, "host"))
     target = _named(override)
     missing = target.missing_here()
     if missing:
@@ -209,37 +187,9 @@ def _machine() -> Target:
         available.setdefault("neon", True)  # part of the base instruction set
         if sys.platform == "darwin":
             available.update(dict.fromkeys(_ARM82, True))  # true of every Apple processor
-    available.update({name: False for name in available if name.startswith("amx")})
     l1d, l2 = cache_sizes()
     target = _describe(triple, binding.get_host_cpu_name(), available)
     return replace(target, l1d_bytes=l1d, l2_bytes=l2)
-
-
-@functools.cache
-def _machine_with_unit() -> Target:
-    """This machine with its matrix unit, where it has one and the system lets us use it."""
-    target, available = _machine(), llvm().get_host_cpu_features()
-    has_unit = all(available.get(name) for name in _MATRIX_UNIT)
-    if not has_unit or target.vector_bytes < 64 or not _may_use_matrix_unit():
-        raise ValueError(
-            f"environment variable WENGERT_CPU: got {WITH_MATRIX_UNIT!r}, but this machine has no "
-            f"matrix unit for bfloat16 (AMX) that this process may use; "
-            f"choose one of {', '.join(_runnable_names())}"
-        )
-    features = target.features
-    for name in _MATRIX_UNIT:
-        features = features.replace(f"-{name},", f"+{name},")
-    return replace(target, features=features)
-
-
-def _may_use_matrix_unit() -> bool:
-    """Ask the system for the registers of the matrix unit; only Linux is known to give them."""
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    return not library.syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
 
 
 @functools.cache

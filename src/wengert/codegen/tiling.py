@@ -1,7 +1,7 @@
 """How a product of two arrays is cut up: which loop runs over vectors, and what a tile is.
 
-Every choice (vector axis, tile, packing, the matrix unit) goes by one estimate of cycles; nothing
-is tuned for particular shapes. What a `Plan` consists of is said in `plans`.
+Every choice (vector axis, tile, packing) goes by one estimate of cycles; nothing is tuned for
+particular shapes. What a `Plan` consists of is said in `plans`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ..errors import WengertError
 from ..loops import Contraction
 from .plans import ONCE, Axis, Plan, Tile, axes_of
 from .target import Target
-from .unit_tiling import unit_plan
 
 # Rough costs in cycles; loads and multiply-adds go two at a time on every processor of interest.
 _LATENCY = 4.0
@@ -54,17 +53,13 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
     if any(kernel.extents[label] == 0 for label in kernel.out_strides):
         return None
     computed = kernel.x_value is not None, kernel.y_value is not None
-    plan = _best_plan(tuple(axes_of(kernel)), dtype, target, computed, kernel.steady)
+    plan = _best_plan(tuple(axes_of(kernel)), dtype, target, computed)
     return replace(plan, accumulates=True) if kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)
 def _best_plan(
-    axes: tuple[Axis, ...],
-    dtype: np.dtype,
-    target: Target,
-    computed: tuple[bool, bool],
-    steady: tuple[bool, bool],
+    axes: tuple[Axis, ...], dtype: np.dtype, target: Target, computed: tuple[bool, bool]
 ) -> Plan:
     """The plan for these axes; factors that are computed are packed, if that is possible."""
     empty = any(axis.extent == 0 for axis in axes)
@@ -74,10 +69,6 @@ def _best_plan(
     if any(computed):
         found = [plan for plan in found if _can_pack(plan)] or found
     best = min(found, key=lambda plan: plan.cycles)
-    if target.has_matrix_unit and dtype == np.float32 and not (empty or any(computed)):
-        unit = unit_plan(found, best, target, steady)
-        if unit is not None:
-            return unit
     return replace(_with_packing(best, target, computed), empty=empty)
 
 

@@ -42,7 +42,6 @@ from .lowering import loop_variables
 from .memory import root, written_by
 from .parallel import parallelise
 from .shaping import shape_nest
-from .steady import mark_in_blocks
 
 # Bytes of a part from which on filling it with nothing costs more than code for a first block.
 LARGE_PART = 1 << 15
@@ -103,7 +102,6 @@ class BlockScheduler(Scheduler):
         body: list[Kernel] = []
         for kernel in program.kernels:
             body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
-        mark_in_blocks(body)
         return BlockLoop(
             self.region.length,
             self.region.width,

@@ -29,7 +29,6 @@ from .chunks import Chunks, NotNative
 from .inplace import may_share
 from .lowering import loop_variables
 from .memory import plan
-from .steady import mark_in_body
 from .totals import NewBuffer
 
 Schedule = Callable[..., LoopProgram]
@@ -85,8 +84,6 @@ def chunk_kernels(
         loop.results = list(_moving(kept, chunks.out_axes, start, chunks.part))
         pairs = [(line[number], line[number + 1]) for line in places]
         made.append(loop.kernel(node, count, pairs, new_buffer))
-        if count > 1:
-            mark_in_body(loop.program.kernels, loop.program.inputs[:shared])
         start += count * chunks.part.width
     return made
 

@@ -33,7 +33,6 @@ from ..loops import (
 )
 from .memory import plan
 from .splitting import Split, split_body
-from .steady import mark_in_body
 from .totals import NewBuffer, find_totals, join_parts, total_places
 
 # An element of a result, by its index.
@@ -69,8 +68,6 @@ def repeat_kernels(
     ]
     if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
         return None
-    for program in programs:
-        mark_in_body(program.kernels, program.inputs[: body.constants])
     where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
     sums = total_places(totals, outputs, parts, new_buffer)
