@@ -14,7 +14,7 @@ import wengert as wg
 ROOT = Path(wg.__file__).parent
 # Later parts may import earlier ones, never the other way; a line is one rank.
 ORDER = [
-    {"errors", "types", "snapshot", "keeping", "tree"},
+    {"errors", "types", "snapshot", "keeping", "tree", "folders"},
     {"graph"},
     {"loops"},
     {"ops"},
@@ -26,11 +26,13 @@ ORDER = [
     {"codegen"},
     {"numpy"},
     {"jit"},
-    {"tensor", "nn", "optim", "data", "train", "storage"},
+    {"tensor", "flag", "nn", "optim", "data", "train", "storage"},
     {"bench", "experiments"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+# What is built on the library, as users build on it.
+OUTER = ("nn", "optim", "data", "train", "experiments", "bench")
 PEERS = {"torch", "jax", "autograd", "tensorflow", "keras", "tinygrad", "mlx", "casadi"}
 HEAVY = {"llvmlite", "scipy", "matplotlib", "rich", "pooch", "safetensors"}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
@@ -81,6 +83,57 @@ def test_parts_of_one_rank_do_not_import_each_other_in_a_circle():
             assert one not in edges.get(other, set()), f"{one} and {other} import each other"
 
 
+def is_public(module):
+    """Whether a name can be imported from outside its part.
+
+    A folder lets out what its `__all__` lists, a file of the top level what has no underscore.
+    """
+    part, *inside = module.split(".")[1:]
+    if not inside:
+        return part in RANK or part in wg.__all__
+    if len(inside) > 1:
+        return False
+    if (ROOT / f"{part}.py").exists():
+        return not inside[0].startswith("_")
+    return inside[0] in importlib.import_module(f"wengert.{part}").__all__
+
+
+def private_names(path):
+    """What a file imports from other parts that these do not let out."""
+    modules = (module for module in imported_modules(path) if module.startswith("wengert."))
+    others = (module for module in modules if module.split(".")[1] != part_of(path))
+    return [module for module in others if not is_public(module)]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in OUTER], ids=name)
+def test_what_is_built_on_the_library_imports_public_names(path):
+    assert not private_names(path)
+
+
+def private_attributes(part):
+    """Attributes with an underscore that a part reads and that no file of it defines."""
+    trees = {
+        path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / part).rglob("*.py")
+    }
+    own, read = {"_replace", "_fields"}, {}  # those of a named tuple are public
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                own.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                own.add(node.attr)
+            elif isinstance(node, ast.Constant):  # in `__slots__`, or for `setattr`
+                own.add(node.value)
+            elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+                read.setdefault(node.attr, f"{path.name}:{node.lineno}")
+    return {attr: at for attr, at in read.items() if not attr.startswith("__") and attr not in own}
+
+
+@pytest.mark.parametrize("part", OUTER)
+def test_what_is_built_on_the_library_reads_no_private_attributes(part):
+    assert not private_attributes(part)
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_outside_packages(path):
     outside = {module.split(".")[0] for module in imported_modules(path)}
@@ -99,12 +152,34 @@ def test_the_checks_can_fail():
     assert {"wengert.numpy", "wengert.numpy.sum", "torch", "wengert.graph.graph"} <= found
 
 
+def test_private_names_are_found():
+    source = (
+        "from ..jit import jit\nfrom ..jit.state import local\n"
+        "from ..tree import _handlers, flatten\nfrom ..numpy import random, no_such\n"
+        "from .. import numpy, tree, secret\nfrom .module import _leaf\n"
+    )
+    assert private_names(fake(source, ROOT / "nn" / "linear.py")) == [
+        "wengert.jit.state",
+        "wengert.jit.state.local",
+        "wengert.tree._handlers",
+        "wengert.numpy.no_such",
+        "wengert.secret",
+    ]
+    assert "_data_cell" in private_attributes("jit")  # which may: it is the core
+
+
 def imported_in(source, path):
+    return imported_modules(fake(source, path))
+
+
+def fake(source, path):
+    """A path at which there is another text."""
+
     class Fake(type(path)):
         def read_text(self, *args, **kwargs):
             return source
 
-    return imported_modules(Fake(path))
+    return Fake(path)
 
 
 def run(code, **environment):

@@ -256,12 +256,6 @@ class Tensor(Tracer):
             self._put_back(Constant(self._cell.read()))  # its history ends here
         return self._cell
 
-    def _parts(self, number: int) -> Parts:
-        """How compiled functions read what this tensor holds, as a child of an argument."""
-        cell = self._data_cell(False)
-        inside = Parts(type(cell), ("native",), (number,))
-        return Parts(type(self), ("_base", "_cell"), (Same(None), inside))
-
     @property
     def requires_grad(self) -> bool:
         """Whether `backward` reaches this tensor."""
@@ -361,11 +355,11 @@ class Tensor(Tracer):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         """A leaf is copied to a leaf of its own."""
-        return self.copy() if self._leaf is None else Tensor(self._array(), True)
+        return self.copy() if self._leaf is None else type(self)(self._array(), True)
 
     def __reduce__(self) -> Any:
         """Pickled are the data; how they were made stays behind."""
-        return Tensor, (self._array(), self._leaf is not None)
+        return type(self), (self._array(), self._leaf is not None)
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
@@ -493,6 +487,34 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
             check_class(content, "tensor")
         content = content if dtype is None else np.asarray(content, dtype)
     return Tensor(content, requires_grad)
+
+
+def tensor_parts(tensor: Tensor, number: int) -> Parts:
+    """How compiled functions read what a tensor holds, as a child of an argument."""
+    cell = tensor._data_cell(False)
+    inside = Parts(type(cell), ("native",), (number,))
+    return Parts(type(tensor), ("_base", "_cell"), (Same(None), inside))
+
+
+def peek(tensor: Tensor) -> np.ndarray:
+    """What a tensor holds, to look at: neither to be written to nor to be kept.
+
+    >>> peek(tensor([1.0, 2.0]))
+    array([1., 2.])
+    """
+    return tensor._array()
+
+
+def operand(tensor: Tensor) -> Any:
+    """What to compute with where no derivative is asked: the array; inside `jit` the tensor."""
+    return tensor if local.running is not None else tensor._array()
+
+
+def replace(tensor: Tensor, new: Any) -> None:
+    """Replace the whole content of a tensor."""
+    if new.dtype != tensor.dtype:
+        new = new.astype(tensor.dtype)
+    tensor._write(new if isinstance(new, Tensor) else np.asarray(new))
 
 
 def side_by_side(tensors: Sequence[Tensor]) -> None:

@@ -172,3 +172,10 @@ def check_class(value: np.ndarray, operation: str) -> None:
     lost = lost_meaning(kind)
     if lost is not None:
         raise DTypeError(explain(operation, f"got {lost[0]}", lost[1]))
+
+
+def lowest(dtype: np.dtype) -> Any:
+    """The least value of a real dtype, with which padding changes no maximum."""
+    if dtype.kind == "f":
+        return -np.inf
+    return np.iinfo(dtype).min if dtype.kind in "iu" else False

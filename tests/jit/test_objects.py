@@ -9,6 +9,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import tree
+from wengert.tensor import tensor_parts
 
 
 @dataclasses.dataclass
@@ -141,7 +142,7 @@ def parts(layer):
 
     def part(rest, numbers):
         scale = rest[0].scale
-        read = scale._parts(numbers[0]) if isinstance(scale, wg.Tensor) else numbers[0]
+        read = tensor_parts(scale, numbers[0]) if isinstance(scale, wg.Tensor) else numbers[0]
         inner = part(rest[1:], numbers[1:]) if rest[1:] else tree.Same(None)
         names, children = ("scale", "inner", "mode"), (read, inner, tree.Same(rest[0].mode))
         return tree.Parts(Layer, names, children, True)

@@ -160,8 +160,7 @@ def loop_fit(model: str) -> Builder:
 
     def build() -> Callable[[], Any]:
         from wengert import nn, optim
-        from wengert.train.source import Source
-        from wengert.train.steps import Steps
+        from wengert.train import Source, Steps
 
         network = module_of(nn, model)
         begin_with(network.parameters(), weights())

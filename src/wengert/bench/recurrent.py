@@ -85,7 +85,7 @@ def with_papers_network(network: Network, batch: int) -> Builder:
     def build() -> Callable[[], Any]:
         from wengert import nn
 
-        from ..experiments.networks import UnrolledRNN
+        from ..experiments import UnrolledRNN
 
         model = UnrolledRNN(network.steps, network.hidden)
         into, along, bias, other, *dense = network.weights()

@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..folders import user_cache_folder
+
 _MAGIC = b"WENGERT\0"
 _VERSION = 1
 _HASH_BYTES = 32
@@ -348,17 +350,6 @@ def default_folder() -> Path | None:
         return user_cache_folder() / "wengert" / "objects"
     except RuntimeError:  # no home folder
         return None
-
-
-def user_cache_folder() -> Path:
-    """The folder where this system keeps what can be made again; RuntimeError without a home."""
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return Path(local) if local else Path.home() / "AppData" / "Local"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
 
 
 def cache_key(*parts: Any) -> str:

@@ -60,6 +60,11 @@ class Loader:
         self._epoch = self._batch = 0
         self._resume = False
 
+    @property
+    def arrays(self) -> Any:
+        """The examples, in the structure and order in which they were given."""
+        return tree.unflatten(self._structure, self._leaves)
+
     def __len__(self) -> int:
         full, rest = divmod(self.count, self.batch_size)
         return full + (rest > 0 and not self.drop_last)

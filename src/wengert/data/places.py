@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..codegen.cache import user_cache_folder
 from ..errors import DataError, DataNotFoundError, explain
+from ..folders import user_cache_folder
 from .catalog import ENTRIES, FILES, MAX_FILE_BYTES, Entry
 from .idx import read_checked
 

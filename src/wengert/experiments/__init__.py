@@ -14,6 +14,7 @@ beside each other. `report.py` collects what was found, `page.py` makes a page o
 from __future__ import annotations
 
 from . import circles, cnn, example, ratio, rnn
+from .networks import UnrolledRNN
 from .reproduce import Experiment, reproduce
 from .settings import Settings
 
@@ -26,4 +27,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     "ratio": Experiment(ratio.run, ratio.TITLE, ratio.ABOUT),
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Settings", "reproduce"]
+__all__ = ["EXPERIMENTS", "Experiment", "Settings", "UnrolledRNN", "reproduce"]

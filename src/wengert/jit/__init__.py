@@ -5,6 +5,7 @@ arguments.py   arguments -> leaves, keys, and what the native entry checks
 state.py       tensors as state: memory that programs and tensors share
 tracing.py     a function on abstract values -> graph and state
 program.py     graph -> passes -> loops -> machine code, and calling it from Python
+looping.py     many calls as one native call
 lookup.py      the cache that is asked before compiling
 explain.py     looking inside
 debugging.py   WENGERT_DEBUG, debug_nans
@@ -12,5 +13,7 @@ debugging.py   WENGERT_DEBUG, debug_nans
 
 from .debugging import debug_nans
 from .function import Jitted, clear_cache, jit
+from .looping import Repeated
+from .state import is_tracing
 
-__all__ = ["Jitted", "clear_cache", "debug_nans", "jit"]
+__all__ = ["Jitted", "Repeated", "clear_cache", "debug_nans", "is_tracing", "jit"]

@@ -249,6 +249,12 @@ class _Local(threading.local):
 
 local = _Local()
 
+
+def is_tracing() -> bool:
+    """Whether `jit` traces just now, in this thread: values have no numbers yet."""
+    return local.running is not None
+
+
 # One trace with state at a time: while it runs the tensors it has lifted hold traced values.
 trace_lock = threading.RLock()
 

@@ -40,10 +40,10 @@ from ..errors import (
     StructureError,
     explain,
 )
-from ..jit.state import local
-from ..tensor import Tensor, no_grad, value_alone
+from ..flag import Flag
+from ..jit import is_tracing
+from ..tensor import Tensor, no_grad, peek, value_alone
 from ..types import check_class
-from .flag import Flag
 from .printing import describe
 from .skeleton import Skeleton, parts_of
 
@@ -59,16 +59,10 @@ class Parameter(Tensor):
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
         if isinstance(data, Tensor):
-            data = data._array()
+            data = peek(data)
         elif isinstance(data, np.ndarray):
             check_class(data, "Parameter")
         super().__init__(np.array(data, dtype), requires_grad)
-
-    def __deepcopy__(self, memo: Any) -> Parameter:
-        return Parameter(self._array(), self._leaf is not None)
-
-    def __reduce__(self) -> Any:
-        return Parameter, (self._array(), self._leaf is not None)
 
 
 class Incompatible(NamedTuple):
@@ -393,7 +387,7 @@ def write(buffer: Tensor, value: Any) -> None:
 def _plain(value: Any) -> np.ndarray:
     """The array of a tensor, whoever made it."""
     if isinstance(value, Tensor):
-        return value._array()
+        return peek(value)
     return np.asarray(value.detach() if hasattr(value, "detach") else value)
 
 
@@ -420,7 +414,7 @@ def _leaf(parameter: Any) -> Any:
     """What a parameter holds: an array; inside `jit`, a value that it traces."""
     if not isinstance(parameter, Tensor):
         return parameter
-    return parameter._array() if local.running is None else parameter.detach()
+    return parameter.detach() if is_tracing() else peek(parameter)
 
 
 tree.register(Module, _take_apart, Skeleton.rebuild, parts_of)

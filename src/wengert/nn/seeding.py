@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
-from ..jit.state import local
 from ..numpy import random
-from ..tensor import Tensor
+from ..tensor import Tensor, operand, peek
 
 _key = Tensor(random.key(0))
 
@@ -33,7 +32,7 @@ def manual_seed(seed: int) -> None:
 
 def get_rng_state() -> np.ndarray:
     """Where the stream is now: two words, to continue from with `set_rng_state`."""
-    return np.array(_key._array())
+    return np.array(peek(_key))
 
 
 def set_rng_state(state: Any) -> None:
@@ -52,7 +51,7 @@ def set_rng_state(state: Any) -> None:
 
 def next_key() -> Any:
     """A key that was not used before; the stream moves on."""
-    now = _key._array() if local.running is None else _key
+    now = operand(_key)
     following, fresh = random.split(now)
     _key[...] = following
     return fresh

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..flag import Flag
 from ..snapshot import is_native, snapshot, unchanged
-from ..tensor import Tensor
+from ..tensor import Tensor, tensor_parts
 from ..tree import ANYTHING, Parts, Same, Unchanged
-from .flag import Flag
 
 _COPIED = (list, dict, set)  # an attribute that may be changed in place
 _CLASS = ""  # among what was kept of the attributes; no name of one
@@ -140,7 +140,7 @@ def _parts_of(module: Any, numbers: dict[int, int], above: set[int], seen: set[t
             children.append(_parts_of(value, numbers, above, seen))
         elif kind == "parameter" and value is not None:
             number = numbers[id(value)]
-            children.append(value._parts(number) if isinstance(value, Tensor) else number)
+            children.append(tensor_parts(value, number) if isinstance(value, Tensor) else number)
         elif kind == "buffer":
             children.append(Same(value))
         else:

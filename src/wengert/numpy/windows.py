@@ -20,7 +20,7 @@ from ..ops.layout import permute, reduce_sum, reshape
 from ..ops.reductions import reduce_max
 from ..ops.windows import fold, window_positions, windows, windows_of
 from ..trace.views import read_only
-from ..types import inexact_dtype, type_of
+from ..types import inexact_dtype, lowest, type_of
 from .common import as_value, cast, normal_axis, shape
 
 __all__ = ["avg_pool", "conv", "conv_transpose", "max_pool", "sliding_window_view"]
@@ -318,13 +318,6 @@ def max_pool(x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: 
     fill = lowest(type_of(x).dtype)
     patches = _pool_windows("max_pool", x, sizes, strides, pads, dilations, fill)
     return reduce_max(patches, axes=_last_axes(patches, len(sizes)), ties="first")
-
-
-def lowest(dtype: np.dtype) -> Any:
-    """What padding is filled with where the largest element is looked for."""
-    if dtype.kind == "f":
-        return -np.inf
-    return np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
 def avg_pool(

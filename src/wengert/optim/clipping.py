@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AbstractValueError, NotFiniteError, OptionError, explain
-from ..jit.state import local
+from ..jit import is_tracing
 from ..tensor import Tensor, no_grad
 
 
@@ -65,7 +65,7 @@ def _joined(combine: Any, parts: list[Any]) -> Any:
 
 
 def _check_finite(total: Any, norm_type: float) -> None:
-    if local.running is not None:
+    if is_tracing():
         raise AbstractValueError(
             explain(
                 "clip_grad_norm_",

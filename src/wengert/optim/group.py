@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, MutationError, StructureError, explain
-from ..jit.state import local
-from ..nn.flag import Flag
-from ..tensor import Tensor
+from ..flag import Flag
+from ..jit import is_tracing
+from ..tensor import Tensor, operand
 
 
 class Group(MutableMapping):
@@ -66,10 +66,19 @@ class Group(MutableMapping):
     def number(self, name: str) -> Any:
         """A number among the options, in float64; inside `jit` a traced one."""
         place = self._places[name]
-        numbers = self.numbers if local.running is not None else self.numbers._array()
+        numbers = operand(self.numbers)
         if isinstance(place, tuple):
             return tuple(numbers[one] for one in place)
         return numbers[place]
+
+    def switches(self) -> dict[str, bool]:
+        """Which options are turned on; they decide which program a compiled step is."""
+        return {name: flag.value for name, flag in self._flags.items()}
+
+    def turn(self, switches: Mapping[str, bool]) -> None:
+        """Turn options on and off, and tell nobody; the numbers stay as they are."""
+        for name, value in switches.items():
+            self._flags[name].value = value
 
     def watch(self, changed: Any) -> None:
         """Have `changed()` called whenever an option is turned on or off."""
@@ -83,7 +92,7 @@ class Group(MutableMapping):
         if name not in self._places:
             return self._flags[name].value if name in self._flags else self._others[name]
         found = self.number(name)
-        if local.running is not None:
+        if is_tracing():
             return found
         return tuple(map(float, found)) if isinstance(found, tuple) else float(found)
 
@@ -99,7 +108,7 @@ class Group(MutableMapping):
         if name not in self._places and name not in self._flags:
             self._others[name] = value
             return
-        if local.running is not None and not (name in self._places and self._stays_on(name)):
+        if is_tracing() and not (name in self._places and self._stays_on(name)):
             raise MutationError(
                 explain(
                     f'{self._owner}: param_groups[...]["{name}"]',
@@ -109,7 +118,7 @@ class Group(MutableMapping):
             )
         if name in self._places:
             self._set_numbers(name, value)
-        if name in self._flags and local.running is None:
+        if name in self._flags and not is_tracing():
             self._flags[name].value = bool(value)
             for changed in self._watchers:
                 changed()

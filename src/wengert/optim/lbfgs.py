@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import AbstractValueError, OptionError, ShapeError, StructureError, explain
-from ..jit.state import local
-from ..tensor import no_grad
+from ..jit import is_tracing
+from ..tensor import no_grad, peek
 from .group import Group
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, array_of, replace
@@ -134,9 +134,7 @@ class LBFGS(Optimizer):
         parts = []
         for p in self._params:
             gradient = p.grad
-            parts.append(
-                np.zeros(p.size, p.dtype) if gradient is None else gradient._array().ravel()
-            )
+            parts.append(np.zeros(p.size, p.dtype) if gradient is None else peek(gradient).ravel())
         return np.concatenate(parts)
 
     def _move(self, starts: list[np.ndarray], length: float, direction: np.ndarray) -> None:
@@ -188,7 +186,7 @@ class LBFGS(Optimizer):
                     "and returns the loss.",
                 )
             )
-        if local.running is not None:
+        if is_tracing():
             raise AbstractValueError(
                 explain(
                     "LBFGS: step",
@@ -215,7 +213,7 @@ class LBFGS(Optimizer):
     ) -> Point:
         """Move the parameters; where they end."""
         group = self.param_groups[0]
-        starts = [np.array(p._array()) for p in self._params]
+        starts = [np.array(peek(p)) for p in self._params]
         if group["line_search_fn"] is None:
             self._move(starts, length, direction)
             if last:  # the next step begins with an evaluation here

@@ -11,14 +11,14 @@ them; so do their gradients, and each kind of state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, ShapeError, StructureError, explain
-from ..jit.state import local
-from ..tensor import Tensor, no_grad, side_by_side
+from ..jit import is_tracing
+from ..tensor import Tensor, no_grad, operand, peek, replace, side_by_side
 from .group import Group
 
 
@@ -103,22 +103,23 @@ class Optimizer:
         return loss
 
     def _step(self, group: Group) -> None:
-        gradients = [p.grad for p in group.params]
-        present = [place for place, gradient in enumerate(gradients) if gradient is not None]
-        if not present:
+        every = {place: p.grad for place, p in enumerate(group.params)}
+        gradients = {place: grad for place, grad in every.items() if grad is not None}
+        if not gradients:
             return
+        present = list(gradients)
         numbers = self._numbers(group, present)
         decay = group.number("weight_decay") if self._adds_decay(group) else None
         maximize, names = group.on("maximize"), list(self.kept(group))
         states = self._states_of(group)
-        for place in present:
-            p, g = _content(group.params[place]), _content(gradients[place])
+        for place, gradient in gradients.items():
+            p, g = operand(group.params[place]), operand(gradient)
             real = group.params[place].dtype.type
             if maximize:
                 g = -g
             if decay is not None:
                 g = g + decay.astype(real) * p
-            kept = {name: _content(states[place][name]) for name in names}
+            kept = {name: operand(states[place][name]) for name in names}
             new = self.update(p, g, kept, _Numbers(numbers, place, real), group)
             replace(group.params[place], new)
             for name in names:
@@ -128,12 +129,12 @@ class Optimizer:
         """Count the step for the parameters in these places; the numbers that it needs."""
         step = None
         if self.counts(group):
-            step = _content(group.steps) + _marked(present, len(group.params))
+            step = operand(group.steps) + _marked(present, len(group.params))
             replace(group.steps, step)
             if len(present) < len(group.params):
                 step = np.maximum(step, 1.0)  # formulas may have a pole at zero
         numbers = self.numbers(group, step)
-        if local.running is not None:
+        if is_tracing():
             for name, row in group.rows.items():
                 replace(row, numbers[name])
                 numbers[name] = row
@@ -209,6 +210,12 @@ class Optimizer:
                 )
             known.add(id(p))
 
+    def turn(self, switches: Sequence[Mapping[str, bool]]) -> None:
+        """Turn options of each group on and off, as `Group.switches` has noted them."""
+        for group, turned_on in zip(self.param_groups, switches, strict=True):
+            group.turn(turned_on)
+        self._complete()
+
     def _complete(self) -> None:
         """Make the state that the rule keeps now and did not keep before."""
         states = iter(self.state)
@@ -241,10 +248,10 @@ class Optimizer:
         groups = []
         for group in self.param_groups:
             places = range(len(state), len(state) + len(group.params))
-            for place, step in zip(places, group.steps._array(), strict=True):
+            for place, step in zip(places, peek(group.steps), strict=True):
                 state[place] = {"step": float(step)} if self.counts(group) else {}
                 kept = self.state[place]
-                state[place].update({name: np.array(kept[name]._array()) for name in kept})
+                state[place].update({name: np.array(peek(kept[name])) for name in kept})
             groups.append({**group, "params": list(places)})
         return {"state": state, "param_groups": groups}
 
@@ -335,15 +342,3 @@ def _marked(present: list[int], count: int) -> np.ndarray:
     marks = np.zeros(count)
     marks[present] = 1.0
     return marks
-
-
-def _content(tensor: Any) -> Any:
-    """What a rule computes with: the array, inside `jit` the tensor itself."""
-    return tensor if local.running is not None else tensor._array()
-
-
-def replace(tensor: Tensor, new: Any) -> None:
-    """Replace the whole content of a tensor."""
-    if new.dtype != tensor.dtype:
-        new = new.astype(tensor.dtype)
-    tensor._write(new if isinstance(new, Tensor) else np.asarray(new))

@@ -15,5 +15,7 @@ from .callbacks import Callback, EarlyStopping
 from .fitting import fit
 from .history import History
 from .run import Run
+from .source import Source
+from .steps import Steps
 
-__all__ = ["Callback", "EarlyStopping", "History", "Run", "fit"]
+__all__ = ["Callback", "EarlyStopping", "History", "Run", "Source", "Steps", "fit"]

@@ -23,7 +23,7 @@ import numpy as np
 from .. import nn
 from ..errors import DataError, OptionError, explain
 from ..storage import load, save
-from ..tensor import no_grad
+from ..tensor import no_grad, peek
 
 _FORMAT = 1
 _DIGEST = "digest"
@@ -168,7 +168,7 @@ def state_of(model: Any, optimizer: Any, schedule: Any) -> dict[str, Any]:
     """Everything that the steps to come depend on."""
     return {
         "model": model.state_dict(),
-        "others": {name: np.array(t._array()) for name, t in _others(model, optimizer).items()},
+        "others": {name: np.array(peek(t)) for name, t in _others(model, optimizer).items()},
         "optimizer": optimizer.state_dict(),
         "schedule": None if schedule is None else schedule.state_dict(),
         "random": nn.get_rng_state(),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.looping import Repeated
+from ..jit import Repeated
 from .source import Source
 from .walking import Batches, results_for
 

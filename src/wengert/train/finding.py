@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..tensor import no_grad
+from ..tensor import no_grad, peek
 
 
 def where_it_began(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) -> tuple[str, str]:
@@ -31,16 +31,16 @@ def where_it_began(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) 
     if not _is_finite((x, y)):
         return "", f"the batch itself has {_sample((x, y))}"
     for name, parameter in model.named_parameters():
-        if not _is_finite(parameter._array()):
+        if not _is_finite(peek(parameter)):
             layer = name.rpartition(".")[0]
             return layer, (
-                f"{name} had {_sample(parameter._array())} before it: "
+                f"{name} had {_sample(peek(parameter))} before it: "
                 "the update of the step before was too large"
             )
     for name, buffer in model.named_buffers():
-        if not _is_finite(buffer._array()):
+        if not _is_finite(peek(buffer)):
             layer = name.rpartition(".")[0]
-            return layer, f"the buffer {name} had {_sample(buffer._array())} before it"
+            return layer, f"the buffer {name} had {_sample(peek(buffer))} before it"
     found: list[tuple[str, str]] = []
     with no_grad(), np.errstate(all="ignore"), _watched(model, found):
         output = model(x)

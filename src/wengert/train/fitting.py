@@ -24,9 +24,7 @@ from typing import Any
 from .. import nn
 from ..errors import DTypeError, NotFiniteError, OptionError, explain
 from ..numpy import random
-from ..optim.lbfgs import LBFGS
-from ..optim.optimizer import Optimizer
-from ..optim.schedules import OneCycleLR, Schedule
+from ..optim import LBFGS, OneCycleLR, Optimizer, Schedule
 from .callbacks import Callbacks, EarlyStopping
 from .evaluation import Evaluation, in_mode, kept_modes
 from .finding import where_it_began

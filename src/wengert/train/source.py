@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..data.loader import Loader
-from ..data.sets import Split
+from ..data import Loader, Split
 from ..errors import ShapeError, StructureError, explain
-from ..tensor import Tensor
+from ..tensor import Tensor, peek
 
 _WHITE = np.float32(255)
 
@@ -103,12 +102,12 @@ def unpacked(examples: Any) -> tuple[Any, Loader | None]:
     """The examples themselves, and the loader that they came in."""
     if not isinstance(examples, Loader):
         return examples, None
-    return tree.unflatten(examples._structure, examples._leaves), examples
+    return examples.arrays, examples
 
 
 def _plain(leaf: Any) -> np.ndarray:
     """An array as compiled code takes it; what has to be converted is converted once."""
-    array = np.asarray(leaf._array() if isinstance(leaf, Tensor) else leaf)
+    array = np.asarray(peek(leaf) if isinstance(leaf, Tensor) else leaf)
     odd = any(stride % array.dtype.itemsize for stride in array.strides)
     if odd or not (array.flags.aligned and array.dtype.isnative):
         array = np.array(array, array.dtype.newbyteorder("="), order="C")

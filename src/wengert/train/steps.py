@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError, explain
-from ..jit import jit
-from ..jit.looping import Repeated
-from ..optim.clipping import clip_grad_norm_
-from ..optim.optimizer import Optimizer
+from ..jit import Repeated, jit
+from ..optim import Optimizer, clip_grad_norm_
 from ..tensor import Tensor, no_grad
 from .source import Source
 

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tree
-from ..data.shuffling import epoch_order
+from ..data import epoch_order
 from ..errors import ShapeError, explain
-from ..jit.looping import Repeated
+from ..jit import Repeated
+from ..tensor import peek
 from .source import Source
 
 # Noting the state takes at most this part of the time.
@@ -200,17 +201,12 @@ class Walk:
         """Which options are turned on; they decide which program a step is."""
         if self.schedule is None:
             return []
-        groups = self.optimizer.param_groups
-        return [{name: flag.value for name, flag in g._flags.items()} for g in groups]
+        return [group.switches() for group in self.optimizer.param_groups]
 
     def turn(self, switches: list[dict[str, bool]]) -> None:
         """Turn options on and off."""
-        if switches == self.switches():
-            return
-        for group, turned_on in zip(self.optimizer.param_groups, switches, strict=True):
-            for name, value in turned_on.items():
-                group._flags[name].value = value
-        self.optimizer._complete()  # the state that it keeps with these
+        if switches != self.switches():
+            self.optimizer.turn(switches)
 
     def rewind(self, step: int) -> None:
         """Bring the state back to where it was before a step."""
@@ -231,7 +227,7 @@ class Walk:
         switches = self.switches()
         for step in range(first, last):
             for group, numbers in zip(groups, self._scheduled, strict=True):
-                numbers[step] = group.numbers._array()
+                numbers[step] = peek(group.numbers)
             self.schedule.step()
             if self.switches() != switches:
                 return step + 1
@@ -272,7 +268,7 @@ class Noted:
             np.copyto(saved, cell.memory)
             self._present[key] = cell.present
         if self.walk.schedule is not None:
-            self._options = [np.array(g.numbers._array()) for g in self.walk.optimizer.param_groups]
+            self._options = [np.array(peek(g.numbers)) for g in self.walk.optimizer.param_groups]
             self._schedule = copy.deepcopy(self.walk.schedule.state_dict())
             self._switches = self.walk.switches()
         self.at = step

@@ -22,7 +22,7 @@ import numpy as np
 
 from ... import numpy as wnp
 from ...errors import ShapeError, explain
-from ...jit.state import local
+from ...jit import is_tracing
 from ..choices import one_of
 
 Numbers = tuple[int, ...]
@@ -100,7 +100,7 @@ def _conv(
     one_of(name, "method", method, ("auto", *WAYS))
     strides = numbers(name, "stride", stride, rank)
     dilations = numbers(name, "dilation", dilation, rank)
-    if method == "auto" or local.running is not None:
+    if method == "auto" or is_tracing():
         result = wnp.conv(input, weight, strides, padding, dilations, groups)
         return result if bias is None else result + _per_channel(bias, rank)
     single = len(np.shape(input)) == rank + 1

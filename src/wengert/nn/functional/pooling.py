@@ -8,8 +8,7 @@ import numpy as np
 
 from ... import numpy as wnp
 from ...errors import ShapeError, explain
-from ...numpy.windows import lowest
-from ...types import type_of
+from ...types import lowest, type_of
 from .convolution import Numbers, numbers
 
 
