@@ -23,10 +23,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
+from .functions import FUNCTIONS, Cost
 from .types import ArrayType, dtype_name
 
 BOOL = np.dtype(bool)
@@ -291,28 +293,11 @@ class Choose(Expr):
 
 @dataclass(eq=False, repr=False)
 class Apply(Expr):
-    """An elementary function of expressions. Arguments have the dtypes the function wants."""
+    """An elementary function (see `functions`). Arguments have the dtypes the function wants."""
 
     name: str
     args: tuple[Expr, ...]
     dtype: np.dtype
-
-
-# The elementary functions of the language; code generators must know them all.
-FLOAT_FUNCTIONS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh "
-    "arcsinh arccosh arctanh expit expit_tail erf erfc power cbrt sqrt floor ceil trunc rint hypot "
-    "logaddexp copysign fmax fmin gammaln digamma gauss mills".split()
-)
-NUMBER_FUNCTIONS = frozenset(
-    "add subtract multiply divide negative positive absolute fabs square reciprocal scale sign "
-    "maximum minimum largest smallest "
-    "fmod remainder floor_divide where convert equal not_equal less less_equal "
-    "greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite "
-    "isneginf isposinf signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift "
-    "stop_gradient deg2rad rad2deg".split()
-)
-FUNCTIONS = FLOAT_FUNCTIONS | NUMBER_FUNCTIONS
 
 
 def cast(value: Expr, dtype: np.dtype) -> Expr:
@@ -386,17 +371,14 @@ class Store:
 
 def identity_of(combine: str, dtype: np.dtype) -> Any:
     """The value that changes nothing when combined."""
-    if combine == "add" or combine == "logical_or":
-        return dtype.type(0)
-    if combine == "multiply" or combine == "logical_and":
-        return dtype.type(1)
-    low = combine in ("largest", "maximum")
-    if dtype.kind == "f":
-        return dtype.type(-np.inf if low else np.inf)
+    number = FUNCTIONS[combine].identity
+    assert number is not None, combine
+    if abs(number) < inf or dtype.kind == "f":
+        return dtype.type(number)
     if dtype.kind == "b":
-        return dtype.type(not low)
+        return dtype.type(number > 0)
     limits = np.iinfo(dtype)
-    return dtype.type(limits.min if low else limits.max)
+    return dtype.type(limits.min if number < 0 else limits.max)
 
 
 def add_exactly(apply: Callable[[str, Any, Any], Any], before: Any, value: Any) -> tuple[Any, Any]:
@@ -790,6 +772,11 @@ def walk(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
     return order
 
 
+def takes_long(expr: Expr) -> bool:
+    """Whether an expression is a function that costs more than a load and a store."""
+    return isinstance(expr, Apply) and FUNCTIONS[expr.name].cost is Cost.LONG
+
+
 def parts_of(expr: Expr) -> tuple[Expr, ...]:
     """The direct parts of an expression."""
     if isinstance(expr, Apply):
@@ -872,6 +859,8 @@ class Pointwise:
     whole: tuple[int, ...] = ()
     # Whether the rule makes a choice by the index, or one for each argument but the first.
     chooses: bool = False
+    # The kinds of dtypes that it gives; NumPy evaluates the others.
+    kinds: str = "biuf"
     # A condition on elements of an argument, checked for all of them before the result is used:
     # check(index, *operands, **params) gives a boolean expression over the result's loops.
     check: Callable[..., Expr] | None = None

@@ -19,7 +19,8 @@ from wengert.codegen.scalars import (
 )
 from wengert.codegen.target import Target
 from wengert.errors import WengertError
-from wengert.loops import FLOAT_FUNCTIONS, FUNCTIONS, Affine, Apply, Buffer, Load, Nest, Store, Var
+from wengert.functions import FUNCTIONS
+from wengert.loops import Affine, Apply, Buffer, Load, Nest, Store, Var
 from wengert.ops import REGISTRY
 
 PTR = ir.PointerType()
@@ -88,7 +89,7 @@ ALSO = {"largest": "maximum", "smallest": "minimum"}
 
 def accepted():
     """``name -> dtypes`` for which NumPy computes in that very dtype."""
-    for name in sorted(FUNCTIONS - OWN):
+    for name in sorted(set(FUNCTIONS) - OWN):
         ufunc = getattr(np, ALSO.get(name, name), None)
         if not isinstance(ufunc, np.ufunc):
             yield name, FLOATS, 1
@@ -165,7 +166,7 @@ def test_function_is_numpys(name, dtypes, count):
             inputs, want = (inputs[0][kept],), want[kept]
         cases.append((name, inputs, want.dtype))
         wants.append(want)
-    smooth = name in FLOAT_FUNCTIONS and name not in ROUNDED
+    smooth = FUNCTIONS[name].floats and name not in ROUNDED
     ulps = ULPS.get(name, 4 if smooth else 0)
     for (_, _, _), got, want in zip(cases, run(cases), wants, strict=True):
         if name in EITHER_ZERO:

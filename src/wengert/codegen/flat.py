@@ -15,8 +15,20 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..loops import Affine, Apply, Buffer, Expr, Literal, Load, Nest, Var, parts_of, roots_of, walk
-from ..schedule.cost import EXPENSIVE
+from ..loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Expr,
+    Literal,
+    Load,
+    Nest,
+    Var,
+    parts_of,
+    roots_of,
+    takes_long,
+    walk,
+)
 from .plans import Piece, pieces_of
 from .scalars import Scalars
 from .strided import I1, Memory, lane_order
@@ -43,7 +55,7 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
         return None
     if any(store.combine or store.guards or store.picks for store in nest.stores):
         return None
-    if any(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in values):
+    if any(map(takes_long, values)):
         return None
     column, row = sorted(nest.vars, key=lambda var: nest.stores[0].at.coefficient(var) != 1)
     moving = [expr for expr in values if _moves(expr, nest.vars)]

@@ -15,8 +15,7 @@ from itertools import pairwise
 
 from llvmlite import ir
 
-from ..loops import Apply, Expr, Load, LoadAt, Store
-from ..schedule.cost import EXPENSIVE
+from ..loops import Expr, Load, LoadAt, Store, takes_long
 from ..schedule.memory import root
 
 # Cycles until a result is there; the others take as long as an addition. Only the order matters.
@@ -40,7 +39,7 @@ def has_chains(stores: Iterable[Store], inner: Iterable[Expr]) -> bool:
     for expr in inner:
         if isinstance(expr, (Load, LoadAt)) and id(root(expr.buffer)) in written:
             return False
-        long = long or (isinstance(expr, Apply) and expr.name in EXPENSIVE)
+        long = long or takes_long(expr)
     return long
 
 

@@ -23,6 +23,7 @@ from .families import (
     binary,
     broadcast_samples,
     broadcast_shapes,
+    pointwise,
     ufunc_takes,
     ufunc_type_rule,
     unary,
@@ -183,6 +184,7 @@ add: Op = binary(
     np.add,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
     transpose=(lambda g, x, y: g, lambda g, x, y: g),
+    additive=True,
     dtypes=(*NUMBERS, "bool"),
 )
 subtract: Op = binary(
@@ -190,6 +192,7 @@ subtract: Op = binary(
     np.subtract,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: negative(t)),
     transpose=(lambda g, x, y: g, lambda g, x, y: negative(g)),
+    additive=True,
     dtypes=NUMBERS,
 )
 negative: Op = unary(
@@ -367,6 +370,8 @@ power: Op = binary(
     domains=(POSITIVE, REAL),
     like=np.power,
     dtypes=FIELDS,
+    # NumPy refuses negative exponents of integers, which takes a look at them
+    loops=pointwise("power", np.power, kinds="f"),
 )
 
 

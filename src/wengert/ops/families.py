@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError, explain
-from ..loops import FUNCTIONS, Apply, Expr, Index, Operand, Pointwise, cast
+from ..functions import FUNCTIONS
+from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, promotable, type_of
 from .layout import convert, reshape
 from .op import Op
@@ -75,8 +76,11 @@ def ufunc_type_rule(name: str, ufunc: np.ufunc) -> Callable:
     return rule
 
 
-def pointwise(name: str, ufunc: np.ufunc) -> Pointwise | None:
-    """The loops of an elementwise operation whose function the loop language has."""
+def pointwise(name: str, ufunc: np.ufunc, kinds: str = "biuf") -> Pointwise | None:
+    """The loops of an elementwise operation whose function the loop language has.
+
+    They are for results of these kinds of dtypes.
+    """
     if name not in FUNCTIONS:
         return None
 
@@ -88,7 +92,7 @@ def pointwise(name: str, ufunc: np.ufunc) -> Pointwise | None:
         ]
         return Apply(name, tuple(args), dtypes[-1])
 
-    return Pointwise(rule)
+    return Pointwise(rule, kinds=kinds)
 
 
 def batch_elementwise(op_of: Callable[[], Op]) -> Callable:

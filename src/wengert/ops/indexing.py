@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, OutOfRangeError, explain
+from ..functions import Cost
 from ..loops import (
     BOOL,
     INDEX,
@@ -162,6 +163,7 @@ index: Op = Op(
     transpose=(lambda g, x, key: embed(g, key=key, shape=x.shape),),
     batch=lambda size, flags, x, key: index(x, key=_batched_key(size, key)),
     loops=Pointwise(lambda at, x, key: x(_source_index(at, key)), free=True),
+    cost=Cost.QUICK,
     resize=_resize_index,
     write_back=lambda base, new, key: index_set(base, new, key=key),
     samples=lambda rng: [

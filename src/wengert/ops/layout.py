@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
+from ..functions import Cost
 from ..loops import Alias, Pointwise, Reduction, cast, float_range, not_an_integer
 from ..types import ArrayType, type_of
 from .op import Op
@@ -91,6 +92,7 @@ reshape: Op = Op(
     transpose=(lambda g, x, shape: reshape(g, shape=x.shape),),
     batch=lambda size, flags, x, shape: reshape(x, shape=(size, *shape)),
     loops=Alias(),
+    cost=Cost.QUICK,
     resize=resize_shape,
     write_back=lambda base, new, shape: reshape(new, shape=type_of(base).shape),
     samples=lambda rng: [
@@ -120,6 +122,7 @@ permute: Op = Op(
     loops=Pointwise(
         lambda index, x, axes: x(index[place] for place in inverse_permutation(axes)), free=True
     ),
+    cost=Cost.QUICK,
     write_back=lambda base, new, axes: permute(new, axes=inverse_permutation(axes)),
     samples=lambda rng: [
         ((rng.normal(size=(2, 3)),), {"axes": (1, 0)}),
@@ -175,6 +178,7 @@ broadcast_to: Op = Op(
     transpose=(lambda g, x, shape: sum_to(g, x.shape),),
     batch=_batch_broadcast,
     loops=Pointwise(lambda index, x, shape: x.broadcast(index), free=True),
+    cost=Cost.QUICK,
     resize=resize_shape,
     samples=lambda rng: [
         ((rng.normal(size=(3,)),), {"shape": (2, 3)}),

@@ -29,6 +29,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import LeakedTracerError, WengertError, explain
+from ..functions import FUNCTIONS, Cost
+from ..loops import Alias, Pointwise
 from ..types import Typed, type_of
 
 REGISTRY: dict[str, Op] = {}
@@ -65,6 +67,8 @@ class Op:
         absent: dict[str, str] | None = None,
         takes: Callable | None = None,
         compares: bool = False,
+        additive: bool = False,
+        cost: Cost | None = None,
     ):
         if name in REGISTRY:
             raise WengertError(f"operation {name!r} is defined twice")
@@ -100,6 +104,11 @@ class Op:
         # Python integers, which must fit; see python_integers.py. A comparison takes all of them.
         self.takes = takes
         self.compares = compares
+        # Whether it is linear in all arguments together: f(x + s, y + t) = f(x, y) + f(s, t).
+        self.additive = additive
+        # What an element takes beside its arguments: what its elementary function does, if it is
+        # one; None: nobody has said.
+        self.cost = FUNCTIONS[name].cost if name in FUNCTIONS else cost
         # Of several results: operations of the same arguments, without parameters, that give one
         # of them alone, by its number. The compiler takes these where nobody wants the others.
         self.alone: dict[int, Op] = {}
@@ -111,6 +120,14 @@ class Op:
     def differentiable(self) -> bool:
         """Whether a derivative flows through, or must be refused: not zero everywhere."""
         return self.zero is None
+
+    @property
+    def moves(self) -> bool:
+        """Whether each element of the result is one of the argument, at a place known by types."""
+        loops = self.loops
+        if not isinstance(loops, Pointwise):
+            return isinstance(loops, Alias)
+        return loops.free and not loops.chooses and not loops.whole
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply the operation: evaluate on arrays, record on traced values."""

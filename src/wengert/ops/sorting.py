@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, explain
+from ..functions import Cost
 from ..loops import BOOL, Affine, Apply, Expr, Index, Literal, LoadAt, Operand, Pointwise, cast
 from ..types import ArrayType, type_of
 from .elementwise import select
@@ -207,6 +208,7 @@ searchsorted: Op = Op(
     zero=DISCRETE,
     batch=_batch_searchsorted,
     loops=Pointwise(_searchsorted_loops, whole=(0,)),
+    cost=Cost.LONG,
     samples=lambda rng: [
         *[
             (

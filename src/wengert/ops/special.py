@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, explain
-from ..loops import FLOAT_FUNCTIONS, Apply, Expr, Index, Operand, Pointwise, cast
+from ..functions import FUNCTIONS
+from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
 from .elementwise import exp, log, log1p, logaddexp, maximum, negative, scale, select
@@ -124,7 +125,7 @@ def _composed(name: str, function: Callable) -> Callable:
 
 def _own_function(name: str) -> Pointwise | None:
     """The loops of a function that the loop language has."""
-    if name not in FLOAT_FUNCTIONS:
+    if name not in FUNCTIONS:
         return None
 
     def rule(index: Index, x: Operand, **params: Any) -> Expr:

@@ -81,6 +81,7 @@ concatenate = Op(
     _concatenate_type,
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
+    additive=True,
     batch=_concatenate_batch,
     loops=Pointwise(_concatenate_loops, free=True, chooses=True),
     samples=lambda rng: [

@@ -21,6 +21,7 @@ from ..trace import Trace
 from ..trace.tracer import ITEM
 from ..transforms.batching import evaluate_batched
 from ..transforms.bodies import Body, extract
+from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .rewriting import apply, is_uniform, users_of
 
@@ -57,7 +58,7 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
         inputs = tuple(new[s.serial] for s in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         now = node if same else apply(node.op, *inputs, params=node.params, like=node)
-        if node.op.name == "scan":
+        if is_loop(node):
             found = edit(now, used.get(node.serial, set()))
             if found is not None:
                 edited[node.serial] = found

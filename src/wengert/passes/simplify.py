@@ -15,16 +15,19 @@ from ..keeping import LARGE
 from ..loops import Pointwise
 from ..ops import elementwise as ew
 from ..ops import layout
+from ..ops.op import Op
+from ..ops.reductions import reduce_max, reduce_min
+from ..ops.structure import concatenate
 from ..types import ArrayType
 from .rewriting import apply, constant_value, full, is_uniform, rebuild, same_type
 
-_RULES: dict[str, list[Callable[[Operator], Node | None]]] = {}
+_RULES: dict[Op, list[Callable[[Operator], Node | None]]] = {}
 
 
-def _rule(*names: str) -> Callable:
+def _rule(*ops: Op) -> Callable:
     def add(function: Callable) -> Callable:
-        for name in names:
-            _RULES.setdefault(name, []).append(function)
+        for op in ops:
+            _RULES.setdefault(op, []).append(function)
         return function
 
     return add
@@ -34,7 +37,7 @@ def simplify(graph: Graph) -> Graph:
     """x * 1 -> x, transpose(transpose(x)) -> x, sum(broadcast(x)) -> x * n, and so on."""
 
     def rule(node: Operator) -> Node | None:
-        for function in _RULES.get(node.op.name, ()):
+        for function in _RULES.get(node.op, ()):
             found = function(node)
             if found is not None:
                 return found
@@ -43,14 +46,14 @@ def simplify(graph: Graph) -> Graph:
     return rebuild(graph, rule)
 
 
-def _inner(node: Node, name: str) -> Operator | None:
-    """The node as an operator of that name, else None."""
-    if isinstance(node, Operator) and node.op.name == name:
+def _inner(node: Node, op: Op) -> Operator | None:
+    """The node as an operator of that operation, else None."""
+    if isinstance(node, Operator) and node.op is op:
         return node
     return None
 
 
-@_rule("multiply", "scale")
+@_rule(ew.multiply, ew.scale)
 def times_one(node: Operator) -> Node | None:
     """x * 1 -> x; not for complex x, of which the product mixes an infinity with a zero."""
     x, y = node.inputs
@@ -63,7 +66,7 @@ def times_one(node: Operator) -> Node | None:
     return None
 
 
-@_rule("scale")
+@_rule(ew.scale)
 def zero_slope(node: Operator) -> Node | None:
     """scale(0, d) -> 0."""
     if any(is_uniform(source, 0) for source in node.inputs):
@@ -92,7 +95,7 @@ def _times(number: float, x: Node, like: Operator) -> Operator:
     return apply(ew.multiply, full(number, ArrayType(like.type.dtype, ())), x, params={}, like=like)
 
 
-@_rule("scale")
+@_rule(ew.scale)
 def plain_product(node: Operator) -> Node | None:
     """scale(c, d) -> c * d for a number c that is finite and not zero."""
     for source in node.inputs:
@@ -102,14 +105,14 @@ def plain_product(node: Operator) -> Node | None:
     return None
 
 
-@_rule("multiply")
+@_rule(ew.multiply)
 def two_factors(node: Operator) -> Node | None:
     """a * (b * x) -> (a * b) * x where b is a power of two and both are at least 1 in size.
 
     Then b * x is exact, or it overflows and so does all of it: the result is the same.
     """
     outer = _factor(node) if node.type.dtype.kind == "f" else None
-    inner = _inner(outer[1], "multiply") if outer else None
+    inner = _inner(outer[1], ew.multiply) if outer else None
     found = _factor(inner) if inner is not None else None
     if outer is None or found is None:
         return None
@@ -119,10 +122,10 @@ def two_factors(node: Operator) -> Node | None:
     return _times(float(product), x, node) if exact else None
 
 
-@_rule("negative")
+@_rule(ew.negative)
 def negated_factor(node: Operator) -> Node | None:
     """-(c * x) -> (-c) * x."""
-    inner = _inner(node.inputs[0], "multiply") if node.type.dtype.kind == "f" else None
+    inner = _inner(node.inputs[0], ew.multiply) if node.type.dtype.kind == "f" else None
     found = _factor(inner) if inner is not None else None
     return _times(-found[0], found[1], node) if found is not None else None
 
@@ -131,7 +134,7 @@ def negated_factor(node: Operator) -> Node | None:
 MOST_PARTS = 16
 
 
-@_rule("concatenate")
+@_rule(concatenate)
 def in_groups(node: Operator) -> Node | None:
     """concatenate(x1, ..., x99) -> concatenate(concatenate(x1, ..., x16), ...)."""
     parts = list(node.inputs)
@@ -143,7 +146,7 @@ def in_groups(node: Operator) -> Node | None:
     return apply(node.op, *parts, params=node.params, like=node)
 
 
-@_rule("add")
+@_rule(ew.add)
 def plus_zero(node: Operator) -> Node | None:
     """x + (-0.0) -> x; x + 0 -> x for integers."""
     x, y = node.inputs
@@ -164,14 +167,14 @@ def _all_negative(zeros: object, result: ArrayType) -> bool:
     return all(np.all(np.signbit(part)) for part in parts)
 
 
-@_rule("add")
+@_rule(ew.add)
 def plus_negative(node: Operator) -> Node | None:
     """x + (-y) -> x - y, (-x) + y -> y - x."""
     if node.type.dtype.kind == "b":
         return None
     x, y = node.inputs
     for this, other in ((x, y), (y, x)):
-        inner = _inner(other, "negative")
+        inner = _inner(other, ew.negative)
         if inner is not None and _wraps_alike(inner, node):
             return apply(ew.subtract, this, inner.inputs[0], params={}, like=node)
     return None
@@ -182,19 +185,19 @@ def _wraps_alike(inner: Operator, node: Operator) -> bool:
     return inner.type.dtype.kind in "fc" or inner.type.dtype == node.type.dtype
 
 
-@_rule("subtract")
+@_rule(ew.subtract)
 def minus_negative(node: Operator) -> Node | None:
     """x - (-y) -> x + y."""
-    inner = _inner(node.inputs[1], "negative")
+    inner = _inner(node.inputs[1], ew.negative)
     if inner is None or not _wraps_alike(inner, node):
         return None
     return apply(ew.add, node.inputs[0], inner.inputs[0], params={}, like=node)
 
 
-@_rule("multiply", "divide")
+@_rule(ew.multiply, ew.divide)
 def two_negatives(node: Operator) -> Node | None:
     """(-x) * (-y) -> x * y, (-x) / (-y) -> x / y for floats."""
-    x, y = (_inner(source, "negative") for source in node.inputs)
+    x, y = (_inner(source, ew.negative) for source in node.inputs)
     if x is None or y is None or node.type.dtype.kind != "f":
         return None
     if {x.type.dtype, y.type.dtype} != {node.type.dtype}:
@@ -202,7 +205,7 @@ def two_negatives(node: Operator) -> Node | None:
     return apply(node.op, x.inputs[0], y.inputs[0], params=node.params, like=node)
 
 
-@_rule("divide")
+@_rule(ew.divide)
 def over_one(node: Operator) -> Node | None:
     """x / 1 -> x; not for complex x, as with products."""
     x, y = node.inputs
@@ -210,14 +213,14 @@ def over_one(node: Operator) -> Node | None:
     return x if plain and is_uniform(y, 1) and same_type(x, node.type) else None
 
 
-@_rule("negative", "conjugate")
+@_rule(ew.negative, ew.conjugate)
 def twice(node: Operator) -> Node | None:
     """-(-x) -> x."""
-    inner = _inner(node.inputs[0], node.op.name)
+    inner = _inner(node.inputs[0], node.op)
     return inner.inputs[0] if inner is not None else None
 
 
-@_rule("integer_power")
+@_rule(ew.integer_power)
 def small_power(node: Operator) -> Node | None:
     """x**1 -> x, x**2 -> x * x."""
     x = node.inputs[0]
@@ -228,17 +231,17 @@ def small_power(node: Operator) -> Node | None:
     return None
 
 
-@_rule("convert")
+@_rule(layout.convert)
 def same_dtype(node: Operator) -> Node | None:
     """convert(x, its own dtype) -> x."""
     x = node.inputs[0]
     return x if same_type(x, node.type) else None
 
 
-@_rule("convert")
+@_rule(layout.convert)
 def there_and_back(node: Operator) -> Node | None:
     """convert(convert(x, wider), x's dtype) -> x, where the wider one holds every value."""
-    inner = _inner(node.inputs[0], "convert")
+    inner = _inner(node.inputs[0], layout.convert)
     if inner is None or not same_type(inner.inputs[0], node.type):
         return None
     x = inner.inputs[0]
@@ -249,39 +252,39 @@ def there_and_back(node: Operator) -> Node | None:
     return x
 
 
-@_rule("reshape", "broadcast_to")
+@_rule(layout.reshape, layout.broadcast_to)
 def same_shape(node: Operator) -> Node | None:
     """reshape(x, its own shape) -> x."""
     x = node.inputs[0]
     return x if same_type(x, node.type) else None
 
 
-@_rule("reshape")
+@_rule(layout.reshape)
 def reshape_twice(node: Operator) -> Node | None:
     """reshape(reshape(x)) -> reshape(x)."""
-    inner = _inner(node.inputs[0], "reshape")
+    inner = _inner(node.inputs[0], layout.reshape)
     if inner is None:
         return None
     return apply(layout.reshape, inner.inputs[0], params=node.params, like=node)
 
 
-@_rule("broadcast_to")
+@_rule(layout.broadcast_to)
 def broadcast_twice(node: Operator) -> Node | None:
     """broadcast(broadcast(x)) -> broadcast(x)."""
-    inner = _inner(node.inputs[0], "broadcast_to")
+    inner = _inner(node.inputs[0], layout.broadcast_to)
     if inner is None:
         return None
     return apply(layout.broadcast_to, inner.inputs[0], params=node.params, like=node)
 
 
-@_rule("permute")
+@_rule(layout.permute)
 def permute_twice(node: Operator) -> Node | None:
     """permute(permute(x)) -> permute(x), or x."""
     axes = node.params["axes"]
     x = node.inputs[0]
     if axes == tuple(range(len(axes))):
         return x
-    inner = _inner(x, "permute")
+    inner = _inner(x, layout.permute)
     if inner is None:
         return None
     joined = tuple(inner.params["axes"][axis] for axis in axes)
@@ -290,7 +293,7 @@ def permute_twice(node: Operator) -> Node | None:
     return apply(layout.permute, inner.inputs[0], params={"axes": joined}, like=node)
 
 
-@_rule("sum")
+@_rule(layout.reduce_sum)
 def sum_nothing(node: Operator) -> Node | None:
     """sum over no axes, or over axes of length 1 -> reshape."""
     x = node.inputs[0]
@@ -301,10 +304,10 @@ def sum_nothing(node: Operator) -> Node | None:
     return None
 
 
-@_rule("sum")
+@_rule(layout.reduce_sum)
 def sum_of_equals(node: Operator) -> Node | None:
     """sum(broadcast(x)) -> x * n, over axes along which x is repeated: one rounding, not n."""
-    inner = _inner(node.inputs[0], "broadcast_to")
+    inner = _inner(node.inputs[0], layout.broadcast_to)
     if inner is None or inner.inputs[0].type.dtype != node.type.dtype:
         return None
     x, shape, axes = inner.inputs[0], inner.type.shape, node.params["axes"]
@@ -320,7 +323,7 @@ def sum_of_equals(node: Operator) -> Node | None:
     return apply(layout.broadcast_to, product, params={"shape": node.type.shape}, like=node)
 
 
-@_rule("max", "min")
+@_rule(reduce_max, reduce_min)
 def without_ties(node: Operator) -> Node | None:
     """max(x, ties="first") -> max(x, ties="equal"): they differ in their derivatives alone."""
     if node.params["ties"] == "equal":
@@ -328,7 +331,7 @@ def without_ties(node: Operator) -> Node | None:
     return apply(node.op, *node.inputs, params={**node.params, "ties": "equal"}, like=node)
 
 
-@_rule("where")
+@_rule(ew.select)
 def known_choice(node: Operator) -> Node | None:
     """where(True, x, y) -> x."""
     c, x, y = node.inputs
@@ -359,12 +362,9 @@ def fold_constants(graph: Graph, limit: int = 1 << 12) -> Graph:
     return rebuild(graph, rule)
 
 
-_SHAPE_ONLY = ("broadcast_to", "reshape", "permute")
-
-
 def _is_elementwise(node: Operator) -> bool:
     loops = node.op.loops
-    return node.op.name in _SHAPE_ONLY or (isinstance(loops, Pointwise) and not loops.free)
+    return node.op.moves or (isinstance(loops, Pointwise) and not loops.free)
 
 
 def _is_one_number(value: object) -> bool:
@@ -374,7 +374,7 @@ def _is_one_number(value: object) -> bool:
 
 def _fold_uniform(node: Operator, values: list) -> Node:
     """The operation on one element stands for all."""
-    if node.op.name in _SHAPE_ONLY:
+    if node.op.moves:
         return full(np.asarray(values[0]).flat[0], node.type)
     numbers = [v if np.ndim(v) == 0 else np.asarray(v).flat[0] for v in values]
     return full(node.op.evaluate(*numbers, **node.params), node.type)

@@ -21,6 +21,7 @@ from ..ops.elementwise import add
 from ..ops.layout import permute, reduce_sum
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
+from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .loops import ENOUGH_TERMS, MOST_NEAR, is_worth_it, loop_items, make_body
 from .rewriting import apply, full, is_uniform, users_of
@@ -42,7 +43,7 @@ def turn_totals(graph: Graph) -> Graph:
     wanted = {node.serial for node in graph.outputs if node is not None}
     changes = {}
     for loop in graph.operators:
-        if loop.op.name != "scan":
+        if not is_loop(loop):
             continue
         turned = _find_turned(loop, users, wanted)
         if turned:
@@ -96,7 +97,7 @@ def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
     users = users_of(graph)
     found: dict[int, list[Operator]] = {}
     for loop in graph.operators:
-        if loop.op.name != "scan" or not is_worth_it(loop):
+        if not is_loop(loop) or not is_worth_it(loop):
             continue
         items = [one for one in users.get(loop.serial, []) if one.params["index"] >= _carry(loop)]
         sums: list[Operator] = []

@@ -14,27 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add, negative, select, subtract
 from ..ops.indexing import embed, index
 from ..ops.layout import permute
 from ..ops.logic import signbit
-from ..ops.special import expit_tail
+from ..ops.op import Op
+from ..ops.special import expit, expit_tail
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
+from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .loops import edit_loops, loop_items, make_body
 from .rewriting import apply, full, rebuild, same_type, users_of
-
-# What is computed again from rows rather than kept as a row of its own.
-_QUICK = frozenset(
-    "where less signbit negative subtract add multiply scale copysign absolute".split()
-)
-
-
-def _is_scan(node: Node) -> bool:
-    return isinstance(node, Operator) and node.op.name == "scan"
 
 
 def _step_of(key: Any, shape: tuple[int, ...]) -> int | None:
@@ -55,7 +49,7 @@ def last_rows(graph: Graph) -> Graph:
         if node.op is not index:
             return None
         item = node.inputs[0]
-        if not (isinstance(item, Operator) and item.op is ITEM and _is_scan(item.inputs[0])):
+        if not (isinstance(item, Operator) and item.op is ITEM and is_loop(item.inputs[0])):
             return None
         loop: Any = item.inputs[0]
         body, number = loop.params["body"], item.params["index"]
@@ -190,17 +184,17 @@ def _sigmoid_pairs(rows: Sequence[Node]) -> list[tuple[Operator, Operator]]:
     """Rows that are expit(x) and expit(-x) for the same x."""
     mirrored = {}
     for row in rows:
-        if _is(row, "expit") and _is(row.inputs[0], "negative"):
+        if _is(row, expit) and _is(row.inputs[0], negative):
             mirrored[row.inputs[0].inputs[0].serial] = row
     return [
         (row, mirrored[row.inputs[0].serial])  # type: ignore[misc]
         for row in {one.serial: one for one in rows}.values()
-        if _is(row, "expit") and row.inputs[0].serial in mirrored
+        if _is(row, expit) and row.inputs[0].serial in mirrored
     ]
 
 
-def _is(node: Node, name: str) -> bool:
-    return isinstance(node, Operator) and node.op.name == name
+def _is(node: Node, op: Op) -> bool:
+    return isinstance(node, Operator) and node.op is op
 
 
 def _unfolded(tail: Node, plus: bool) -> Node:
@@ -248,7 +242,7 @@ def _absorb(node: Operator, used: set[int]) -> list[Node] | None:
 
 def _is_quick(node: Node) -> bool:
     """Whether every element is quickly computed from the same elements of others."""
-    if not isinstance(node, Operator) or node.op.name not in _QUICK:
+    if not isinstance(node, Operator) or node.op.cost is not Cost.QUICK or node.op.moves:
         return False
     return all(s.type.shape == node.type.shape or _is_number(s) for s in node.inputs)
 

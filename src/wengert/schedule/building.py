@@ -69,6 +69,7 @@ class RegionOp:
     multiple = True
     loops = None
     compose = None
+    cost = None
 
     def __init__(self, region: Region):
         self.region = region

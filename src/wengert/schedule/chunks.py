@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..functions import FUNCTIONS
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise
 from ..ops.indexing import index
@@ -29,6 +30,7 @@ from ..ops.op import REGISTRY
 from ..passes import optimise
 from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
+from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .bits import counted_part, counts_on, has_whole_blocks
 from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
@@ -41,7 +43,6 @@ from .samples import (
     SampleClasses,
     axes_inside,
     cut_loop,
-    is_loop,
     items_of,
     resized_operator,
 )
@@ -68,10 +69,6 @@ LANES, MOST_LOST = 16, 1 / 16
 LEAST_SAVING = 2
 # Axes that are looked at.
 MOST_TRIED = 2
-
-
-# The operations on two numbers that combine what reductions of chunks give.
-_PAIRS = {"largest": "maximum", "smallest": "minimum"}
 
 
 class NotNative(Exception):  # noqa: N818 - control flow, not an error
@@ -109,6 +106,7 @@ class ChunksOp:
     multiple = True
     loops = None
     compose = None
+    cost = None
 
     def __init__(self, chunks: Chunks):
         self.chunks = chunks
@@ -352,7 +350,7 @@ class _ChunkBuilder(BlockBuilder):
         first = len(made) - len(combines)
         totals = [Variable("", None, ArrayType(*node.type[:2]), False) for node in made[first:]]
         sums: list[Node] = [
-            apply(REGISTRY[_PAIRS.get(combine, combine)], total, node, params={})
+            apply(REGISTRY[FUNCTIONS[combine].operation or combine], total, node, params={})
             for combine, total, node in zip(combines, totals, made[first:], strict=True)
         ]
         inputs = [*ordered[:shared], *totals, *ordered[shared:]]

@@ -1,4 +1,4 @@
-"""What elementary functions, nests and products cost, in units of a load and an addition.
+"""What nests and products cost, in units of a load and an addition.
 
 A unit takes between a tenth of a nanosecond and two, so what is decided by these numbers must hold
 for a range of that width.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ..functions import Cost
 from ..loops import (
     Affine,
-    Apply,
     BlockLoop,
     Choose,
     Contraction,
@@ -22,16 +22,10 @@ from ..loops import (
     Store,
     Transfer,
     roots_of,
+    takes_long,
     walk,
 )
 
-# Elementary functions that cost more than a load and a store.
-EXPENSIVE = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh "
-    "arccosh arctanh arctan2 power expit expit_tail erf erfc gauss mills logaddexp hypot cbrt "
-    "gammaln digamma fmod remainder searchsorted".split()
-)
-FUNCTION_COST = 8
 # What runs one element at a time, without vectors.
 SCALAR_COST = 8
 FLOPS_PER_UNIT = 16
@@ -44,8 +38,8 @@ UNWATCHED_TAIL = 1 << 28
 def iteration_cost(nest: Nest) -> int:
     """The cost of one iteration."""
     values = walk(roots_of(nest.stores))
-    calls = sum(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in values)
-    return len(nest.stores) + len(values) // 4 + calls * FUNCTION_COST
+    calls = sum(map(takes_long, values))
+    return len(nest.stores) + len(values) // 4 + calls * Cost.LONG
 
 
 def iterations(nest: Nest) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from ..functions import Cost
 from ..graph import Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise, Scatter
 from ..ops.elementwise import add
@@ -19,7 +20,6 @@ from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
 from .building import BlockBuilder, Part, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
-from .cost import EXPENSIVE
 from .lowering import lowering_of
 
 # Operations that are rather repeated than their result kept.
@@ -200,7 +200,7 @@ class Cutter:
         loops = lowering_of(node)
         if node.serial not in self.inside or not isinstance(loops, (Pointwise, Alias)):
             return None
-        if node.op.name in EXPENSIVE or getattr(loops, "check", None) or flops_of(node):
+        if node.op.cost is Cost.LONG or getattr(loops, "check", None) or flops_of(node):
             return None
         total = 0 if getattr(loops, "free", True) else 1
         for source in node.inputs:
@@ -327,7 +327,7 @@ def _sum_of_parts(parts: Node, groups: int, like: Operator) -> Node:
 
 
 def _is_cheap(node: Operator) -> bool:
-    return isinstance(node.op.loops, Pointwise) and node.op.name not in EXPENSIVE
+    return isinstance(node.op.loops, Pointwise) and node.op.cost is not Cost.LONG
 
 
 def _takes_the_place(source: Node, node: Operator) -> bool:

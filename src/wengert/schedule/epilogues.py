@@ -37,9 +37,9 @@ from ..loops import (
     has_checks,
     parts_of,
     roots_of,
+    takes_long,
     walk,
 )
-from .cost import EXPENSIVE
 from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, rewrite_indices
@@ -370,7 +370,7 @@ def _without(nest: Nest, stores: Sequence[Store]) -> Nest | None:
         for store in kept
     ]
     still = {id(expr) for expr in walk(roots_of(left))}
-    costly = (e for e in walk(roots_of(stores)) if isinstance(e, Apply) and e.name in EXPENSIVE)
+    costly = (expr for expr in walk(roots_of(stores)) if takes_long(expr))
     if any(id(expr) in still for expr in costly):
         return None
     return Nest(nest.vars, left, nest.label, nest.nodes)

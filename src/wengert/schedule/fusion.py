@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import (
     BOOL,
@@ -47,11 +48,13 @@ from ..loops import (
 from ..ops.layout import reshape
 from ..passes.lengths import AnyLength
 from ..passes.rewriting import users_of
+from ..trace.tracer import ITEM
+from ..transforms.loop import is_loop
 from ..types import ArrayType, is_weak
 from . import chunks
+from .building import RegionOp
 from .chunking import chunk_kernels, memory_of
-from .chunks import NotNative, cut_chunks
-from .cost import EXPENSIVE
+from .chunks import ChunksOp, NotNative, cut_chunks
 from .epilogues import fuse_epilogues
 from .joining import join_nests
 from .lowering import is_native, loop_variables, lowering_of, multiplication
@@ -79,7 +82,7 @@ MOST_CHOICES = 24
 MOST_KEPT = 1 << 20
 
 # Operations of the scheduler's own, whose arguments may lie in memory with any strides.
-VIEWING = frozenset(["region", "chunks"])
+VIEWING = (RegionOp, ChunksOp)
 
 # LLVM takes a time that grows with the square of the values that a loop has at hand.
 MOST_STORES = 64
@@ -257,7 +260,7 @@ class Scheduler:
             )
             if pointwise:
                 found = functions[node.serial] = set()
-                if node.op.name in EXPENSIVE:
+                if node.op.cost is Cost.LONG:
                     found.add(node.serial)
                 found.update(*[functions.get(source.serial, ()) for source in sources])
         computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
@@ -285,7 +288,7 @@ class Scheduler:
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
             loops = self.lowering(user)
-            if (isinstance(loops, Product) or user.op.name in VIEWING) and self._is_free(node):
+            if (isinstance(loops, Product) or isinstance(user.op, VIEWING)) and self._is_free(node):
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
@@ -300,7 +303,7 @@ class Scheduler:
                 return True
         if isinstance(node.op.loops, Reduction) and not self._feeds_one(node, users):
             return True
-        if node.op.name not in EXPENSIVE:
+        if node.op.cost is not Cost.LONG:
             return False
         if self._crosses_passes(node, users) and node.type.size <= MOST_KEPT:
             return True
@@ -352,15 +355,15 @@ class Scheduler:
                 continue  # copied at the end
             if isinstance(node, Operator) and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
-            elif isinstance(node, Operator) and node.op.name == "item":
+            elif isinstance(node, Operator) and node.op is ITEM:
                 place = (node.inputs[0].serial, node.params["index"])
                 self.item_outputs.setdefault(place, buffer)
         return pairs
 
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
-        if node.op.name == "item":
-            return node.inputs[0].op.name in VIEWING  # type: ignore[attr-defined]
+        if node.op is ITEM:
+            return isinstance(node.inputs[0].op, VIEWING)  # type: ignore[attr-defined]
         return not isinstance(self.lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
@@ -402,11 +405,11 @@ class Scheduler:
             self._schedule_running(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
-        elif node.op.name == "region":
+        elif isinstance(node.op, RegionOp):
             self._schedule_region(node)
-        elif node.op.name == "chunks":
+        elif isinstance(node.op, ChunksOp):
             self._schedule_chunks(node)
-        elif node.op.name == "item":
+        elif node.op is ITEM:
             self._schedule_item(node)
         else:
             self._schedule_host(node)
@@ -645,7 +648,7 @@ class Scheduler:
         inputs = [self._contiguous(source) for source in node.inputs]
         outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
         loop = None
-        if node.op.name == "scan" and all(map(is_native, node.inputs)):
+        if is_loop(node) and all(map(is_native, node.inputs)):
             step = functools.partial(_schedule_step, packing=self.packing)
             loop = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
         if loop is None:
@@ -695,7 +698,7 @@ class Scheduler:
         return {
             user.params["index"]: user
             for user in self.graph.operators
-            if user.op.name == "item" and user.inputs[0] is node
+            if user.op is ITEM and user.inputs[0] is node
         }
 
     def _schedule_chunks(self, node: Operator) -> None:

@@ -25,11 +25,11 @@ def lowering_of(node: Operator) -> Any:
     """The loops of an operation, or None: NumPy evaluates it."""
     if node.op.multiple or not all(map(is_native, (node, *node.inputs))):
         return None
-    if node.op.name == "power" and node.type.dtype.kind != "f":
-        return None  # NumPy refuses negative exponents of integers, which takes a look at them
     loops = node.op.loops
     if callable(loops):
         loops = loops(**node.params)
+    if isinstance(loops, Pointwise) and node.type.dtype.kind not in loops.kinds:
+        return None
     if getattr(loops, "check", None) and any(s.type.size == 0 for s in node.inputs):
         return None  # no loop would come past the indices to check them
     if isinstance(loops, Reduction) and _is_short(node):

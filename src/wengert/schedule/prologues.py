@@ -40,9 +40,10 @@ from ..loops import (
     Sum,
     Var,
     roots_of,
+    takes_long,
     walk,
 )
-from .cost import EXPENSIVE, iteration_cost
+from .cost import iteration_cost
 from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, order_loops, rewrite_indices
@@ -239,7 +240,7 @@ def _loaded(values: Iterable[Expr]) -> list[Buffer]:
 
 def _has_functions(exprs: Iterable[Expr]) -> bool:
     """Whether one of them takes long."""
-    return any(isinstance(expr, Apply) and expr.name in EXPENSIVE for expr in exprs)
+    return any(map(takes_long, exprs))
 
 
 def _rebuilt(expr: Expr, values: dict[int, Expr]) -> Expr:

@@ -19,20 +19,20 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..passes.rewriting import is_uniform
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
+from ..transforms.loop import is_loop
 from .axes import AxisClasses, Relation, relate
 from .bits import counted_axes
 from .building import Part, blocked, has_loops, resized, sum_of
 from .lowering import lowering_of
 
-# Operations that take sums over parts of the samples to sums over the same parts.
-LINEAR = frozenset("add subtract negative reshape permute index".split())
-
 _NEEDS_SUM = "needs the sum over all samples at every step"
 
 
-def is_loop(node: Node) -> bool:
-    """Whether a node is a loop with a body."""
-    return isinstance(node, Operator) and node.op.name == "scan"
+def is_additive(node: Operator) -> bool:
+    """Whether an operation takes sums over parts of the samples to sums over the same parts: it is
+    linear in all arguments together. Of sums in another dtype it may round, or cut off, each."""
+    linear = node.op.additive or (len(node.inputs) == 1 and 0 in node.op.linear)
+    return linear and all(source.type.dtype == node.type.dtype for source in node.inputs)
 
 
 def items_of(graph: Graph) -> dict[int, list[Operator]]:
@@ -233,8 +233,8 @@ class _Partial:
             return False
         if node.op is ITEM:
             return self._is_total(node, known)
-        if node.op.name in LINEAR:
-            return bool(node.inputs) and all(s.serial in known for s in node.inputs)
+        if is_additive(node) and all(s.serial in known for s in node.inputs):
+            return True
         places = {k: axes[s.serial] for k, s in enumerate(node.inputs) if s.serial in axes}
         relation = self.classes.relations[node.serial]
         return bool(places) and sum_of(node) == "add" and relation.adds_up(places)
@@ -273,7 +273,7 @@ class _Partial:
                 raise MixedSamples(_NEEDS_SUM)
 
     def _check(self, node: Operator, sums: set[int]) -> None:
-        is_sum = node.serial in sums and node.op.name not in LINEAR
+        is_sum = node.serial in sums and any(s.serial in self.cut.axes for s in node.inputs)
         if not keeps_apart(node, self.classes, self.cut.axes, self.sizes, is_sum):
             raise MixedSamples("mixes samples")
         if node.serial not in sums and any(source.serial in sums for source in node.inputs):

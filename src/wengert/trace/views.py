@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import MutationError, explain
 from ..keeping import keep
 from ..ops.indexing import index, python_key
+from ..ops.layout import reshape
 from ..ops.op import Op, Traced
 from ..types import ArrayType
 
@@ -62,7 +63,7 @@ class Views:
         """Make this array a view of `base`; `rest` are the operation's other arguments."""
         if base._trace is not self._trace:
             return
-        if op.name == "reshape" and not _reshapes_without_copy(base, params["shape"]):
+        if op is reshape and not _reshapes_without_copy(base, params["shape"]):
             return
         rest = tuple(snapshot(arg) for arg in rest)
         self._base = View(base, op, params, rest)  # type: ignore[misc]

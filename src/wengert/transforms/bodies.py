@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable, reachable
 from ..ops.elementwise import add
 from ..ops.layout import broadcast_to, fit
@@ -26,13 +27,6 @@ from ..types import ArrayType, type_of
 from .batching import evaluate_batched
 from .modes import pull, push
 from .plans import Program, strong
-
-# Operations that take no longer than reading their result from memory would.
-_CHEAP = frozenset(
-    "add subtract multiply negative positive scale square absolute where convert reshape permute "
-    "broadcast_to index stop_gradient equal not_equal less less_equal greater greater_equal "
-    "logical_and logical_or logical_not maximum minimum".split()
-)
 
 
 class Body:
@@ -399,7 +393,7 @@ def _cheapest(kept: dict[int, Node], is_kept: Callable[[Node], bool]) -> list[No
     heapq.heapify(pending)
     while pending:
         node = kept.get(-heapq.heappop(pending))
-        if not isinstance(node, Operator) or node.op.name not in _CHEAP:
+        if not isinstance(node, Operator) or node.op.cost is not Cost.QUICK:
             continue
         more = {s.serial: s for s in node.inputs if is_kept(s) and s.serial not in kept}
         if sum(map(_nbytes, more.values())) <= _nbytes(node):

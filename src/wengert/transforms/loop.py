@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Operator
+from ..graph import Graph, Node, Operator
 from ..ops.layout import broadcast_to, permute
 from ..ops.op import Op, Traced
 from ..trace import Trace
@@ -288,3 +288,8 @@ loop: Op = _Loop(
 )
 loop.pull_rule = _pull
 loop.push_rule = _push
+
+
+def is_loop(node: Node) -> bool:
+    """Whether a node is a loop with a body."""
+    return isinstance(node, Operator) and node.op is loop
