@@ -31,6 +31,7 @@ from wengert.loops import (
     Contraction,
     Literal,
     Load,
+    MemoryKind,
     Store,
     Sum,
     Var,
@@ -81,7 +82,7 @@ def kernel_of(spec, x, y, out):
         for letter, n in zip(part, array.shape, strict=True):
             extents[numbers.setdefault(letter, len(numbers))] = n
     buffers = [
-        Buffer(name, array.dtype, array.shape, elements(array), "input")
+        Buffer(name, array.dtype, array.shape, elements(array), MemoryKind.INPUT)
         for name, array in (("x", x), ("y", y), ("out", out))
     ]
     strides = [
@@ -522,7 +523,7 @@ class Finished:
         self.kernel = kernel = kernel_of(spec, x, y, out)
         labels, shape, self.memory = list(kernel.out_strides), out.shape, []
         kernel.vars = {label: Var(f"v{label}", kernel.extents[label]) for label in labels}
-        kernel.out.kind = "output" if keeps_sums else "sums"
+        kernel.keeps_sums = keeps_sums
         along = [0] * len(shape)
         along[-1:] = [1] * bool(shape)
         self.factor, factor = self.operand("factor", shape, [0] * len(shape), out.dtype)
@@ -549,7 +550,7 @@ class Finished:
         seed = len(self.memory)
         if 0 not in shape:
             array[...] = random(shape, "f8", seed) * 3 if dtype.kind != "b" else seed % 2
-        buffer = Buffer(name, dtype, shape, tuple(strides), "input")
+        buffer = Buffer(name, dtype, shape, tuple(strides), MemoryKind.INPUT)
         self.arrays = {**getattr(self, "arrays", {}), id(buffer): array}
         at = Affine(0)
         for var, stride in zip(self.kernel.vars.values(), strides, strict=True):

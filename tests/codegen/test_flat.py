@@ -8,7 +8,7 @@ from wengert.codegen import flat
 from wengert.codegen.compile import compile_module
 from wengert.codegen.flat import emit_flat, grid_of
 from wengert.codegen.target import Target
-from wengert.loops import Affine, Apply, Buffer, Literal, Load, Nest, Store, Var, cast
+from wengert.loops import Affine, Apply, Buffer, Literal, Load, MemoryKind, Nest, Store, Var, cast
 
 from .test_contraction import FLOATS, HERE, guarded_view, random
 
@@ -28,7 +28,7 @@ class Update:
         self.g, g = self.array("g", (rows,), (step,), kind, at_end)
         self.x, x = self.array("x", (columns,), (1,), kind, at_end)
         self.rate, rate = self.array("rate", (1,), (1,), np.dtype("f8"), at_end)
-        new = Buffer("new", kind, shape, (columns, 1), "output")
+        new = Buffer("new", kind, shape, (columns, 1), MemoryKind.OUTPUT)
         self.places = {id(b): a for b, a in self.arrays.items()} | {id(new): self.p}
         i, j = Var("i", rows), Var("j", columns)
         at = Affine.of(i) * columns + Affine.of(j)
@@ -43,7 +43,7 @@ class Update:
         array, memory = guarded_view(shape, strides, dtype, at_end)
         array[...] = random(shape, dtype, len(self.memory))
         self.memory.append(memory)
-        buffer = Buffer(name, dtype, shape, strides, "input")
+        buffer = Buffer(name, dtype, shape, strides, MemoryKind.INPUT)
         self.arrays = {**getattr(self, "arrays", {}), buffer: array}
         return array, buffer
 
@@ -136,11 +136,11 @@ def test_what_is_not_small_or_not_of_this_kind():
     assert grid_of(Update((99, 99), "float32").nest, target) is None
     assert grid_of(changed(nest, combine="add"), target) is None
     assert grid_of(Nest([j], nest.stores), target) is None
-    other = Buffer("o", kind, (25, 25), (25, 1), "input")
+    other = Buffer("o", kind, (25, 25), (25, 1), MemoryKind.INPUT)
     back = Load(other, Affine.of(j) * 25 + Affine.of(i))
     assert grid_of(changed(nest, value=back), target) is None  # transposed
     assert grid_of(changed(nest, value=Apply("tanh", (back,), kind)), target) is None
-    double = Buffer("d", np.dtype("f8"), (25,), (1,), "input")
+    double = Buffer("d", np.dtype("f8"), (25,), (1,), MemoryKind.INPUT)
     wide = Apply("convert", (Load(double, Affine.of(j)),), kind)
     assert grid_of(changed(nest, value=wide), target) is None
     task = Var("t", 4)

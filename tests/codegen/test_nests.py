@@ -19,6 +19,7 @@ from wengert.loops import (
     InRange,
     Literal,
     Load,
+    MemoryKind,
     Nest,
     Store,
     Var,
@@ -31,7 +32,7 @@ PTR = ir.PointerType()
 NARROWER = [None, *(name for name in ("haswell", "x86-64") if Target.named(name).runs_here())]
 
 
-def buffer_of(array, kind="input"):
+def buffer_of(array, kind=MemoryKind.INPUT):
     return Buffer("b", array.dtype, array.shape, c_strides(array.shape), kind)
 
 
@@ -65,7 +66,7 @@ def test_nothing_outside_is_touched(n, dtype):
     """The last vector is masked: what lies behind the array keeps its value."""
     guarded = np.full(n + 64, 77, dtype)
     x = np.arange(n).astype(dtype)
-    out, source = Buffer("o", guarded.dtype, (n,), (1,), "output"), buffer_of(x)
+    out, source = Buffer("o", guarded.dtype, (n,), (1,), MemoryKind.OUTPUT), buffer_of(x)
     (i,) = variables(n)
     value = Apply("add", (Load(source, index(source, i)), Literal(1, x.dtype)), x.dtype)
     run([Nest([i], [Store(out, Affine.of(i), value)])], {out: guarded, source: x})
@@ -87,7 +88,7 @@ def test_strided_reads_end_with_the_array(dtype, stride, n):
     x = np.frombuffer(memory, dtype, count, page - count * np.dtype(dtype).itemsize)
     x[:] = np.arange(count)
     out = np.zeros(n, dtype)
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     (i,) = variables(n)
     value = Load(source, Affine.of(i) * stride)
     run([Nest([i], [Store(target, Affine.of(i), value)])], {target: out, source: x})
@@ -103,7 +104,7 @@ def test_rows_are_updated_in_place_once(name, n, dtype):
     memory = np.arange(rows * n + 64).astype(dtype)
     before = memory.copy()
     x, g, rate = np.linspace(1, 2, n).astype(dtype), np.arange(rows).astype(dtype), np.array([0.5])
-    new, old = (Buffer(name, kind, (rows, n), (n, 1), "input") for name in ("new", "old"))
+    new, old = (Buffer(name, kind, (rows, n), (n, 1), MemoryKind.INPUT) for name in ("new", "old"))
     across, down, number = map(buffer_of, (x, g, rate))
     i, j = variables(rows, n)
     slope = Apply("multiply", (Load(across, index(across, j)), Load(down, index(down, i))), kind)
@@ -125,7 +126,10 @@ def test_scalars_do_not_make_vectors_narrow():
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 2), "nest")
     builder = ir.IRBuilder(function.append_basic_block())
     single = np.dtype("f4")
-    p, rate = Buffer("p", single, (800,), (1,), "input"), Buffer("r", F8, (1,), (1,), "input")
+    p, rate = (
+        Buffer("p", single, (800,), (1,), MemoryKind.INPUT),
+        Buffer("r", F8, (1,), (1,), MemoryKind.INPUT),
+    )
     (i,) = variables(800)
     factors = (Load(p, Affine.of(i)), cast(Load(rate, Affine(0)), single))
     nest = Nest([i], [Store(p, Affine.of(i), Apply("multiply", factors, single))])
@@ -139,7 +143,7 @@ def test_strided_reads_and_writes(stride):
     n = 21
     x = np.arange(200.0)
     out = np.zeros(100)
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     (i,) = variables(n)
     read = Load(source, Affine.of(i) * stride + 90)
     run([Nest([i], [Store(target, Affine.of(i) * 3 + 2, read)])], {target: out, source: x})
@@ -158,7 +162,7 @@ def test_every_axis_is_combined(combine, axis, shape):
     x = np.random.default_rng(1).uniform(0.5, 1.5, shape)
     want = np.asarray(COMBINES[combine](x, axis=axis))
     out = np.full(want.shape, np.nan)  # whatever was there does not matter
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     loops = variables(*shape)
     summed = axis if isinstance(axis, tuple) else (axis,)
     kept = [var for number, var in enumerate(loops) if number not in summed]
@@ -170,7 +174,7 @@ def test_every_axis_is_combined(combine, axis, shape):
 
 def test_continued_sums_add_to_what_is_there():
     x, out = np.arange(10.0), np.array(100.0)
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     (i,) = variables(10)
     store = Store(target, Affine(0), Load(source, Affine.of(i)), "add", continues=True)
     run([Nest([i], [store])], {target: out, source: x})
@@ -180,7 +184,7 @@ def test_continued_sums_add_to_what_is_there():
 @pytest.mark.parametrize("combine, identity", [("add", 0.0), ("multiply", 1.0)])
 def test_loops_that_never_run_leave_the_identity(combine, identity):
     x, out = np.zeros((3, 0)), np.full(3, 7.0)
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     i, j = variables(3, 0)
     store = Store(target, index(target, i), Load(source, index(source, i, j)), combine)
     run([Nest([i, j], [store])], {target: out, source: x})
@@ -191,7 +195,7 @@ def test_several_stores_share_a_nest():
     x = np.random.default_rng(2).uniform(-1, 1, (4, 19))
     total, rows, doubled = np.array(0.0), np.zeros(4), np.zeros((4, 19))
     source = buffer_of(x)
-    outs = [buffer_of(a, "output") for a in (total, rows, doubled)]
+    outs = [buffer_of(a, MemoryKind.OUTPUT) for a in (total, rows, doubled)]
     i, j = variables(4, 19)
     element = Load(source, index(source, i, j))
     twice = Apply("add", (element, element), F8)
@@ -209,7 +213,7 @@ def test_several_stores_share_a_nest():
 
 def test_index_values_count():
     out = np.zeros((3, 11))
-    target = buffer_of(out, "output")
+    target = buffer_of(out, MemoryKind.OUTPUT)
     i, j = variables(3, 11)
     value = cast(IndexValue(Affine.of(i) * 100 + Affine.of(j) * -1), F8)
     run([Nest([i, j], [Store(target, index(target, i, j), value)])], {target: out})
@@ -218,7 +222,7 @@ def test_index_values_count():
 
 def test_a_nest_without_loops():
     x, out = np.array(3.0), np.array(0.0)
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     value = Apply("square", (Load(source, Affine(0)),), F8)
     run([Nest([], [Store(target, Affine(0), value)])], {target: out, source: x})
     assert out == 9.0
@@ -227,7 +231,7 @@ def test_a_nest_without_loops():
 def test_what_is_not_chosen_is_not_read():
     """The element exists for one row only; elsewhere its address is far outside."""
     x, out = np.array([5.0]), np.zeros((6, 10))
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     i, j = variables(6, 10)
     far = Load(source, (Affine.of(i) + -4) * (1 << 40))
     test = InRange(Affine.of(i), 4, 5)
@@ -241,7 +245,7 @@ def test_what_is_not_chosen_is_not_read():
 
 def test_a_choice_among_values_known_outside_the_innermost_loop():
     out = np.zeros((5, 3))
-    target = buffer_of(out, "output")
+    target = buffer_of(out, MemoryKind.OUTPUT)
     i, j = variables(5, 3)
     outer = Apply("square", (cast(IndexValue(Affine.of(i)), F8),), F8)
     shifted = Apply("add", (outer, Literal(0.5, F8)), F8)
@@ -255,7 +259,7 @@ def test_branches_deep_inside_expressions():
     """Expressions are as deep as programs are long: branches are not emitted by recursion."""
     i, j = variables(3, 5)
     x, out = np.arange(15.0).reshape(3, 5), np.zeros((3, 5))
-    source, target = buffer_of(x), buffer_of(out, "output")
+    source, target = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT)
     value = Load(source, index(source, i, j))
     for bound in range(7):
         for _ in range(150):

@@ -20,7 +20,7 @@ from wengert.codegen.scalars import (
 from wengert.codegen.target import Target
 from wengert.errors import WengertError
 from wengert.functions import FUNCTIONS
-from wengert.loops import Affine, Apply, Buffer, Load, Nest, Store, Var
+from wengert.loops import Affine, Apply, Buffer, Load, MemoryKind, Nest, Store, Var
 from wengert.ops import REGISTRY
 
 PTR = ir.PointerType()
@@ -63,7 +63,7 @@ def run(cases):
         size = len(inputs[0])
         var = Var("i", size)
         buffers = [
-            Buffer(f"b{k}", kind, (size,), (1,), "input")
+            Buffer(f"b{k}", kind, (size,), (1,), MemoryKind.INPUT)
             for k, kind in enumerate([dtype, *[x.dtype for x in inputs]])
         ]
         places = {id(b): function.args[k] for k, b in enumerate(buffers)}

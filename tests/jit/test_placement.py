@@ -17,6 +17,7 @@ from wengert.loops import (
     Load,
     LoadAt,
     LoopProgram,
+    MemoryKind,
     Nest,
     Store,
     Sum,
@@ -117,7 +118,11 @@ def buffer(name, kind):
     return Buffer(name, F64, (8,), (1,), kind)
 
 
-OLD, NEW, OTHER = buffer("old", "input"), buffer("new", "output"), buffer("other", "output")
+OLD, NEW, OTHER = (
+    buffer("old", MemoryKind.INPUT),
+    buffer("new", MemoryKind.OUTPUT),
+    buffer("other", MemoryKind.OUTPUT),
+)
 
 
 def direct(*stores):
@@ -162,10 +167,11 @@ def test_other_places_are_not_in_place():
 
 def product(*stores, out="sums", factor=OTHER):
     """A program of one product over the same index as the stores."""
-    sums = Buffer("sums", F64, (8,), (1,), "sums") if out == "sums" else out
-    other = Buffer("y", F64, (8, 5), (5, 1), "input")
+    sums = buffer("sums", MemoryKind.ARENA) if out == "sums" else out
+    other = Buffer("y", F64, (8, 5), (5, 1), MemoryKind.INPUT)
     kernel = Contraction({0: 8, 1: 5}, sums, factor, other, {0: 1}, {1: 1}, {0: 5, 1: 1})
     kernel.vars, kernel.stores = {0: STEP}, list(stores)
+    kernel.keeps_sums = out != "sums"
     return kernel
 
 
@@ -184,14 +190,17 @@ def test_what_is_a_factor_is_read_until_the_end():
 
 def test_unfinished_sums_must_not_lie_where_something_is_read():
     difference = Store(OTHER, AT, Apply("subtract", (Sum(F64), Load(OLD, AT)), F64))
-    factor = buffer("x", "input")
+    factor = buffer("x", MemoryKind.INPUT)
     kernel = product(difference, out=NEW, factor=factor)
     assert not can_be_direct(LoopProgram([OLD], [NEW, OTHER], [kernel]), NEW, OLD)
     assert can_be_direct(LoopProgram([OLD], [NEW, OTHER], [kernel]), NEW, None)
 
 
 def test_checks_are_in_the_way_only_afterwards():
-    update, flag = Nest([STEP], [Store(NEW, AT, Load(OLD, AT))]), Check(buffer("ok", "arena"), 1)
+    update, flag = (
+        Nest([STEP], [Store(NEW, AT, Load(OLD, AT))]),
+        Check(buffer("ok", MemoryKind.ARENA), 1),
+    )
     assert can_be_direct(LoopProgram([OLD], [NEW], [flag, update]), NEW, OLD)
     assert not can_be_direct(LoopProgram([OLD], [NEW], [update, flag]), NEW, OLD)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 import wengert.numpy as xp
-from wengert.loops import BlockLoop, Contraction, Nest
+from wengert.loops import BlockLoop, Contraction, MemoryKind, Nest
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
 from wengert.schedule import fusion, plan, schedule
@@ -110,7 +110,7 @@ def test_a_nest_whose_stores_go_to_two_products_is_gone():
     program = loops_of(step, X, W, B, M)
     assert len(products(program)) == 2
     stores = [store for kernel in program.kernels for store in kernel.stores]
-    written = [store.buffer.name for store in stores if store.buffer.kind == "output"]
+    written = [store.buffer.name for store in stores if store.buffer.kind is MemoryKind.OUTPUT]
     assert len(written) == len(set(written)) == 2
 
 

@@ -11,6 +11,7 @@ from wengert.loops import (
     Contraction,
     Host,
     Load,
+    MemoryKind,
     Nest,
     ParallelNest,
     Repeat,
@@ -179,7 +180,7 @@ def lives(program):
     found = {}
     for position, kernel in enumerate(program.kernels):
         for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind == "arena":
+            if buffer.kind is MemoryKind.ARENA:
                 first = found.get(id(buffer), (buffer, position))[1]
                 found[id(buffer)] = (buffer, first, position)
     return list(found.values())

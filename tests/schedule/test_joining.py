@@ -4,7 +4,19 @@ import numpy as np
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.loops import Affine, Apply, Buffer, Load, Nest, Repeat, Store, Var, roots_of, walk
+from wengert.loops import (
+    Affine,
+    Apply,
+    Buffer,
+    Load,
+    MemoryKind,
+    Nest,
+    Repeat,
+    Store,
+    Var,
+    roots_of,
+    walk,
+)
 from wengert.passes import optimise
 from wengert.schedule import schedule
 from wengert.schedule.joining import join_nests
@@ -14,7 +26,7 @@ F = np.dtype("float32")
 
 
 def buffer(name, size=64):
-    return Buffer(name, F, (size,), (1,), "arena")
+    return Buffer(name, F, (size,), (1,), MemoryKind.ARENA)
 
 
 def nest(target, place, source, extent=16, **options):

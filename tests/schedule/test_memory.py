@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from wengert.loops import Affine, Buffer, Load, LoopProgram, Nest, Store, Var
+from wengert.loops import Affine, Buffer, Load, LoopProgram, MemoryKind, Nest, Store, Var
 from wengert.schedule.memory import ALIGNMENT, STRETCH, plan
 
 DTYPE = np.dtype(float)
@@ -13,7 +13,7 @@ DTYPE = np.dtype(float)
 
 def program(lives, sizes):
     """One kernel for each position, which reads the buffers that are alive there."""
-    buffers = [Buffer(f"t{k}", DTYPE, (n,), (1,), "arena") for k, n in enumerate(sizes)]
+    buffers = [Buffer(f"t{k}", DTYPE, (n,), (1,), MemoryKind.ARENA) for k, n in enumerate(sizes)]
     kernels = []
     for position in range(1 + max(end for _, end in lives)):
         alive = [

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from wengert.loops import Affine, Buffer, Load, LoopProgram, Nest, ParallelNest, Store, Var
+from wengert.loops import (
+    Affine,
+    Buffer,
+    Load,
+    LoopProgram,
+    MemoryKind,
+    Nest,
+    ParallelNest,
+    Store,
+    Var,
+)
 from wengert.schedule import parallel, plan
 from wengert.schedule.verify import verify_loops
 
@@ -24,9 +34,9 @@ def small_tasks(monkeypatch):
 @pytest.mark.parametrize("rows, columns", [(1, 257), (3, 300), (3, 511), (2, 513), (5, 770)])
 @pytest.mark.parametrize("kept", [0, 1])
 def test_parts_of_sums_are_apart(rows, columns, kept, small_tasks):
-    x = buffer("x", "input", rows, columns)
-    total = buffer("total", "output", *([rows] if kept else []))
-    twice = buffer("twice", "output", rows, columns)
+    x = buffer("x", MemoryKind.INPUT, rows, columns)
+    total = buffer("total", MemoryKind.OUTPUT, *([rows] if kept else []))
+    twice = buffer("twice", MemoryKind.OUTPUT, rows, columns)
     i, j = Var("i", rows), Var("j", columns)
     value = Load(x, x.flat((Affine.of(i), Affine.of(j))))
     at = Affine.of(i) if kept else Affine(0)
@@ -40,7 +50,7 @@ def test_parts_of_sums_are_apart(rows, columns, kept, small_tasks):
 
 
 def test_one_whole_task_and_a_rest_have_two_places(small_tasks):
-    x, total = buffer("x", "input", 300), buffer("total", "output")
+    x, total = buffer("x", MemoryKind.INPUT, 300), buffer("total", MemoryKind.OUTPUT)
     j = Var("j", 300)
     nest = Nest([j], [Store(total, Affine(0), Load(x, Affine.of(j)), "add")])
     found = parallel.parallelise(nest)

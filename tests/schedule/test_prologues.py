@@ -15,7 +15,7 @@ from wengert.codegen.contraction import packing
 from wengert.codegen.program import emit_program
 from wengert.codegen.target import Target
 from wengert.codegen.tiling import make_plan
-from wengert.loops import Affine, Apply, Buffer, Contraction, Load, Nest, Store, Var
+from wengert.loops import Affine, Apply, Buffer, Contraction, Load, MemoryKind, Nest, Store, Var
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
 from wengert.schedule import plan, prologues, regions, schedule
@@ -200,9 +200,9 @@ def test_windows_are_read_in_place():
 def test_memory_that_changes_before_the_product_is_not_read_there():
     """`t` is computed from `a` before another kernel writes `a` again."""
     double = np.dtype("float64")
-    x, a, t = (Buffer(n, double, (64, 80), (80, 1), "arena") for n in "xat")
-    w = Buffer("w", double, (80, 64), (64, 1), "input")
-    out = Buffer("out", double, (64, 64), (64, 1), "output")
+    x, a, t = (Buffer(n, double, (64, 80), (80, 1), MemoryKind.ARENA) for n in "xat")
+    w = Buffer("w", double, (80, 64), (64, 1), MemoryKind.INPUT)
+    out = Buffer("out", double, (64, 64), (64, 1), MemoryKind.OUTPUT)
     k = Var("k", 64 * 80)
     at = Affine.of(k)
     twice = Apply("add", (Load(a, at), Load(a, at)), x.dtype)

@@ -16,6 +16,7 @@ from wengert.loops import (
     Host,
     Load,
     LoopProgram,
+    MemoryKind,
     Nest,
     ParallelNest,
     Repeat,
@@ -249,7 +250,7 @@ def test_a_smaller_buffer_is_found(programs):
     found = 0
     for program in programs.values():
         for buffer in written_in(program):
-            if buffer.kind == "arena" and buffer.size > 1:
+            if buffer.kind is MemoryKind.ARENA and buffer.size > 1:
                 shape, strides = buffer.shape, buffer.strides
                 buffer.shape, buffer.strides = (buffer.size - 1,), (1,)
                 found += is_found(program, "outside of its memory")
@@ -262,7 +263,9 @@ def test_buffers_at_one_place_are_found(programs):
     for program in programs.values():
         for kernel in program.kernels:
             used = map(root, (*written_by(kernel), *read_by(kernel)))
-            arena = list({id(b): b for b in used if b.kind == "arena" and b.nbytes}.values())
+            arena = list(
+                {id(b): b for b in used if b.kind is MemoryKind.ARENA and b.nbytes}.values()
+            )
             for one, other in itertools.pairwise(arena):
                 before, one.offset = one.offset, other.offset
                 found += is_found(program, "overlap|but there are")
@@ -313,7 +316,11 @@ def check(message, inputs, outputs, *kernels):
 
 
 def test_messages_name_kernel_buffer_and_range():
-    x, t, out = buffer("x", "input", 10), buffer("t", "arena", 10), buffer("out", "output", 10)
+    x, t, out = (
+        buffer("x", MemoryKind.INPUT, 10),
+        buffer("t", MemoryKind.ARENA, 10),
+        buffer("out", MemoryKind.OUTPUT, 10),
+    )
     i, short = Var("i", 10), Var("i", 8)
     copy_all = Nest([i], [Store(out, Affine.of(i), Load(t, Affine.of(i)))], "copy")
     some = Nest([short], [Store(t, Affine.of(short) + 1, Load(x, Affine.of(short)))])
@@ -335,7 +342,7 @@ def test_messages_name_kernel_buffer_and_range():
 
 
 def test_a_turn_does_not_read_what_another_writes():
-    x, out = buffer("x", "input", 10), buffer("out", "output", 11)
+    x, out = buffer("x", MemoryKind.INPUT, 10), buffer("out", MemoryKind.OUTPUT, 11)
     i, j = Var("i", 10), Var("j", 11)
     begin = Nest([j], [Store(out, Affine.of(j), Load(x, Affine(0)))])
     shift = Nest([i], [Store(out, Affine.of(i) + 1, Load(out, Affine.of(i)))], "shift")
@@ -350,7 +357,7 @@ def test_a_turn_does_not_read_what_another_writes():
 
 
 def test_tasks_write_apart():
-    x, out = buffer("x", "input", 8), buffer("out", "output", 8)
+    x, out = buffer("x", MemoryKind.INPUT, 8), buffer("out", MemoryKind.OUTPUT, 8)
     task, i = Var("task", 2), Var("i", 4)
     body = Nest([i], [Store(out, Affine.of(i) + Affine.of(task) * 4, Load(x, Affine.of(i)))])
     verify_loops(LoopProgram([x], [out], [ParallelNest(task, body, None, [])]))
@@ -363,7 +370,7 @@ def test_tasks_write_apart():
 
 
 def test_a_product_does_not_write_its_factor():
-    x, y = buffer("x", "input", 4, 4), buffer("y", "output", 4, 4)
+    x, y = buffer("x", MemoryKind.INPUT, 4, 4), buffer("y", MemoryKind.OUTPUT, 4, 4)
     first = Nest([Var("i", 16)], [])
     first.stores = [Store(y, Affine.of(first.vars[0]), Load(x, Affine(0)))]
     product = Contraction({0: 4, 1: 4, 2: 4}, y, y, x, {0: 4, 2: 1}, {0: 4, 1: 1}, {1: 4, 2: 1})

@@ -34,9 +34,9 @@ def flops(kernel: Contraction) -> int:
     """Multiplications and additions of a contraction.
 
     >>> import numpy as np
-    >>> from wengert.loops import Buffer
+    >>> from wengert.loops import Buffer, MemoryKind
     >>> f = np.dtype("float32")
-    >>> x, y, out = (Buffer(n, f, s, (s[1], 1), "input")
+    >>> x, y, out = (Buffer(n, f, s, (s[1], 1), MemoryKind.INPUT)
     ...              for n, s in [("x", (2, 3)), ("y", (3, 4)), ("out", (2, 4))])
     >>> kernel = Contraction({0: 2, 1: 3, 2: 4}, out, x, y,
     ...                      {0: 4, 2: 1}, {0: 3, 1: 1}, {1: 4, 2: 1})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from ..loops import Buffer, Var
+from ..loops import Buffer, MemoryKind, Var
 from ..runtime.limits import ROOM_GRAIN
 from ..schedule.memory import ALIGNMENT
 
@@ -100,17 +100,16 @@ class Pointers:
         return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
-        if buffer.kind == "room":
+        if buffer.kind is MemoryKind.ROOM:
             return self._in_room(buffer)
         number = self.slots.get(id(buffer))
         if number is None:
-            assert buffer.kind in ("arena", "block")
-            arena = self.arena if buffer.kind == "arena" else self.local
+            assert buffer.kind.is_temporary
+            arena = self.arena if buffer.kind is MemoryKind.ARENA else self.local
             return moved_bytes(self.builder, arena, buffer.offset)
         # the length is no pointer: it is in the slot itself, but not in the table of a form
-        return (
-            self._slot(number) if buffer.kind == "length" and self.own_table else self.word(number)
-        )
+        in_slot = buffer.kind is MemoryKind.LENGTH and self.own_table
+        return self._slot(number) if in_slot else self.word(number)
 
     def _slot(self, number: int) -> ir.Value:
         return self.builder.gep(self.buffers, [i64(number)], source_etype=PTR)

@@ -25,6 +25,7 @@ from ..loops import (
     Host,
     Kernel,
     LoopProgram,
+    MemoryKind,
     Nest,
     ParallelNest,
     Repeat,
@@ -88,7 +89,7 @@ def _constants(program: LoopProgram) -> list[Buffer]:
     found: dict[int, Buffer] = {}
     for kernel in program.kernels:
         for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind == "constant":
+            if buffer.kind is MemoryKind.CONSTANT:
                 found[id(buffer)] = buffer
     return list(found.values())
 

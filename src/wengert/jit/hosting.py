@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..loops import Buffer, Host, c_strides, root
+from ..loops import Buffer, Host, MemoryKind, c_strides, root
 
 
 class Values:
@@ -46,14 +46,14 @@ class Values:
     def name(self, buffer: Buffer) -> str:
         """The array of a buffer."""
         owner = root(buffer)
-        if owner.kind == "arena":
+        if owner.kind is MemoryKind.ARENA:
             key: Any = (id(owner), buffer.shape)
             if key not in self._known:
                 self._remember(owner, key, f"m{len(self._kept)}")
                 self.names[self._known[key]] = self._view(owner, buffer)
             return self._known[key]
         if id(owner) not in self._known:
-            assert owner.kind == "host", owner
+            assert owner.kind is MemoryKind.HOST, owner
             if not self.passing:
                 self.slots.append(None)
             place = f"h{len(self._kept)}" if self.passing else f"slots[{len(self.slots) - 1}]"
@@ -95,10 +95,10 @@ def host_lines(kernel: Host, values: Values, number: int = 0) -> list[str]:
     target = results if kernel.op.multiple else "v0"
     lines = [f"{target} = evaluate{number}({', '.join([*arguments, *keywords])})"]
     # memory of the arena is used again, so a view of it would change
-    fresh = any(root(one).kind == "arena" for one in kernel.inputs)
+    fresh = any(root(one).kind is MemoryKind.ARENA for one in kernel.inputs)
     for n, buffer in enumerate(kernel.outputs):
         is_result = id(buffer) in values.taken
-        if root(buffer).kind != "host" and not is_result:
+        if root(buffer).kind is not MemoryKind.HOST and not is_result:
             lines.append(f"{values.name(buffer)}[...] = v{n}")
             continue
         dtype, shape = f"d{number}_{n}", f"s{number}_{n}"
@@ -126,7 +126,7 @@ def body_lines(segments: Sequence[Any], values: Values) -> list[str]:
     last: dict[str, int] = {}
     for position, one in enumerate(segments):
         for buffer in [*one.inputs, *one.outputs] if isinstance(one, Host) else ():
-            if root(buffer).kind == "host":
+            if root(buffer).kind is MemoryKind.HOST:
                 last[values.name(root(buffer))] = position
     lines: list[str] = []
     for position, one in enumerate(segments):

@@ -32,6 +32,7 @@ from ..loops import (
     IndexValue,
     Load,
     LoadAt,
+    MemoryKind,
     Operand,
     Pointwise,
     Product,
@@ -192,7 +193,7 @@ class _Recorder:
     def _memory(node: Node) -> Buffer:
         shape = node.type.shape
         strides = tuple(1 << 32 * (axis + 1) for axis in range(len(shape)))
-        return Buffer("", node.type.dtype, shape, strides, "arena")
+        return Buffer("", node.type.dtype, shape, strides, MemoryKind.ARENA)
 
     def _operands(self) -> list[Operand]:
         return [

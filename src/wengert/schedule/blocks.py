@@ -27,6 +27,7 @@ from ..loops import (
     Kernel,
     Literal,
     Load,
+    MemoryKind,
     Nest,
     Reduction,
     Store,
@@ -150,7 +151,7 @@ class BlockScheduler(Scheduler):
 
     def _temporary(self, node: Node) -> Buffer:
         strides = self._standard_strides(node)
-        return Buffer(self._name("t"), node.type.dtype, node.type.shape, strides, "block")
+        return Buffer(self._name("t"), node.type.dtype, node.type.shape, strides, MemoryKind.BLOCK)
 
     # ------------------------------------------------------------ in and out
 
@@ -225,7 +226,7 @@ class BlockScheduler(Scheduler):
                 strides = self._standard_strides(node)
                 self.buffers[node.serial] = self._partial(outer, combine, strides)
             # arrays that the caller sees may still be read as something else
-            elif region.direct and outer.kind == "arena" and self._owns_memory(node):
+            elif region.direct and outer.kind is MemoryKind.ARENA and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, self._block_of(outer, axis))
         return []
 
@@ -245,7 +246,7 @@ class BlockScheduler(Scheduler):
         """Memory for the part of a sum that one group adds up, begun and joined."""
         shape = (self.groups, *outer.shape)
         places = (max(prod(outer.shape), 1), *strides)
-        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, places, "arena")
+        parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, places, MemoryKind.ARENA)
         variables = loop_variables(outer.shape)
         index: Index = tuple(Affine.of(var) for var in variables)
         number = Var("g", self.groups)
@@ -279,8 +280,8 @@ class BlockScheduler(Scheduler):
     def _add_total(self, own: Buffer) -> None:
         size, dtype = own.size, own.dtype
         shape = (self.groups, 2, size)
-        memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), "arena")
-        both = Buffer(memory.name, dtype, shape[1:], memory.strides[1:], "arena")
+        memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), MemoryKind.ARENA)
+        both = Buffer(memory.name, dtype, shape[1:], memory.strides[1:], MemoryKind.ARENA)
         both.base, both.start = memory, Affine.of(self.group) * (2 * size)
         self._fill(both, "add")
         var = Var("k", size)

@@ -29,6 +29,7 @@ from ..loops import (
     Kernel,
     Load,
     LoadAt,
+    MemoryKind,
     Nest,
     Repeat,
     Store,
@@ -156,9 +157,9 @@ class _Fuser:
     def _forget_sums(self, product: Contraction) -> None:
         """Sums that nobody else reads need no memory; they are computed as the first store lies."""
         out = product.out
-        if out.kind not in ("arena", "block") or self.readers.get(id(out)):
+        if not out.kind.is_temporary or self.readers.get(id(out)):
             return
-        out.kind = "sums"
+        product.keeps_sums = False
         for store in product.stores:
             if store.at.constant == 0 and store.at.bounds()[1] == out.size - 1:
                 product.out_strides = {
@@ -257,9 +258,10 @@ class _Fuser:
         old = [
             load.buffer
             for store in stores
-            if store.buffer.kind == "output"
+            if store.buffer.kind is MemoryKind.OUTPUT
             for load in walk([store.value])
-            if isinstance(load, Load) and load.buffer.kind == "input" and load.at == store.at
+            if isinstance(load, Load) and load.at == store.at
+            if load.buffer.kind is MemoryKind.INPUT
         ]
         return [*self._users(old, self.readers), *self.barriers] if old else []
 

@@ -34,6 +34,7 @@ from ..loops import (
     Literal,
     Load,
     LoopProgram,
+    MemoryKind,
     Nest,
     Operand,
     Pointwise,
@@ -117,8 +118,8 @@ class Scheduler:
         self.numbers = 0
         self.length: Buffer | None = None  # of a graph for any length
         if any_length is not None:
-            kind = any_length.length.type
-            self.length = Buffer("length", kind.dtype, (), (), "length", value=any_length.example)
+            dtype, example = any_length.length.type.dtype, any_length.example
+            self.length = Buffer("length", dtype, (), (), MemoryKind.LENGTH, value=example)
             self.buffers[any_length.length.serial] = self.length
 
     def run(self) -> LoopProgram:
@@ -321,13 +322,13 @@ class Scheduler:
         self.numbers += 1
         return f"{letter}{self.numbers - 1}"
 
-    def _new_buffer(self, array_type: ArrayType, kind: str, letter: str) -> Buffer:
+    def _new_buffer(self, array_type: ArrayType, kind: MemoryKind, letter: str) -> Buffer:
         shape = array_type.shape
         return Buffer(self._name(letter), array_type.dtype, shape, c_strides(shape), kind)
 
     def _temporary(self, node: Node) -> Buffer:
         """Memory for a value that nobody outside sees."""
-        return self._new_buffer(node.type, "arena", "t")
+        return self._new_buffer(node.type, MemoryKind.ARENA, "t")
 
     def _standard_strides(self, node: Node) -> tuple[int, ...]:
         """The strides of a value that is laid out as temporary values are."""
@@ -336,7 +337,7 @@ class Scheduler:
     def _input_buffers(self) -> list[Buffer]:
         buffers = []
         for number, node in enumerate(self.graph.inputs):
-            buffer = self._new_buffer(node.type, "input", "in")
+            buffer = self._new_buffer(node.type, MemoryKind.INPUT, "in")
             if self.input_strides is not None:
                 buffer.strides = self.input_strides[number]
             self.buffers[node.serial] = buffer
@@ -348,7 +349,7 @@ class Scheduler:
         pairs = []
         for number, node in enumerate(self.graph.outputs):
             assert node is not None
-            buffer = self._new_buffer(node.type, "output", "out")
+            buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out")
             pairs.append((node, buffer))
             if self.output_strides and self.output_strides[number] != buffer.strides:
                 buffer.strides = self.output_strides[number]
@@ -383,7 +384,7 @@ class Scheduler:
         found = self.constants.get(key)
         if found is None:
             array_type = ArrayType(value.dtype, value.shape)
-            found = self.constants[key] = self._new_buffer(array_type, "constant", "c")
+            found = self.constants[key] = self._new_buffer(array_type, MemoryKind.CONSTANT, "c")
             found.value = value
         return found
 
@@ -547,7 +548,7 @@ class Scheduler:
         return [check.flag for check in self.checks]
 
     def _new_flag(self) -> Buffer:
-        return self._new_buffer(ArrayType(BOOL, ()), "arena", "ok")
+        return self._new_buffer(ArrayType(BOOL, ()), MemoryKind.ARENA, "ok")
 
     def _add_check(self, flag: Buffer, node: Operator) -> None:
         self.checks.append(Check(flag, len(self.checks) + 1, node.op.name, [node]))
@@ -664,13 +665,13 @@ class Scheduler:
     def _results(self, node: Operator) -> list[Buffer]:
         """Buffers for an operation with several results; outputs are computed into place."""
         found = self.items[node.serial] = [
-            self.item_outputs.get((node.serial, number)) or self._new_buffer(t, "arena", "t")
+            self.item_outputs.get((node.serial, number)) or self._arena_buffer(t.dtype, t.shape)
             for number, t in enumerate(node.type)
         ]
         return found
 
     def _arena_buffer(self, dtype: np.dtype, shape: tuple[int, ...]) -> Buffer:
-        return self._new_buffer(ArrayType(dtype, shape), "arena", "t")
+        return self._new_buffer(ArrayType(dtype, shape), MemoryKind.ARENA, "t")
 
     def _schedule_region(self, node: Operator) -> None:
         """A loop over blocks of samples, with the program of one block inside."""
@@ -715,7 +716,7 @@ class Scheduler:
     ) -> Buffer:
         """Memory for a result of a region, with strides that suit it if nobody else minds."""
         if (axis is not None or strides) and node.serial not in self.buffers:
-            kind = "arena" if self.length is None else "room"
+            kind = MemoryKind.ARENA if self.length is None else MemoryKind.ROOM
             made = self.buffers[node.serial] = self._new_buffer(node.type, kind, "t")
             made.strides = strides or made.strides
         return self._buffer_of(node)

@@ -17,6 +17,7 @@ from ..loops import (
     Load,
     LoadAt,
     LoopProgram,
+    MemoryKind,
     ParallelNest,
     Repeat,
     Transfer,
@@ -59,7 +60,7 @@ def read_by(kernel: Kernel) -> list[Buffer]:
     if isinstance(kernel, Repeat):
         kernels = [part for body in kernel.bodies for part in body.kernels]
         inside = [b for part in kernels for b in buffers_of(part)]
-        return [*kernel.inputs, *[b for b in inside if root(b).kind == "constant"]]
+        return [*kernel.inputs, *[b for b in inside if root(b).kind is MemoryKind.CONSTANT]]
     if isinstance(kernel, Contraction):
         return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]
     if isinstance(kernel, Transfer):
@@ -79,11 +80,11 @@ def plan(program: LoopProgram) -> LoopProgram:
     """Give every buffer in an arena its offset."""
     for kernel in program.kernels:
         if isinstance(kernel, BlockLoop):
-            kernel.planned_bytes = _place(kernel.body, "block")
+            kernel.planned_bytes = _place(kernel.body, MemoryKind.BLOCK)
     _leave_to_numpy(program.kernels)
-    program.planned_bytes = _place(program.kernels, "arena")
+    program.planned_bytes = _place(program.kernels, MemoryKind.ARENA)
     if program.length is not None:
-        program.room_bytes = _place(program.kernels, "room", program.length.value)
+        program.room_bytes = _place(program.kernels, MemoryKind.ROOM, program.length.value)
     return program
 
 
@@ -93,8 +94,8 @@ def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:
     # an array without elements may be read although nobody writes it
     written = {id(root(buffer)) for kernel in hosts for buffer in kernel.outputs}
     for buffer in numpys_own(kernels):
-        if buffer.kind == "arena" and id(buffer) in written:
-            buffer.kind = "host"
+        if buffer.kind is MemoryKind.ARENA and id(buffer) in written:
+            buffer.kind = MemoryKind.HOST
 
 
 def numpys_own(kernels: Sequence[Kernel]) -> list[Buffer]:
@@ -118,7 +119,7 @@ class Life(NamedTuple):
     end: int
 
 
-def _place(kernels: Sequence[Kernel], kind: str, length: int | None = None) -> int:
+def _place(kernels: Sequence[Kernel], kind: MemoryKind, length: int | None = None) -> int:
     """Offsets for the buffers of one kind, by the intervals of their use; bytes in all.
 
     Where memory grows with a length, everything is counted in bytes for each unit of it.
@@ -126,7 +127,7 @@ def _place(kernels: Sequence[Kernel], kind: str, length: int | None = None) -> i
     lives: dict[int, Life] = {}
     for position, kernel in enumerate(kernels):
         for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind == kind:
+            if buffer.kind is kind:
                 start = lives[id(buffer)].start if id(buffer) in lives else position
                 lives[id(buffer)] = Life(buffer, start, position)
     if length is not None:

@@ -14,6 +14,7 @@ from ..loops import (
     Host,
     Kernel,
     Load,
+    MemoryKind,
     Nest,
     ParallelNest,
     Repeat,
@@ -114,7 +115,7 @@ def _parts_of_sums(nest: Nest, var: Var, tasks: int) -> dict[int, Buffer]:
         if store.combine and not store.at.coefficient(var):
             shape = (tasks, store.at.bounds()[1] + 1)
             name, dtype = f"{store.buffer.name}_parts", store.buffer.dtype
-            parts[id(store)] = Buffer(name, dtype, shape, c_strides(shape), "arena")
+            parts[id(store)] = Buffer(name, dtype, shape, c_strides(shape), MemoryKind.ARENA)
     return parts
 
 

@@ -114,7 +114,7 @@ class _Fuser:
         for position, kernel in enumerate(self.kernels):
             for positions in self._uses(kernel):
                 positions.append(position)
-        self.sums: dict[int, str] = {}  # products that become nests, and what memory is around
+        self.sums: set[int] = set()  # products that become nests
 
     def _uses(self, kernel: Kernel) -> list[list[int]]:
         """For each buffer that a kernel reads or writes, the positions of all who do."""
@@ -142,7 +142,7 @@ class _Fuser:
         for position, kernel in enumerate(self.kernels):
             if position in self.sums:
                 assert isinstance(kernel, Contraction)
-                found += _as_nests(kernel, self.sums[position])
+                found += _as_nests(kernel)
             elif not isinstance(kernel, Nest) or kernel.stores:
                 found.append(kernel)
         return found
@@ -166,14 +166,14 @@ class _Fuser:
             product.nodes = [*value.nest.nodes, *product.nodes]
             self._replace(place, product)
             if any(_reads_once(product, is_x) for at, is_x in value.readers if at == place):
-                self.sums[place] = store.buffer.kind
+                self.sums.add(place)
         self._replace(position, _without(value.nest, store))
 
     def _value(self, position: int, store: Store) -> _Value | None:
         """The store as a value that only products need; None: it is something else."""
         nest, buffer = self.kernels[position], store.buffer
         assert isinstance(nest, Nest)
-        if store.combine or store.guards or store.picks or buffer.kind not in ("arena", "block"):
+        if store.combine or store.guards or store.picks or not buffer.kind.is_temporary:
             return None
         if root(buffer) is not buffer or self.writers[id(buffer)] != [position]:
             return None
@@ -405,12 +405,10 @@ def _sums(product: Contraction) -> Nest:
     return Nest(list(product.variables.values()), [store], product.label, product.nodes)
 
 
-def _as_nests(product: Contraction, memory: str) -> list[Kernel]:
+def _as_nests(product: Contraction) -> list[Kernel]:
     """The sums of a product as a nest, and what is done with them as another."""
     nests: list[Kernel] = [_sums(product)]
     if product.stores:
-        if not product.keeps_sums:
-            product.out.kind = memory
         known: dict[int, Expr] = {}
         for expr in walk(roots_of(product.stores)):
             finished = isinstance(expr, Sum)

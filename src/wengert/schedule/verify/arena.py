@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...errors import LoopError
-from ...loops import Buffer
+from ...loops import Buffer, MemoryKind
 
 
 class _Life(NamedTuple):
@@ -21,14 +21,14 @@ class _Life(NamedTuple):
 class Lives:
     """The first and the last kernel that use a buffer, for all buffers of one kind."""
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: MemoryKind):
         self.kind = kind
         self.found: dict[int, _Life] = {}
 
     def note(self, number: int, buffers: Iterable[Buffer]) -> None:
         """The kernel of this number uses these."""
         for buffer in buffers:
-            if buffer.kind == self.kind and buffer.nbytes:
+            if buffer.kind is self.kind and buffer.nbytes:
                 known = self.found.get(id(buffer))
                 first = number if known is None else known.first
                 self.found[id(buffer)] = _Life(first, number, buffer)

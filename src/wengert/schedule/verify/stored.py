@@ -16,6 +16,7 @@ from ...loops import (
     Host,
     Kernel,
     LoopProgram,
+    MemoryKind,
     Nest,
     ParallelNest,
     Repeat,
@@ -47,7 +48,7 @@ class _Memory:
             known = None if self.before is None else self.before.of(owner).copy()
             if known is None:
                 known = Written(owner)
-                known.whole |= owner.kind in ("constant", "length")
+                known.whole |= owner.kind in (MemoryKind.CONSTANT, MemoryKind.LENGTH)
             self.written[id(owner)] = owner, known
         return self.written[id(owner)][1]
 
@@ -82,7 +83,7 @@ class _Program:
 
     def run(self) -> None:
         """Check all kernels, then the results, then the memory plan."""
-        lives = Lives("arena")
+        lives = Lives(MemoryKind.ARENA)
         for number, kernel in enumerate(self.program.kernels):
             name = _name(number, kernel)
             verify_types(kernel, name)
@@ -292,7 +293,7 @@ class _Kernel:
             inside._nest(fill)
         ends = {0: 0, loop.blocks - 1: loop.groups - 1} if loop.blocks else {}
         for block, group in ends.items():
-            memory, lives = _Memory(self.memory), Lives("block")
+            memory, lives = _Memory(self.memory), Lives(MemoryKind.BLOCK)
             box = {**groups, loop.block: (block, 1), loop.group: (group, 1)}
             for number, kernel in enumerate(loop.body):
                 name = f"{self.name}, in block {block}, {_name(number, kernel)}"
@@ -323,7 +324,7 @@ class _Kernel:
         else:
             assert isinstance(kernel, Nest)
             uses = uses_of_nest(kernel, everywhere)
-        outside = [store for store in uses.stores if store.owner.kind != "block"]
+        outside = [store for store in uses.stores if store.owner.kind is not MemoryKind.BLOCK]
         if not isinstance(kernel, Transfer):
             self._check_groups(loop, Uses([], outside), everywhere, [loop.block, loop.group])
         for store in outside:

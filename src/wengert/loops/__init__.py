@@ -1,0 +1,135 @@
+"""The loop language: what operations lower to, between the graph and machine code.
+
+A program of loops is a list of kernels over named buffers. A kernel is a perfect nest of counted
+loops with a list of stores inside; what is stored is a scalar expression of loads, constants,
+index values and elementary functions. Every index is affine in the loop variables, so that a
+slice, a transpose, a broadcast or a window costs nothing: it changes an index, not the data.
+
+An operation's entry in the registry has, as `loops`, one of
+
+- `Pointwise(rule)`: ``rule(index, *operands, **params)`` gives the expression of the element at
+  `index`, where ``operand(index)`` is an element of an argument. Such operations are fused.
+- `Reduction(kind)`: the operand is combined over the param ``axes``.
+- `Product()`: a sum over products of two operands, with the param ``spec``.
+- `Scatter(...)` and `Accumulate(place)`: elements are put, or added, where an index says.
+- `Running(first, step)`: each element is made from the one before it along the param ``axis``.
+- `Alias()`: the same elements in the same order under another shape.
+
+and None where it is evaluated by NumPy from inside the compiled program.
+"""
+
+from .buffers import (
+    Buffer,
+    MemoryKind,
+    c_strides,
+    root,
+)
+from .expressions import (
+    BOOL,
+    INDEX,
+    Apply,
+    Choose,
+    Expr,
+    IndexValue,
+    InRange,
+    Literal,
+    Load,
+    LoadAt,
+    Sum,
+    cast,
+    float_range,
+    format_expr,
+    not_an_integer,
+    parts_of,
+    takes_long,
+    walk,
+)
+from .indices import (
+    Affine,
+    Index,
+    Var,
+)
+from .kernels import (
+    BlockLoop,
+    Carried,
+    Check,
+    Contraction,
+    Host,
+    Kernel,
+    LoopProgram,
+    Nest,
+    ParallelNest,
+    Repeat,
+    Rows,
+    Store,
+    Transfer,
+    add_exactly,
+    has_checks,
+    identity_of,
+    roots_of,
+)
+from .lowerings import (
+    FEW,
+    Accumulate,
+    Alias,
+    Operand,
+    Pointwise,
+    Product,
+    Reduction,
+    Running,
+    Scatter,
+)
+
+__all__ = [
+    "BOOL",
+    "FEW",
+    "INDEX",
+    "Accumulate",
+    "Affine",
+    "Alias",
+    "Apply",
+    "BlockLoop",
+    "Buffer",
+    "Carried",
+    "Check",
+    "Choose",
+    "Contraction",
+    "Expr",
+    "Host",
+    "InRange",
+    "Index",
+    "IndexValue",
+    "Kernel",
+    "Literal",
+    "Load",
+    "LoadAt",
+    "LoopProgram",
+    "MemoryKind",
+    "Nest",
+    "Operand",
+    "ParallelNest",
+    "Pointwise",
+    "Product",
+    "Reduction",
+    "Repeat",
+    "Rows",
+    "Running",
+    "Scatter",
+    "Store",
+    "Sum",
+    "Transfer",
+    "Var",
+    "add_exactly",
+    "c_strides",
+    "cast",
+    "float_range",
+    "format_expr",
+    "has_checks",
+    "identity_of",
+    "not_an_integer",
+    "parts_of",
+    "root",
+    "roots_of",
+    "takes_long",
+    "walk",
+]

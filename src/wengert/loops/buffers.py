@@ -1,0 +1,83 @@
+"""Memory for arrays: who owns it, and how an array lies in it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..types import ArrayType
+from .indices import Affine, Index
+
+NO_OFFSET = Affine(0)
+
+
+class MemoryKind(enum.Enum):
+    """Who owns the memory of a buffer."""
+
+    INPUT = "an argument of the program"
+    OUTPUT = "a result of the program"
+    CONSTANT = "known when the program is compiled"
+    ARENA = "temporary: in the arena of the program"
+    BLOCK = "temporary: in a worker's own arena"
+    ROOM = "temporary: grows with the length of a program for any length"
+    LENGTH = "that length itself"
+    HOST = "temporary: an array of NumPy's own, which passes from one of its operations to another"
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether nobody outside of the program's kernels sees it."""
+        return self in (MemoryKind.ARENA, MemoryKind.BLOCK)
+
+
+@dataclass(eq=False, repr=False)
+class Buffer:
+    """Memory for one array. Strides are in elements; `kind` says who owns it."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    # The planner alone changes this, of what turns out to be NumPy's own, and sets the offset:
+    kind: MemoryKind
+    offset: int = 0  # bytes into the arena, once planned; in the room for each unit of length
+    value: Any = None  # of a constant
+    base: Buffer | None = None  # the owner of the memory, when this is another view of it
+    start: Affine = NO_OFFSET  # where a view begins in its base, by the counters of a `BlockLoop`
+
+    def flat(self, index: Index) -> Affine:
+        """The element number of an index."""
+        total = Affine(0)
+        for position, stride in zip(index, self.strides, strict=True):
+            total = total + position * stride
+        return total
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.name}: {ArrayType(self.dtype, self.shape)}"
+
+
+def root(buffer: Buffer) -> Buffer:
+    """The buffer that owns the memory of an alias."""
+    while buffer.base is not None:
+        buffer = buffer.base
+    return buffer
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous array."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * max(shape[axis], 1)
+    return tuple(strides)

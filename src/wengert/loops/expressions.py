@@ -1,0 +1,220 @@
+"""Scalar expressions: loads, constants, index values and elementary functions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..functions import FUNCTIONS, Cost
+from ..types import dtype_name
+from .buffers import Buffer
+from .indices import Affine
+
+BOOL = np.dtype(bool)
+INDEX = np.dtype(np.int64)
+
+
+class Expr:
+    """A scalar expression; compared by identity, so shared parts are computed once."""
+
+    __slots__ = ()
+    dtype: np.dtype
+
+
+@dataclass(eq=False, repr=False)
+class Load(Expr):
+    """An element of a buffer, at a flat element number."""
+
+    buffer: Buffer
+    at: Affine
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's element type."""
+        return self.buffer.dtype
+
+    def is_like(self, other: Load) -> bool:
+        """Whether both read the same element."""
+        same = self.buffer is other.buffer and self.at.constant == other.at.constant
+        return same and dict(self.at.terms) == dict(other.at.terms)
+
+
+@dataclass(eq=False, repr=False)
+class LoadAt(Expr):
+    """An element whose place depends on values: `at` plus the sum of value * stride.
+
+    The values are known to be in range: whoever makes one clamps them.
+    """
+
+    buffer: Buffer
+    at: Affine
+    picks: tuple[tuple[Expr, int], ...]
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's element type."""
+        return self.buffer.dtype
+
+
+@dataclass(eq=False, repr=False)
+class Literal(Expr):
+    """A number."""
+
+    value: Any
+    dtype: np.dtype
+
+
+@dataclass(eq=False, repr=False)
+class Sum(Expr):
+    """The finished sum of the contraction in whose stores it stands."""
+
+    dtype: np.dtype
+
+
+@dataclass(eq=False, repr=False)
+class IndexValue(Expr):
+    """The value of an index, as an integer."""
+
+    at: Affine
+    dtype: np.dtype = INDEX
+
+
+@dataclass(eq=False, repr=False)
+class InRange(Expr):
+    """Whether an index lies in [low, high). Nests are split until it is known."""
+
+    at: Affine
+    low: int
+    high: int
+    dtype: np.dtype = BOOL
+
+    def decided(self) -> bool | None:
+        """Whether it is always true or always false, if it is."""
+        low, high = self.at.bounds()
+        if low >= self.low and high < self.high:
+            return True
+        if high < self.low or low >= self.high:
+            return False
+        return None
+
+
+@dataclass(eq=False, repr=False)
+class Choose(Expr):
+    """`yes` where an index lies in a range, else `no`; the other one is never evaluated."""
+
+    test: InRange
+    yes: Expr
+    no: Expr
+    dtype: np.dtype
+
+
+@dataclass(eq=False, repr=False)
+class Apply(Expr):
+    """An elementary function (see `functions`). Arguments have the dtypes the function wants."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: np.dtype
+
+
+def cast(value: Expr, dtype: np.dtype) -> Expr:
+    """The value in another dtype."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Literal) and (value.dtype.kind != "f" or dtype.kind not in "iu"):
+        number = value.value.real if dtype.kind != "c" and value.dtype.kind == "c" else value.value
+        return Literal(dtype.type(number), dtype)
+    return Apply("convert", (value,), dtype)
+
+
+# The floats that have an integer in each dtype, from the first to below the second. As NumPy and C
+# do it, they are converted to 32 or 64 bits and cut off: -1.0 becomes 255 in uint8.
+_TO_INTEGER = {
+    **dict.fromkeys(("i1", "i2", "i4", "u1", "u2"), (-(2.0**31), 2.0**31)),
+    "u4": (-(2.0**31), 2.0**32),
+    "i8": (-(2.0**63), 2.0**63),
+    "u8": (-(2.0**63), 2.0**64),
+}
+
+
+def float_range(dtype: np.dtype) -> tuple[float, float]:
+    """The floats that a conversion to an integer dtype takes: low <= x < high."""
+    return _TO_INTEGER[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def not_an_integer(dtype: np.dtype) -> int:
+    """What NaN, infinities and floats out of that range become: no index, if that can be.
+
+    >>> not_an_integer(np.dtype(np.int32)), not_an_integer(np.dtype(np.uint8))
+    (-2147483648, 255)
+    """
+    limits = np.iinfo(dtype)
+    return int(limits.min if dtype.kind == "i" else limits.max)
+
+
+def walk(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
+    """All expressions under the roots, parts first; those of `known` identity are left out, and
+    what only they need. Iterative."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    pending: list[tuple[Expr, bool]] = [(root, False) for root in roots]
+    while pending:
+        expr, expanded = pending.pop()
+        if expanded:
+            order.append(expr)
+            continue
+        if id(expr) in seen or id(expr) in known:
+            continue
+        seen.add(id(expr))
+        pending.append((expr, True))
+        pending.extend((part, False) for part in parts_of(expr))
+    return order
+
+
+def takes_long(expr: Expr) -> bool:
+    """Whether an expression is a function that costs more than a load and a store."""
+    return isinstance(expr, Apply) and FUNCTIONS[expr.name].cost is Cost.LONG
+
+
+def parts_of(expr: Expr) -> tuple[Expr, ...]:
+    """The direct parts of an expression."""
+    if isinstance(expr, Apply):
+        return expr.args
+    if isinstance(expr, Choose):
+        return (expr.yes, expr.no)
+    if isinstance(expr, LoadAt):
+        return tuple(place for place, _ in expr.picks)
+    return ()
+
+
+def format_expr(expr: Expr, limit: int = 400) -> str:
+    """The expression as text, cut off where it gets long."""
+    text = _format(expr, 12)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def _format(expr: Expr, depth: int) -> str:
+    if depth == 0:
+        return "..."
+    if isinstance(expr, Load):
+        return f"{expr.buffer.name}[{expr.at}]"
+    if isinstance(expr, LoadAt):
+        picks = "".join(f" + {n}*{_format(place, depth - 1)}" for place, n in expr.picks)
+        return f"{expr.buffer.name}[{expr.at}{picks}]"
+    if isinstance(expr, Literal):
+        return str(expr.value)
+    if isinstance(expr, Sum):
+        return "sum"
+    if isinstance(expr, IndexValue):
+        return f"({expr.at})"
+    if isinstance(expr, InRange):
+        return f"({expr.low} <= {expr.at} < {expr.high})"
+    if isinstance(expr, Choose):
+        test = _format(expr.test, depth - 1)
+        return f"{test} ? {_format(expr.yes, depth - 1)} : {_format(expr.no, depth - 1)}"
+    assert isinstance(expr, Apply)
+    name = dtype_name(expr.dtype) if expr.name == "convert" else expr.name
+    return f"{name}({', '.join(_format(arg, depth - 1) for arg in expr.args)})"
