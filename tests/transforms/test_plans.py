@@ -116,3 +116,28 @@ def test_broadcasting_gives_numpys_view(x, shape):
 def test_broadcasting_what_does_not_fit_is_an_error(shape):
     with pytest.raises(ValueError, match="broadcast_to"):
         broadcast_to(np.ones((2, 2)), shape=shape)
+
+
+def test_what_guards_against_a_nan_is_not_computed_in_the_quick_walk(walks, monkeypatch):
+    calls = []
+    evaluate = REGISTRY["isinf"].evaluate
+    monkeypatch.setattr(REGISTRY["isinf"], "evaluate", lambda x: calls.append(x) or evaluate(x))
+    y = np.array([0.25, -3.0, 7.0, 2.0, 1.5, 9.0])  # of a size that no other test has a plan for
+    slope = wg.grad(lambda x: wnp.sum(wnp.logaddexp(x, y)))
+    np.testing.assert_allclose(slope(y), np.full(6, 0.5), rtol=1e-15)
+    assert walks == [True] and not calls
+    walks.clear()
+    x = np.array([np.inf, -np.inf, 7.0, 2.0, 1.5, 9.0])
+    np.testing.assert_allclose(slope(x), [1.0, 0.0, 0.5, 0.5, 0.5, 0.5], rtol=1e-15)
+    assert walks == [True, False] and calls
+
+
+@pytest.mark.parametrize("size", [3, 2 * plans.LARGE])
+def test_an_array_that_stands_for_a_guarded_one_is_not_overwritten(size):
+    x, y = np.linspace(-2, 2, size), np.linspace(1, -3, size)
+    share, other = 1 / (1 + np.exp(y - x)), 1 / (1 + np.exp(x - y))
+    first, second = wg.grad(lambda x, y: wnp.sum(wnp.logaddexp(x, y)), argnums=(0, 1))(x, y)
+    np.testing.assert_allclose(first, share, rtol=1e-14)
+    np.testing.assert_allclose(second, other, rtol=1e-14)
+    curved = wg.hvp(lambda x: wnp.sum(wnp.logaddexp(x, y)), x, np.ones(size))
+    np.testing.assert_allclose(curved, share * other, rtol=1e-12)

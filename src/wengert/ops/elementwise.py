@@ -135,6 +135,23 @@ def _where_loops(index: Index, c: Operand, x: Operand, y: Operand) -> Expr:
     return Apply("where", (cast(c.broadcast(index), BOOL), *chosen), dtype)
 
 
+# `select` where y is x or a NaN wherever c holds: as long as no NaN comes out, c and x need not be
+# computed; see transforms/plans.py.
+unless: Op = Op(
+    "unless",
+    _where,
+    _where_type,
+    jvp=_where_jvp,
+    batch=batch_elementwise(lambda: unless),
+    takes=takes_promoted(1, 2),
+    compose=lambda c, x, y: select(c, x, y),
+    samples=lambda rng: [
+        ((np.array([True, False]), rng.normal(size=(3, 2)), np.array([np.nan, 1.5])), {}),
+        ((np.bool_(False), 1.5, rng.normal(size=())), {}),
+    ],
+)
+
+
 def nonzero(x: Any) -> Any:
     """`x` with its zeros replaced by ones, to divide by."""
     return select(equal(x, 0), 1, x)
@@ -418,10 +435,9 @@ def share_of_sum(x: Any, y: Any, ans: Any, exponential: Op) -> Any:
 
     Where the sum is infinite the larger has all of it, at a tie half; 0 when the whole sum is 0.
     """
-    infinite = isinf(ans)
     limit = select(isneginf(ans), 0, _share(x, y))
-    finite = exponential(select(infinite, 0, x) - select(infinite, 0, ans))
-    return select(infinite, limit, finite)
+    # a number less infinity has no share, infinity less infinity is a NaN
+    return unless(isinf(ans), limit, exponential(x - ans))
 
 
 logaddexp: Op = binary(

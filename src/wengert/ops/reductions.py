@@ -122,6 +122,8 @@ def _reduced(ufunc: np.ufunc, x: Any, axes: Axes) -> Any:
 
 def _with_sign(result: Any, x: Any, axes: Axes) -> Any:
     """Of zeros of both signs -0.0; which one NumPy gives depends on length and processor."""
+    if result.all() if result.ndim else result:
+        return result
     doubtful = (result == 0) & ~np.signbit(result)
     if not doubtful.any():
         return result
@@ -135,7 +137,7 @@ def _with_sign(result: Any, x: Any, axes: Axes) -> Any:
 def _extreme(name: str, ufunc: np.ufunc, combine: str, argument_of: Callable[[], Op]) -> Op:
     def evaluate(x: Any, axes: Axes, ties: str) -> Any:
         result = _reduced(ufunc, x, axes)
-        return _with_sign(result, x, axes) if type_of(x).dtype.kind == "f" else result
+        return _with_sign(result, x, axes) if result.dtype.kind == "f" else result
 
     op: Op = Op(
         name,

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import DerivativeError, explain
 from ..graph import Constant, Graph, Node, Operator, reachable
-from ..ops.elementwise import add, scale
+from ..ops.elementwise import add, scale, unless
 from ..ops.layout import fit
 from ..ops.op import Op, Traced
 from ..trace import Trace, Tracer
@@ -34,8 +34,8 @@ class Program:
     """A graph flattened to steps over numbered slots: quick to replay.
 
     On plain values the steps are replayed as Python code of one line each. It comes in two
-    kinds: careful, and quick, which takes the chain rule's product `scale` for a plain one. The
-    two differ only where the quick one gives a NaN; see `pull`.
+    kinds: careful, and quick, which takes the chain rule's product `scale` for a plain one and
+    `unless` for its last argument. The two differ only where the quick one gives a NaN; see `pull`.
     """
 
     __slots__ = ("_careful", "_quick", "_types", "constants", "outputs", "steps")
@@ -71,27 +71,52 @@ class Program:
                 return self._apply(values)
         if quick:
             if self._quick is None:
-                self._quick = self._as_function(len(values), {scale.evaluate: np.multiply})
+                self._quick = self._as_function(len(values), quick=True)
             return self._quick(*values)
         if self._careful is None:
-            self._careful = self._as_function(len(values), {})
+            self._careful = self._as_function(len(values))
         return self._careful(*values)
 
-    def _free_to_overwrite(self, place: int, first: int, known: dict[str, Any]) -> list[int]:
+    def _free_to_overwrite(
+        self, steps: Sequence[tuple], outputs: Sequence[Any], place: int, first: int
+    ) -> list[int]:
         """The slot, if any, of a large array that this step may put its result into: one that a
         ufunc has just made, of the same type, and that nothing needs any more."""
-        own = self._types[place]
+        number, _, sources, _ = steps[place]
+        own = self._types[number]
         if own.size < LARGE:
             return []
-        needed = {slot for _, _, sources, _ in self.steps[place + 1 :] for slot in sources}
-        needed.update(slot for slot in self.outputs if slot is not None)
-        for slot in self.steps[place][2]:
-            maker = slot - first
-            if maker < 0 or slot in needed or self._types[maker] != own:
+        needed = {slot for _, _, later, _ in steps[place + 1 :] for slot in later}
+        needed.update(outputs)
+        makers = {first + made: evaluate for made, evaluate, _, _ in steps[:place]}
+        for slot in sources:
+            if slot in needed or slot not in makers or self._types[slot - first] != own:
                 continue
-            if isinstance(known[f"f{maker}"], np.ufunc):
+            if isinstance(makers[slot], np.ufunc):
                 return [slot]
         return []
+
+    def _quick_steps(self, first: int) -> tuple[list[tuple], list[Any]]:
+        """Numbered steps and outputs without the care for what would be a NaN."""
+        same: dict[Any, Any] = {}  # slots that others stand for
+        steps = []
+        for number, (op, evaluate, given, params) in enumerate(self.steps):
+            sources = tuple(same.get(slot, slot) for slot in given)
+            if op is unless and self._is_typed(sources[2], first, number):
+                same[first + number] = sources[2]
+            else:
+                quick = np.multiply if op is scale else evaluate
+                steps.append((number, quick, sources, params))
+        outputs = [same.get(slot, slot) for slot in self.outputs]
+        needed, live = set(outputs), []
+        for step in reversed(steps):
+            if first + step[0] in needed:
+                needed.update(step[2])
+                live.append(step)
+        return live[::-1], outputs
+
+    def _is_typed(self, slot: int, first: int, number: int) -> bool:
+        return slot >= first and self._types[slot - first] == self._types[number]
 
     def _apply(self, values: Sequence[Any]) -> list[Any]:
         """Replay on values some of which are traced."""
@@ -100,26 +125,29 @@ class Program:
             env.append(apply(*[env[slot] for slot in sources], **params))
         return [None if slot is None else env[slot] for slot in self.outputs]
 
-    def _as_function(self, inputs: int, instead: dict[Callable, Callable]) -> Callable:
-        """The steps as Python code, calling some functions `instead` of others."""
+    def _as_function(self, inputs: int, quick: bool = False) -> Callable:
+        """The steps as Python code."""
         known: dict[str, Any] = {
             f"v{inputs + place}": constant for place, constant in enumerate(self.constants)
         }
         first = inputs + len(self.constants)
+        steps: list[tuple] = [(n, *step[1:]) for n, step in enumerate(self.steps)]
+        outputs = self.outputs
+        if quick:
+            steps, outputs = self._quick_steps(first)
         lines = [f"def replay({', '.join(f'v{slot}' for slot in range(inputs))}):"]
-        for place, (_, evaluate, sources, params) in enumerate(self.steps):
-            known[f"f{place}"] = instead.get(evaluate, evaluate)
+        for place, (number, evaluate, sources, params) in enumerate(steps):
+            known[f"f{number}"] = evaluate
             arguments = [f"v{slot}" for slot in sources]
             if params:
-                known[f"p{place}"] = params
-                arguments.append(f"**p{place}")
-            elif isinstance(known[f"f{place}"], np.ufunc):
-                arguments += [
-                    f"out=v{slot}" for slot in self._free_to_overwrite(place, first, known)
-                ]
-            lines.append(f" v{first + place} = f{place}({', '.join(arguments)})")
-        outputs = ["None" if slot is None else f"v{slot}" for slot in self.outputs]
-        lines.append(f" return [{', '.join(outputs)}]")
+                known[f"p{number}"] = params
+                arguments.append(f"**p{number}")
+            elif isinstance(evaluate, np.ufunc):
+                free = self._free_to_overwrite(steps, outputs, place, first)
+                arguments += [f"out=v{slot}" for slot in free]
+            lines.append(f" v{first + number} = f{number}({', '.join(arguments)})")
+        names = ["None" if slot is None else f"v{slot}" for slot in outputs]
+        lines.append(f" return [{', '.join(names)}]")
         exec("\n".join(lines), known)  # only names and numbers made above
         return known["replay"]
 
