@@ -125,19 +125,6 @@ def digamma_slope(v: mp.mpf) -> mp.mpf:
     return mp.digamma(y) / (y - DIGAMMA_ROOT)
 
 
-def erfinv_rest(q: mp.mpf) -> mp.mpf:
-    """y - t with erfc(y) = exp(-t^2), at t = 2 (1 + q) / (1 - q)."""
-    with mp.workdps(70):
-        t = 2 * (1 + q) / (1 - q)
-        start = float(t) - 0.25
-        tolerance = mp.mpf(10) ** -110
-        return mp.findroot(lambda y: mp.log(mp.erfc(y)) + t * t, start, tol=tolerance) - t
-
-
-def erfinv_q(t: float) -> mp.mpf:
-    return mp.mpf(t - 2) / (t + 2)
-
-
 def erfc_q(x: float) -> mp.mpf:
     return mp.mpf(x - ERFC_CENTRE) / (x + ERFC_CENTRE)
 
@@ -234,15 +221,6 @@ FITS = {
     "RCBRT": (
         "m^(-1/3), 1 <= m <= 2",
         lambda m: mp.cbrt(1 / m), one, 1, 2, {64: 6, 32: 4},
-    ),
-    "ERFINV": (
-        "(erfinv(x) - x) / x in x^2, |x| <= 1/2",
-        odd(mp.erfinv, 1, {1: 1}), one, 0, 0.25, {64: 14, 32: 7},
-    ),
-    "ERFINV_TAIL": (
-        "y - t with erfc(y) = exp(-t^2), in q = (t-2)/(t+2), 1/2 <= erf(y) < 1",
-        erfinv_rest, one, erfinv_q(0.8325), {64: erfinv_q(6.07), 32: erfinv_q(4.09)},
-        {64: 24, 32: 11},
     ),
     "GAMMALN": (
         "(gammaln(2 + t) - (1 - gamma) t) / t^2, |t| <= 1/2",

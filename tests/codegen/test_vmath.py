@@ -13,10 +13,11 @@ import pytest
 import scipy.special
 from llvmlite import ir
 
-from wengert.codegen import vmath
+from wengert.codegen import scalars, vmath
+from wengert.loops import FUNCTIONS
 
 BOUND = 2.0  # ulp
-EXACT = {"floor", "ceil", "trunc", "rint"} | {"absolute", "sign", "copysign", "sqrt", "fmod"}
+EXACT = {"floor", "ceil", "trunc", "rint"} | {"sign", "copysign", "sqrt", "fmod"}
 EXTREMES = {"maximum", "minimum", "fmax", "fmin", "largest", "smallest"}
 EXACT |= EXTREMES
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -147,7 +148,6 @@ MPMATH = {
     "arctanh": mp.atanh,
     "sigmoid": mp_sigmoid,
     "sigmoid_tail": mp_sigmoid_tail,
-    "softplus": lambda x: mp_logaddexp(x, mp.mpf(0)),
     "logaddexp": mp_logaddexp,
     "erf": mp.erf,
     "erfc": lambda x: mp.erfc(x) if x < 40 else mp.mpf(0),
@@ -155,24 +155,19 @@ MPMATH = {
     "mills": mp_mills,
     "gammaln": mp.loggamma,
     "digamma": mp.digamma,
-    "erfinv": mp.erfinv,
     "power": mp_power,
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
-    "rsqrt": lambda x: 1 / mp.sqrt(x),
     "hypot": lambda x, y: mp.sqrt(x * x + y * y),
 }
 NUMPY = {
     "sigmoid": scipy.special.expit,
     "sigmoid_tail": lambda x: np.copysign(scipy.special.expit(-abs(x)), x),
-    "softplus": lambda x: np.logaddexp(x, np.zeros_like(x)),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": scipy.special.erf,
     "erfc": scipy.special.erfc,
     "gauss": lambda x: np.exp(-0.5 * x * x),
     "mills": lambda x: scipy.special.erfcx(abs(x) / np.sqrt(2.0)) / 2,
     "gammaln": lambda x: np.vectorize(c_lgamma, otypes=[x.dtype])(x),
     "digamma": scipy.special.digamma,
-    "erfinv": scipy.special.erfinv,
     "largest": np.maximum,
     "smallest": np.minimum,
 }
@@ -224,7 +219,6 @@ TYPICAL = {
     "arcsin": (-1, 1),
     "arccos": (-1, 1),
     "arctanh": (-1, 1),
-    "erfinv": (-1, 1),
     "erfc": (-6, 28),
     "gauss": (-15, 15),
     "mills": (-15, 15),
@@ -240,18 +234,16 @@ TYPICAL = {
     "tanh": (-3, 3),
     "sinh": (-25, 25),
     "cosh": (-25, 25),
-    "rsqrt": (0, 9),
     "gammaln": (0, 9),
     "digamma": (0, 9),
 }
 DOMAIN = {
-    **dict.fromkeys(("log", "log2", "log10", "rsqrt", "sqrt", "gammaln", "digamma"), (0, INF)),
+    **dict.fromkeys(("log", "log2", "log10", "sqrt", "gammaln", "digamma"), (0, INF)),
     "log1p": (-1, INF),
     "arccosh": (1, INF),
     "arcsin": (-1, 1),
     "arccos": (-1, 1),
     "arctanh": (-1, 1),
-    "erfinv": (-1, 1),
 }
 # Results leave the range about here; probed densely on both sides.
 EDGES = {
@@ -261,7 +253,6 @@ EDGES = {
     "sinh": (710.4758600739439, 89.41599, 1),
     "cosh": (710.4758600739439, 89.41599),
     "sigmoid": (-745.1332191019411, -103.97208, -708.3964, 36.7),
-    "softplus": (-745.1332191019411, -103.97208, 36.7, 17),
     "sigmoid_tail": (-745.1332191019411, 103.97208, -708.3964, 36.7),
     "tanh": (0.2554, 0.52, 19.06, 9.01, 22),
     "erf": (1, 5.92, 3.92),
@@ -274,7 +265,6 @@ EDGES = {
     "arcsinh": (0.5, 2.0**30),
     "arccosh": (1, 2.0**30),
     "arctanh": (0.5, 1),
-    "erfinv": (0.5, 1),
     "arcsin": (0.5, 1),
     "arccos": (0.5, 1, -1, -0.5),
     **dict.fromkeys(("log", "log2", "log10"), (1, 0.5**0.5, 2**0.5, 1e-308, 1e-38)),
@@ -499,6 +489,11 @@ def test_every_function_compiles_without_library_calls(cpu: str, kind: str) -> N
     for name in sorted(vmath.NAMES):
         foreign = {c for c in called(assembly(name, DTYPES[kind], cpu)) if "wengert." not in c}
         assert not foreign, f"{name} on {cpu} calls {foreign}"
+
+
+def test_the_loop_language_reaches_every_function() -> None:
+    names = {scalars._VMATH_NAMES.get(name, name) for name in FUNCTIONS}
+    assert names >= vmath.NAMES
 
 
 # --- errors -----------------------------------------------------------------------------------

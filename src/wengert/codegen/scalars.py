@@ -179,7 +179,7 @@ def _literal(value: Any, dtype: np.dtype) -> Any:
     return int(number) if dtype.kind in "biu" else number
 
 
-_VMATH_NAMES = {"expit": "sigmoid", "expit_tail": "sigmoid_tail", "fabs": "absolute"}
+_VMATH_NAMES = {"expit": "sigmoid", "expit_tail": "sigmoid_tail"}
 Emit = Callable[[Scalars, list[ir.Value], np.dtype], ir.Value]
 _EMITTERS: dict[str, Emit] = {}
 
@@ -280,7 +280,7 @@ def _scale(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return b.select(live, b.fmul(t, d), zero)
 
 
-@_emitter("absolute")
+@_emitter("absolute", "fabs")
 def _absolute(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     if dtype.kind == "f":
         return k.intrinsic("llvm.fabs", args[0])
@@ -398,20 +398,20 @@ _infinite("isposinf", math.inf)
 _infinite("isneginf", -math.inf)
 
 
-@_emitter("isinf")
-def _isinf(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    if dtype.kind != "f":
-        return k.literal(False, np.dtype(bool))
-    size = k.intrinsic("llvm.fabs", args[0])
-    return k.builder.fcmp_ordered("==", size, k.literal(math.inf, dtype))
+def _by_size(name: str, symbol: str) -> None:
+    """How the size of a number compares with infinity; that of an integer is less."""
+
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        if dtype.kind != "f":
+            return k.literal(symbol == "<", np.dtype(bool))
+        size = k.intrinsic("llvm.fabs", args[0])
+        return k.builder.fcmp_ordered(symbol, size, k.literal(math.inf, dtype))
+
+    _EMITTERS[name] = emit
 
 
-@_emitter("isfinite")
-def _isfinite(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    if dtype.kind != "f":
-        return k.literal(True, np.dtype(bool))
-    size = k.intrinsic("llvm.fabs", args[0])
-    return k.builder.fcmp_ordered("<", size, k.literal(math.inf, dtype))
+_by_size("isinf", "==")
+_by_size("isfinite", "<")
 
 
 @_emitter("signbit")

@@ -41,8 +41,8 @@ def emit(builder: ir.IRBuilder, name: str, *args: ir.Value, has_fma: bool = True
     """Append the code of one elementary function and return its result.
 
     All arguments have one type: float, double, or a vector of them. Names are NumPy's (`arcsin`,
-    `power`, `absolute`), and `sigmoid`, `softplus`, `rsqrt`, `erf`, `erfc`, `erfinv`, `gauss`,
-    `mills`, `gammaln`, `digamma`. Set `has_fma=False` for processors without fused multiply-add.
+    `power`), and `sigmoid`, `sigmoid_tail`, `erf`, `erfc`, `gauss`, `mills`, `gammaln`, `digamma`.
+    Set `has_fma=False` for processors without fused multiply-add.
     After sin, cos, tan and fmod the builder stands in a new basic block: rare lanes are handled
     behind a branch.
 

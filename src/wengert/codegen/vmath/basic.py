@@ -12,11 +12,6 @@ INFINITY, NAN = float("inf"), float("nan")
 CUBE_ROOT_2, CUBE_ROOT_4 = 2.0 ** (-1 / 3), 2.0 ** (-2 / 3)
 
 
-def absolute(k: Emitter, x: Lanes) -> Lanes:
-    """Absolute value."""
-    return k.absolute(x)
-
-
 def sign(k: Emitter, x: Lanes) -> Lanes:
     """-1, 0 or 1; NaN stays."""
     signed = k.select(x > 0.0, k.constant(1.0), k.select(x < 0.0, k.constant(-1.0), 0.0))
@@ -65,11 +60,6 @@ def fmin(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
 def sqrt(k: Emitter, x: Lanes) -> Lanes:
     """Square root."""
     return k.sqrt(x)
-
-
-def rsqrt(k: Emitter, x: Lanes) -> Lanes:
-    """1 / sqrt(x), by division."""
-    return 1.0 / k.sqrt(x)
 
 
 def cbrt(k: Emitter, x: Lanes) -> Lanes:
@@ -192,7 +182,6 @@ def _rounding(mode: str):
 
 
 FUNCTIONS = {
-    "absolute": absolute,
     "sign": sign,
     "copysign": copysign,
     "largest": largest,
@@ -202,7 +191,6 @@ FUNCTIONS = {
     "fmax": fmax,
     "fmin": fmin,
     "sqrt": sqrt,
-    "rsqrt": rsqrt,
     "cbrt": cbrt,
     "hypot": hypot,
     "fmod": fmod,

@@ -140,14 +140,6 @@ def log1p(k: Emitter, x: Lanes) -> Lanes:
     return k.select(k.absolute(x) < k.format.unit, x, result)
 
 
-def softplus(k: Emitter, x: Lanes) -> Lanes:
-    """log(1 + e^x)."""
-    high, low = _log1p_exp(k, -k.absolute(x))
-    result = k.select(x > 0.0, x, 0.0) + high
-    result = k.select(x > 0.0, result + (low - (result - x - high)), high + low)
-    return k.select(k.absolute(x) < INFINITY, result, k.select(x < 0.0, 0.0, x))
-
-
 def logaddexp(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
     """log(e^x + e^y); 2 ulp of the larger argument where the sum nearly cancels it."""
     larger, smaller = k.select(x > y, x, y), k.select(x > y, y, x)
@@ -161,12 +153,11 @@ def logaddexp(k: Emitter, x: Lanes, y: Lanes) -> Lanes:
     return k.select(x.is_nan() | y.is_nan(), x + y, result)
 
 
-def _log1p_exp(k: Emitter, x: Lanes, low: Lanes | None = None) -> Pair:
+def _log1p_exp(k: Emitter, x: Lanes, low: Lanes) -> Pair:
     """Return log(1 + e^(x + low)) as a pair, for x <= 0."""
     limit = EXP_RANGE[k.format.bits][0]
     outside = x < limit
-    if low is not None:
-        low = k.select(outside, 0.0, low)
+    low = k.select(outside, 0.0, low)
     high, rest, n = exp_pair(k, k.select(outside, limit, x), low)
     power = k.scale(high, n)
     total, error = fast_two_sum(k.constant(1.0), power)
@@ -290,7 +281,6 @@ FUNCTIONS = {
     "log2": log2,
     "log10": log10,
     "log1p": log1p,
-    "softplus": softplus,
     "logaddexp": logaddexp,
     "arcsinh": arcsinh,
     "arccosh": arccosh,

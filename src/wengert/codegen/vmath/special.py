@@ -1,14 +1,12 @@
-"""The error function, its complement and its inverse; the tail of the normal distribution."""
+"""The error function and its complement; the tail of the normal distribution."""
 
 from __future__ import annotations
 
 from . import coefficients as c
-from .doubled import Pair, divide, fast_two_sum, multiply, square_root, two_sum
+from .doubled import Pair, divide, fast_two_sum, multiply, two_sum
 from .exponential import exp_of_wide, exp_pair, reduce
 from .lanes import F32, F64, Emitter, Lanes
-from .logarithm import log_pair
 
-INFINITY, NAN = float("inf"), float("nan")
 ROOT_HALF = 0.7071067811865476
 # The root of 2 in two parts.
 ROOT_TWO, ROOT_TWO_REST = 1.4142135623730951, -9.667293313452913e-17
@@ -121,20 +119,4 @@ def _mills_wide(k: Emitter, size: Lanes) -> Lanes:
     return k.select(size > 39.0, far, near)
 
 
-def erfinv(k: Emitter, x: Lanes) -> Lanes:
-    """Inverse of erf: x + x R(x^2) below 1/2, above it t + G(t) with t = sqrt(-log(1 - |x|))."""
-    bits = k.format.bits
-    size = k.absolute(x)
-    central = k.mad(size, k.polynomial(x * x, c.ERFINV[bits]), size)
-    high, low = log_pair(k, 1.0 - size)
-    root, rest = square_root(k, fast_two_sum(-high, -low))
-    q = (root - 2.0) / (root + 2.0)
-    first, *others = c.ERFINV_TAIL[bits]
-    total, error = fast_two_sum(root, k.constant(first))
-    tail = total + (error + k.mad(q, k.polynomial(q, others), rest))
-    result = k.select(size < 0.5, central, tail)
-    result = k.select(size < 1.0, result, k.select(size.equals(1.0), k.constant(INFINITY), NAN))
-    return k.copysign(result, x)
-
-
-FUNCTIONS = {"erf": erf, "erfc": erfc, "erfinv": erfinv, "gauss": gauss, "mills": mills}
+FUNCTIONS = {"erf": erf, "erfc": erfc, "gauss": gauss, "mills": mills}
