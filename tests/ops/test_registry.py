@@ -46,6 +46,9 @@ def test_has_everything_or_says_why_not(name):
     missing = [part for part, present in parts.items() if not present and part not in op.absent]
     assert not missing, f"{name} lacks {missing} and gives no reason in `absent`"
     assert all(len(reason) > 10 for reason in op.absent.values())
+    # compiled, or NumPy evaluates it for a reason; tests/jit/test_native.py looks whether it is so
+    assert op.loops or op.compose or len(op.hosted) > 10
+    assert not op.hosted or not (op.loops or op.compose)
 
 
 @pytest.mark.parametrize("op, args, params", CASES)

@@ -22,6 +22,7 @@ from ..types import ArrayType, type_of
 from .elementwise import absolute, conjugate, imag, over, real, select
 from .layout import convert, reduce_sum
 from .linalg import (
+    LAPACK,
     H,
     T,
     batch_leading,
@@ -57,6 +58,7 @@ def _values(name: str, op: Op, place: int, evaluate: Callable, **params: Any) ->
         lambda a: op.type_rule(a, **params)[place],
         jvp=(lambda t, ans, a: op.jvp((t,), op(a, **params), a, **params)[place],),  # type: ignore[misc,operator]
         batch=batch_leading(lambda: made),
+        hosted=LAPACK,
         samples=lambda rng: [(a, {}) for a, own in op.samples(rng) if own == params],  # type: ignore[misc]
     )
     op.alone[place] = made
@@ -114,6 +116,7 @@ cholesky: Op = Op(
     square_type("cholesky"),
     jvp=(_cholesky_jvp,),
     batch=batch_leading(lambda: cholesky),
+    hosted=LAPACK,
     samples=_positive_samples,
 )
 
@@ -176,6 +179,7 @@ qr: Op = Op(
     jvp=_qr_jvp,
     batch=batch_leading(lambda: qr),
     multiple=True,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)),), {"complete": False}),
         ((rng.normal(size=(2, 3, 3)),), {"complete": True}),
@@ -250,6 +254,7 @@ eigh: Op = Op(
     jvp=_eigh_jvp,
     batch=batch_leading(lambda: eigh),
     multiple=True,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((_spread(3, 3),), {}),
         ((_spread(2, 2, 2),), {}),
@@ -320,6 +325,7 @@ eig: Op = Op(
     jvp=_eig_jvp,
     batch=batch_leading(lambda: eig),
     multiple=True,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((_spread(3, 3),), {}),
         ((_spread(2, 3, 3),), {}),
@@ -411,6 +417,7 @@ svd: Op = Op(
     jvp=_svd_jvp,
     batch=batch_leading(lambda: svd),
     multiple=True,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((_spread(4, 2),), {"full_matrices": False}),
         ((_spread(2, 2, 3),), {"full_matrices": False}),

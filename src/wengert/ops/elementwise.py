@@ -30,6 +30,7 @@ from .families import (
 )
 from .layout import as_dtype, convert
 from .logic import (
+    BITS,
     equal,
     exponent,
     floor_divide,
@@ -53,6 +54,9 @@ COMPLEX = ("complex128",)
 FIELDS = (*REALS, *COMPLEX)
 NUMBERS = (*FIELDS, "int64")
 UNIT = (-0.9, 0.9)
+COMPLEX_NUMBERS = "the loop language has no complex numbers"
+# What conjugates and real parts are of real numbers; those of complex ones NumPy takes.
+SAME = Pointwise(lambda index, x: x(index))
 
 
 def _scale(t: Any, d: Any) -> Any:
@@ -291,6 +295,7 @@ conjugate: Op = unary(
     linear=(0,),
     transpose=(lambda g, x: conjugate(g),),
     dtypes=NUMBERS,
+    loops=SAME,
 )
 
 
@@ -311,6 +316,7 @@ real: Op = Op(
     linear=(0,),
     transpose=(lambda g, x: convert(g, dtype=x.dtype),),
     batch=batch_elementwise(lambda: real),
+    loops=SAME,
     samples=_part_samples,
 )
 imag: Op = Op(
@@ -320,6 +326,7 @@ imag: Op = Op(
     linear=(0,),
     transpose=(lambda g, x: _imag_transpose(g, x),),
     batch=batch_elementwise(lambda: imag),
+    loops=Pointwise(lambda index, x: Literal(x.type.dtype.type(0), x.type.dtype)),
     samples=_part_samples,
 )
 
@@ -346,6 +353,7 @@ complex_of: Op = Op(
         lambda t, ans, x, y: scale(convert(t, dtype=type_of(ans).dtype), 1j),
     ),
     batch=batch_elementwise(lambda: complex_of),
+    hosted=COMPLEX_NUMBERS,
     samples=broadcast_samples((REAL, REAL), REALS),
 )
 
@@ -357,7 +365,9 @@ def _direction_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 # z / |z| of complex numbers, 0 of 0: what NumPy's sign is there.
-direction: Op = unary("direction", np.sign, jvp=(_direction_jvp,), like=np.sign, dtypes=COMPLEX)
+direction: Op = unary(
+    "direction", np.sign, jvp=(_direction_jvp,), dtypes=COMPLEX, hosted=COMPLEX_NUMBERS
+)
 
 
 def _imag_transpose(g: Any, x: ArrayType) -> Any:
@@ -530,7 +540,7 @@ copysign: Op = binary(
     dtypes=REALS,
 )
 
-nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS)
+nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS, hosted=BITS)
 # The part of x behind the point, and its mantissa in [1/2, 1).
 fraction: Op = unary(
     "fraction",
@@ -547,6 +557,7 @@ mantissa: Op = unary(
     jvp=(lambda t, ans, x: ldexp(t, -exponent(x)),),
     like=np.exp,
     dtypes=REALS,
+    hosted=BITS,
 )
 
 
@@ -564,6 +575,7 @@ ldexp: Op = Op(
     transpose=(lambda g, x, n: ldexp(g, n), None),
     batch=batch_elementwise(lambda: ldexp),
     takes=ufunc_takes(np.ldexp),
+    hosted=BITS,
     samples=_ldexp_samples,
 )
 heaviside: Op = binary(

@@ -164,9 +164,9 @@ def elementwise(
         derivative = tuple(rule and of_floats(rule) for rule in derivative)
     ufunc = like if like is not None else function
     assert isinstance(ufunc, np.ufunc), name
-    if "compose" in parts:
-        parts["compose"] = _composed(ufunc, parts["compose"])
     parts.setdefault("loops", pointwise(name, ufunc))
+    if "compose" in parts or (parts["loops"] is None and "hosted" not in parts):
+        parts["compose"] = _composed(ufunc, parts.get("compose", function))
     parts.setdefault("takes", ufunc_takes(ufunc))
     op = Op(
         name,

@@ -20,6 +20,8 @@ from .elementwise import conjugate, scale
 from .layout import batch_axes
 from .op import Op
 
+FOURIER = "NumPy has a fast Fourier transform"
+
 # The name under which the inverse transform has the scale of the forward one.
 OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
@@ -69,6 +71,7 @@ def _complex_transform(name: str, transform: Any) -> Op:
         linear=(0,),
         transpose=(lambda g, x, axes, norm: op(g, axes=axes, norm=norm),),
         batch=batch_axes(lambda: op),
+        hosted=FOURIER,
         samples=_complex_samples,
     )
     return op
@@ -133,6 +136,7 @@ rfft: Op = Op(
     linear=(0,),
     transpose=(_rfft_transpose,),
     batch=lambda size, flags, x, axis, norm: rfft(x, axis=axis + 1, norm=norm),
+    hosted=FOURIER,
     samples=_real_samples,
 )
 
@@ -169,5 +173,6 @@ irfft: Op = Op(
     linear=(0,),
     transpose=(_irfft_transpose,),
     batch=lambda size, flags, x, axis, n, norm: irfft(x, axis=axis + 1, n=n, norm=norm),
+    hosted=FOURIER,
     samples=_half_samples,
 )

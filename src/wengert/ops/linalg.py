@@ -34,6 +34,7 @@ class MatrixShapeError(ShapeError, np.linalg.LinAlgError):
     """An array that is not a (stack of) matrices of the right shape."""
 
 
+LAPACK = "LAPACK computes it, in NumPy"
 SINGULAR = "Use lstsq or pinv for matrices without an inverse."
 
 
@@ -252,6 +253,7 @@ solve: Op = Op(
     ),
     transpose=(None, lambda g, a, b: solve(T(a), g)),
     batch=batch_elementwise(lambda: solve),
+    hosted=LAPACK,
     samples=_solve_samples,
 )
 
@@ -324,6 +326,7 @@ triangular_solve: Op = Op(
         ),
     ),
     batch=batch_elementwise(lambda: triangular_solve),
+    hosted=LAPACK,
     samples=_triangular_samples,
 )
 
@@ -346,6 +349,7 @@ inv: Op = Op(
     square_type("inv"),
     jvp=(lambda t, ans, a: -matmul(matmul(ans, t), ans),),
     batch=batch_leading(lambda: inv),
+    hosted=LAPACK,
     samples=_square_samples,
 )
 
@@ -401,6 +405,7 @@ pinv: Op = Op(
     _pinv_type,
     jvp=(_pinv_jvp, None),
     batch=lambda size, flags, a, rcond, hermitian: _batch_pinv(size, flags, a, rcond, hermitian),
+    hosted=LAPACK,
     samples=lambda rng: [
         *[((a, np.float64(LEAST_RATIO)), {"hermitian": False}) for a in _rectangular_samples(rng)],
         ((_regular(rng, 3, 3), np.float64(1e-10)), {"hermitian": False}),
@@ -480,6 +485,7 @@ lstsq: Op = Op(
         lambda t, ans, a, b, rcond: matmul(pinv(a, _ratio(a, rcond), hermitian=False), t),
     ),
     batch=_batch_lstsq,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((a, rng.normal(size=(*a.shape[:-1], 2)).astype(a.real.dtype)), {"rcond": None})
         for a in _rectangular_samples(rng)

@@ -17,6 +17,8 @@ INTEGERS = ("int64", "uint8")
 SMALL: Interval = (0, 5)
 DISCRETE = "its results are booleans or integers"
 STEPS = "piecewise constant"
+EUCLID = "Euclid's algorithm takes as many steps as its numbers ask for"
+BITS = "the loop language cannot take floats apart into their bits"
 
 
 def _compare_loops(name: str, function: np.ufunc) -> Pointwise:
@@ -92,8 +94,8 @@ floor_divide = binary(
 )
 
 
-def _integer(name: str, function: np.ufunc) -> Op:
-    return binary(name, function, domains=(SMALL, SMALL), zero=DISCRETE, dtypes=INTEGERS)
+def _integer(name: str, function: np.ufunc, **parts: Any) -> Op:
+    return binary(name, function, domains=(SMALL, SMALL), zero=DISCRETE, dtypes=INTEGERS, **parts)
 
 
 bitwise_and = _integer("bitwise_and", np.bitwise_and)
@@ -101,11 +103,30 @@ bitwise_or = _integer("bitwise_or", np.bitwise_or)
 bitwise_xor = _integer("bitwise_xor", np.bitwise_xor)
 left_shift = _integer("left_shift", np.left_shift)
 right_shift = _integer("right_shift", np.right_shift)
-gcd = _integer("gcd", np.gcd)
-lcm = _integer("lcm", np.lcm)
+gcd = _integer("gcd", np.gcd, hosted=EUCLID)
+lcm = _integer("lcm", np.lcm, hosted=EUCLID)
 invert = unary("invert", np.invert, domain=SMALL, zero=DISCRETE, dtypes=(*INTEGERS, "bool"))
+
+
+def _count_bits(x: Any) -> Any:
+    """Those of pairs, of fours and of bytes at once; the sum of all bytes is a product's last one.
+
+    NumPy counts those of the size of a negative number.
+    """
+    size = np.absolute(x).astype(f"u{x.dtype.itemsize}").astype(np.uint64)
+    by_two = size - ((size >> 1) & 0x5555555555555555)
+    by_four = (by_two & 0x3333333333333333) + ((by_two >> 2) & 0x3333333333333333)
+    by_eight = (by_four + (by_four >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return (by_eight * 0x0101010101010101) >> 56
+
+
 bitwise_count = unary(
-    "bitwise_count", np.bitwise_count, domain=SMALL, zero=DISCRETE, dtypes=INTEGERS
+    "bitwise_count",
+    np.bitwise_count,
+    domain=SMALL,
+    zero=DISCRETE,
+    dtypes=INTEGERS,
+    compose=_count_bits,
 )
 
 
@@ -120,7 +141,7 @@ stop_gradient: Op = Op(
     samples=broadcast_samples((REAL,), ("float64", "float32", "int64", "bool")),
 )
 
-spacing = _rounding("spacing", np.spacing)
+spacing = unary("spacing", np.spacing, zero=STEPS, dtypes=REALS, hosted=BITS)
 
 
 def _exponent(x: Any) -> Any:
@@ -134,6 +155,7 @@ exponent: Op = Op(
     lambda x: ArrayType(np.dtype(np.int32), x.shape),
     batch=lambda size, flags, x: exponent(x),
     zero=DISCRETE,
+    hosted=BITS,
     samples=lambda rng: [((rng.normal(size=(2, 3)),), {}), ((np.float32(3.0),), {})],
 )
 

@@ -16,6 +16,7 @@ from ..types import ArrayType, type_of
 from .elementwise import imag, real, scale, subtract
 from .layout import broadcast_to, reduce_sum, reshape
 from .linalg import (
+    LAPACK,
     SINGULAR,
     T,
     _regular,
@@ -98,6 +99,7 @@ lift: Op = Op(
     batch=batch_leading(lambda: lift),
     multiple=True,
     zero="the cofactors computed with it do not depend on which matrices lift",
+    hosted=LAPACK,
     samples=lambda rng: [((_regular(rng, 4, 4),), {}), ((np.ones((2, 5, 5)),), {})],
 )
 
@@ -136,6 +138,7 @@ det: Op = Op(
     _det_type,
     jvp=(lambda t, ans, a: _sum_matrix(scale(t, cofactors(a))),),
     batch=batch_leading(lambda: det),
+    hosted=LAPACK,
     samples=lambda rng: [
         *_square_samples(rng),
         ((np.diag([1.0, 2.0, 0.0, 3.0]),), {}),
@@ -166,6 +169,7 @@ slogdet: Op = Op(
     jvp=_slogdet_jvp,
     batch=batch_leading(lambda: slogdet),
     multiple=True,
+    hosted=LAPACK,
     samples=_square_samples,
 )
 
@@ -214,6 +218,7 @@ expm: Op = Op(
     square_type("expm"),
     jvp=(lambda t, ans, a: expm_tangent(a, t),),
     batch=batch_leading(lambda: expm),
+    hosted=LAPACK,
     samples=_square_samples,
 )
 
@@ -258,6 +263,7 @@ expm_tangent: Op = Op(
     jvp=(_expm_tangent_by_a, lambda s, ans, a, t: expm_tangent(a, s)),
     transpose=(None, lambda g, a, t: expm_tangent(T(a), g)),
     batch=_batch_pair,
+    hosted=LAPACK,
     samples=lambda rng: [
         ((_regular(rng, 3, 3), rng.normal(size=(3, 3))), {}),
         ((_regular(rng, 2, 2, 2), rng.normal(size=(2, 2, 2))), {}),

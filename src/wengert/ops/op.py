@@ -20,6 +20,9 @@ Vocabulary of the rules: `t` tangent, `g` cotangent, `ans` result, `x, y, z` arg
   neither a rule nor a `zero` refuses to be differentiated.
 - ``batch(size, flags, *args)``: batched arguments come with the batch axis first; so must the
   result.
+- ``compose(*args)``: the same made of other operations, for the compiler, which else traces the
+  evaluation; ``hosted="LAPACK"``: why NumPy must evaluate it.
+- ``cost``, ``additive``: what the compiler asks of it (see below).
 - ``samples(rng)``: yields ``(args, params)`` for the tests.
 """
 
@@ -59,6 +62,7 @@ class Op:
         batch: Callable | None = None,
         loops: Any = None,
         compose: Callable | None = None,
+        hosted: str | None = None,
         samples: Callable | None = None,
         multiple: bool = False,
         write_back: Callable | None = None,
@@ -81,8 +85,11 @@ class Op:
         self.transpose = transpose
         self.batch = batch
         self.loops = loops
-        # The same operation made of others: what the compiler compiles when there are no loops.
-        self.compose = compose
+        # The same operation made of others: what the compiler compiles when there are no loops. It
+        # is the evaluation itself, where that calls nothing but NumPy; where it does more, `hosted`
+        # says what, and it is run as it is, from inside the compiled program.
+        self.compose = compose or (evaluate if loops is None and hosted is None else None)
+        self.hosted = hosted
         self.samples = samples
         # Whether the result is a tuple of arrays.
         self.multiple = multiple

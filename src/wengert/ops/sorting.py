@@ -122,6 +122,7 @@ sort: Op = Op(
         ),
     ),
     batch=lambda size, flags, x, axis, descending: sort(x, axis=axis + 1, descending=descending),
+    hosted="NumPy sorts several times as fast as an order is found and followed",
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)),), {"axis": 0, "descending": False}),
         ((rng.normal(size=(2, 5)),), {"axis": 1, "descending": True}),

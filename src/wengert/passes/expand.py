@@ -1,28 +1,54 @@
-"""Operations without loops of their own, written out as the operations they are made of."""
+"""Operations without loops of their own, written out as the operations they are made of.
+
+What an operation is made of its entry says as `compose`; without that its NumPy evaluation is
+traced. So is a program inside of an operation (`checkpoint`, `custom_rule`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ..graph import Graph, Node, Operator
+from ..ops.layout import convert
+from ..ops.op import Op
 from ..trace import Trace
+from ..trace.tracer import ITEM
+from ..types import type_of
 from .rewriting import apply, rebuild
 
 
-def expand(graph: Graph) -> Graph:
-    """logsumexp(x) -> log(sum(exp(x - max(x)))) + max(x), and whatever else says how."""
+def expand(graph: Graph, within: frozenset[Op] = frozenset()) -> Graph:
+    """logsumexp(x) -> log(sum(exp(x - max(x)))) + max(x), and whatever else says how.
+
+    `within` are the operations whose parts these are: nothing is made of itself.
+    """
+    several: dict[int, Sequence[Node]] = {}  # the results of operations that have several
 
     def rule(node: Operator) -> Node | None:
-        if (
-            node.op.compose is None
-            or _has_loops(node)
-            or not all(s.type.dtype.kind in "biuf" for s in node.inputs)
-        ):
+        if node.op is ITEM and node.inputs[0].serial in several:
+            return several[node.inputs[0].serial][node.params["index"]]
+        if node.op in within or not _is_composed(node):
             return None
-        if any(0 in source.type.shape for source in node.inputs):
-            return None  # there is no largest of no elements
         composition = _composition(node)
-        return None if composition is None else _insert(composition, node)
+        if composition is None:
+            return None
+        results = _insert(expand(composition, within | {node.op}), node)
+        if not node.op.multiple:
+            return results[0]
+        several[node.serial] = results
+        return None
 
     return rebuild(graph, rule)
+
+
+def _is_composed(node: Operator) -> bool:
+    if node.op.compose is None or _has_loops(node):
+        return False
+    if node.op.pull_rule is not None:
+        return True  # a program is the same for all values
+    return all(source.type.dtype.kind in "biuf" for source in node.inputs)
 
 
 def _has_loops(node: Operator) -> bool:
@@ -31,19 +57,32 @@ def _has_loops(node: Operator) -> bool:
 
 
 def _composition(node: Operator) -> Graph | None:
-    """The node's operation written out; None where that would not pay."""
-    with Trace(lazy=True) as trace:
+    """The node's operation written out; None where that would not pay, or cannot be done."""
+    types = node.type if node.op.multiple else (node.type,)
+    with Trace(lazy=True) as trace, np.errstate(all="ignore"):
         inputs = [trace.variable(array_type=source.type, active=False) for source in node.inputs]
         variables = [tracer.node for tracer in inputs]
-        composed = node.op.compose(*inputs, **node.params)
+        try:
+            composed = node.op.compose(*inputs, **node.params)
+        except Exception:
+            # it looks at values, takes the largest of no elements, calls what is not NumPy's:
+            # whatever is wrong with it, its evaluation will tell
+            return None
         if composed is None:
             return None
-        result = trace.node_of(composed)
-    return Graph(variables, [result])  # type: ignore[arg-type]
+        results = composed if node.op.multiple else (composed,)
+        if any(type_of(x).shape != kind.shape for x, kind in zip(results, types, strict=True)):
+            return None
+        nodes = [
+            trace.node_of(x if type_of(x).dtype == kind.dtype else convert(x, dtype=kind.dtype))
+            for x, kind in zip(results, types, strict=True)
+        ]
+    graph = Graph(variables, nodes)  # type: ignore[arg-type]
+    return None if any(inner.op is node.op for inner in graph.operators) else graph
 
 
-def _insert(graph: Graph, place: Operator) -> Node:
-    """The graph's result, computed from the inputs of `place`."""
+def _insert(graph: Graph, place: Operator) -> list[Node]:
+    """The graph's results, computed from the inputs of `place`."""
     new: dict[int, Node] = {
         variable.serial: source for variable, source in zip(graph.inputs, place.inputs, strict=True)
     }
@@ -54,6 +93,4 @@ def _insert(graph: Graph, place: Operator) -> Node:
             new[node.serial].source = place.source
         else:
             new.setdefault(node.serial, node)
-    result = graph.outputs[0]
-    assert result is not None
-    return new[result.serial]
+    return [new[result.serial] for result in graph.outputs if result is not None]

@@ -15,6 +15,7 @@ from ..keeping import LARGE
 from ..loops import Pointwise
 from ..ops import elementwise as ew
 from ..ops import layout
+from ..ops.contract import contract
 from ..ops.op import Op
 from ..ops.reductions import reduce_max, reduce_min
 from ..ops.structure import concatenate
@@ -329,6 +330,16 @@ def without_ties(node: Operator) -> Node | None:
     if node.params["ties"] == "equal":
         return None
     return apply(node.op, *node.inputs, params={**node.params, "ties": "equal"}, like=node)
+
+
+@_rule(contract)
+def one_dtype(node: Operator) -> Node | None:
+    """contract(x, y) -> contract(convert(x), y), where x has another dtype than the result."""
+    dtype = node.type.dtype
+    if dtype.kind == "c" or all(source.type.dtype == dtype for source in node.inputs):
+        return None
+    inputs = [apply(layout.convert, x, params={"dtype": dtype}) for x in node.inputs]
+    return apply(contract, *inputs, params=node.params, like=node)
 
 
 @_rule(ew.select)

@@ -169,8 +169,8 @@ ITEM = Op(
         "samples": "its argument is the tuple of another operation's results",
         "transpose": "the walk backward collects the cotangents of the items itself",
         "batch": "items are taken apart before batching",
-        "loops": "the results of an operation are separate buffers in loops",
     },
+    hosted="the results of an operation are separate buffers in loops",
 )
 
 

@@ -283,6 +283,7 @@ loop: Op = _Loop(
     _type,
     transpose=_transpose,
     batch=_batch,
+    hosted="schedule/repeat.py makes a native loop of it",
     samples=_samples,
     multiple=True,
 )
