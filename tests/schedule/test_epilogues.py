@@ -12,7 +12,7 @@ import wengert.numpy as xp
 from wengert.loops import BlockLoop, Contraction, MemoryKind, Nest
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
-from wengert.schedule import fusion, plan, schedule
+from wengert.schedule import plan, schedule
 from wengert.tree import leaves
 
 RNG = np.random.default_rng(7)
@@ -190,7 +190,7 @@ def unfused(monkeypatch):
 
     def compiled(function, *args):
         with monkeypatch.context() as patch:
-            patch.setattr(fusion, "fuse_epilogues", lambda kernels, flags: list(kernels))
+            patch.setenv("WENGERT_SCHEDULE", "-epilogues")
             jitted = wg.jit(function)
             result = jitted(*args)
             text = jitted.explain(*args).loops

@@ -11,7 +11,7 @@ from ..graph import Graph
 from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
 from ..passes import optimise
 from ..passes.lengths import AnyLength, for_any_length
-from ..schedule import plan, schedule
+from ..schedule import schedule
 from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
 from ..schedule.prologues import Packing
 from ..schedule.verify import verify_loops
@@ -43,12 +43,16 @@ class Stages:
                 self.optimised = self.any_length.graph
                 leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
-            loops = schedule(self.optimised, self._strides(leaves), self.any_length, _packing)
-            self.loops: LoopProgram = plan(loops)
+            self.strides = self._strides(leaves)
+            self.loops: LoopProgram = self.schedule()
             self.direct = _direct(captured, self.loops)
         if debugging.verifies():
             with clock("verify"):
                 verify_loops(self.loops)
+
+    def schedule(self, watch: Any = None) -> LoopProgram:
+        """The loops of the optimised graph; `watch` sees every step."""
+        return schedule(self.optimised, self.strides, self.any_length, _packing, watch)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]

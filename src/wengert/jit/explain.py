@@ -9,15 +9,28 @@ import html
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..graph import Graph
 from ..graph.drawing import to_svg
-from ..loops import BlockLoop, Check, Host, Kernel
+from ..loops import (
+    BlockLoop,
+    Check,
+    Contraction,
+    Host,
+    Kernel,
+    LoopProgram,
+    ParallelNest,
+    Repeat,
+)
 from ..schedule.chunking import tell_chunks
+from ..schedule.memory import arena_bytes
 from ..schedule.regions import tell_regions
+from ..schedule.steps import Step
 from .dynamic import sized
 from .frames import Frame
 from .hosting import Values, host_lines
@@ -27,6 +40,14 @@ _INSIDE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
+_KINDS: dict[type, str] = {
+    BlockLoop: "batch loop",
+    Check: "check",
+    Contraction: "product",
+    Host: "call of NumPy",
+    ParallelNest: "shared nest",
+    Repeat: "loop",
+}
 _DRAWABLE = 150  # nodes: a picture of more is not looked at
 
 
@@ -75,6 +96,13 @@ class Explanation:
         if self._stages.any_length is not None:
             return "one program for any length: all along the dynamic axis runs block by block"
         return tell_chunks(self._stages.loops) or tell_regions(self._stages.optimised)
+
+    @property
+    def schedule(self) -> str:
+        """The steps from the graph to the loops: what each has made of it, and why."""
+        steps = StepTexts(self._stages.optimised)
+        self._stages.schedule(steps.watch)
+        return self._named("\n".join(steps.lines))
 
     @property
     def loops(self) -> str:
@@ -160,6 +188,7 @@ class Explanation:
         sections = [
             ("graph", self.graph),
             ("after the passes", self._named(str(self._stages.optimised))),
+            ("schedule", self.schedule),
             ("regions", self.regions),
             (f"loops ({note})", self.loops),
             ("memory", self.memory),
@@ -202,6 +231,42 @@ class Explanation:
         if len(graph.nodes) > _DRAWABLE:
             return f"<p>{len(graph.nodes)} nodes: too many for a picture.</p>"
         return to_svg(graph)
+
+
+class StepTexts:
+    """Sees the steps of the schedule, and says what each of them has changed."""
+
+    def __init__(self, graph: Graph):
+        self.work: Any = graph
+        self.before = _counted(graph)
+        self.lines = [f"the graph: {self.before}"]
+
+    def watch(self, step: Step, is_on: bool, work: Any, notes: list[str]) -> None:
+        """Note what a step has made of the graph or the loops."""
+        after = _counted(work)
+        if not is_on:
+            change = "left out"
+        elif not step.function:
+            names = [name for name, _ in step.rules]
+            found = sum(node.op.name in names for node in self.work.operators)
+            change = f"{found} of {names[0]}" if found else "nothing to do"
+        else:
+            change = "no change" if after == self.before else f"{self.before} -> {after}"
+        self.lines += [f"{step.name}: {change}"]
+        self.lines += [f"  {line}" for note in notes for line in note.splitlines()]
+        self.work, self.before = work, after
+
+
+def _counted(work: Graph | LoopProgram) -> str:
+    """How much a graph or its loops consist of."""
+    if isinstance(work, Graph):
+        names = Counter("region" if n.op.name == "region" else "operator" for n in work.operators)
+    else:
+        names = Counter(_KINDS.get(type(kernel), "nest") for kernel in work.kernels)
+    parts = [f"{n} {name}" + "s" * (n != 1) for name, n in names.items()]
+    if not isinstance(work, Graph):
+        parts.append(f"arena of {arena_bytes(work):,} bytes")
+    return ", ".join(parts) or "nothing"
 
 
 _PAGE = """<!doctype html>

@@ -288,7 +288,7 @@ class Jitted(staticmethod):
             return leaves, None
         name = function_name(self.function)
         leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
-        if self.dynamic:
+        if self.dynamic and _takes_any_length():
             parameters = self._known_parameters()
             leaves, kinds = describe_any(call, leaves, self.dynamic, parameters)
             key = (structure, tuple(kinds), call.statics())
@@ -524,6 +524,13 @@ def _unpickled(
     f: Callable, static_argnames: tuple[str, ...], threads: int | None, dynamic: Axes
 ) -> Jitted:
     return Jitted(f, static_argnames, threads, dynamic)
+
+
+def _takes_any_length() -> bool:
+    """Whether one program may be for any length: not where the schedule leaves that out."""
+    from ..schedule.steps import is_on
+
+    return is_on("lengths")
 
 
 def _missed(*args: Any) -> Any:

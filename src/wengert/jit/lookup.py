@@ -6,7 +6,8 @@ function. Its key needs the trace, but no pass, no schedule and no code generati
 any function whose graph has a `fingerprint`.
 
 The key also covers the kinds of arguments, the way the call was written, the structure of the
-result, the processor, the layout of the interpreter's objects and the source of wengert itself.
+result, the processor, the layout of the interpreter's objects, the source of wengert itself and the
+steps of the schedule that are on (`WENGERT_SCHEDULE`).
 Records are JSON and raw bytes in the object cache, which checks their integrity.
 """
 
@@ -35,6 +36,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | No
     from ..codegen.cache import cache_key, source_fingerprint
     from ..codegen.target import Target
     from ..runtime.layout import native_layout
+    from ..schedule.task import setting
 
     if object_cache().folder is None:
         return None
@@ -46,7 +48,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | No
         for k in kinds
     ]
     form = (str(captured.structure), captured.outline())
-    surroundings = (Target.host().key(), str(native_layout()), source)
+    surroundings = (Target.host().key(), str(native_layout()), source, setting())
     return cache_key(_VERSION, code, described, form, style, surroundings)
 
 

@@ -1,6 +1,6 @@
-"""Graph -> Loops: fusion and the memory plan."""
+"""Graph -> Loops: the steps of `steps.STEPS`, and the memory plan."""
 
-from .fusion import schedule
 from .memory import plan
+from .steps import STEPS, schedule
 
-__all__ = ["plan", "schedule"]
+__all__ = ["STEPS", "plan", "schedule"]

@@ -68,7 +68,7 @@ class BlockScheduler(Scheduler):
         inputs: Sequence[Buffer],
         outputs: Sequence[Buffer],
     ):
-        super().__init__(region.graph, packing=outer.packing)
+        super().__init__(outer.task.inside("block", region.graph), region.graph)
         self.outer, self.region = outer, region
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
@@ -97,7 +97,7 @@ class BlockScheduler(Scheduler):
 
     def loop(self, node: Operator) -> BlockLoop:
         """The whole loop."""
-        program = self.run()
+        program = self.task.run(self.task, self.run())
         self._begin_sums(program.kernels)
         run = self._add_totals()
         body: list[Kernel] = []

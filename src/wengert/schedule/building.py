@@ -67,6 +67,7 @@ class RegionOp:
 
     name = "region"
     multiple = True
+    reads_views = True  # arguments may lie in memory with any strides
     loops = None
     compose = None
     cost = None

@@ -104,6 +104,7 @@ class ChunksOp:
 
     name = "chunks"
     multiple = True
+    reads_views = True  # arguments may lie in memory with any strides
     loops = None
     compose = None
     cost = None

@@ -21,6 +21,7 @@ from ..loops import (
     Affine,
     Apply,
     Buffer,
+    Check,
     Choose,
     Contraction,
     Expr,
@@ -29,6 +30,7 @@ from ..loops import (
     Kernel,
     Load,
     LoadAt,
+    LoopProgram,
     MemoryKind,
     Nest,
     Repeat,
@@ -44,6 +46,7 @@ from ..loops import (
 from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, rewrite_indices
+from .task import Task
 
 Turn = tuple[int, int]  # when a kernel runs: after an earlier one, and in which order there
 
@@ -63,6 +66,14 @@ def fuse_epilogues(kernels: Sequence[Kernel], flags: Sequence[Buffer] = ()) -> l
     if not any(_takes_stores(product) for product in products):
         return list(kernels)
     return _Fuser(kernels, flags).run()
+
+
+def epilogues(program: LoopProgram, task: Task) -> LoopProgram:
+    """What is done with the elements of products, done as soon as they are there."""
+    checks = [kernel for kernel in program.kernels if isinstance(kernel, Check)]
+    kernels = [kernel for kernel in program.kernels if not isinstance(kernel, Check)]
+    program.kernels = [*fuse_epilogues(kernels, [check.flag for check in checks]), *checks]
+    return program
 
 
 def _takes_stores(product: Contraction) -> bool:

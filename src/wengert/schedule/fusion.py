@@ -10,8 +10,7 @@ merged, so that a function and its gradient, or several sums over the same data,
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ from ..loops import (
     Accumulate,
     Affine,
     Alias,
+    Apply,
     Buffer,
     Check,
-    Contraction,
     Expr,
     Host,
     Index,
@@ -47,26 +46,19 @@ from ..loops import (
     cast,
 )
 from ..ops.layout import reshape
-from ..passes.lengths import AnyLength
 from ..passes.rewriting import users_of
 from ..trace.tracer import ITEM
-from ..transforms.loop import is_loop
 from ..types import ArrayType, is_weak
-from . import chunks
-from .building import RegionOp
-from .chunking import chunk_kernels, memory_of
-from .chunks import ChunksOp, NotNative, cut_chunks
-from .epilogues import fuse_epilogues
-from .joining import join_nests
-from .lowering import is_native, loop_variables, lowering_of, multiplication
-from .memory import buffers_of, plan
-from .parallel import keeps_awake, parallelise
-from .prologues import Packer, fuse_prologues
-from .regions import cut_regions
-from .repeat import Element, repeat_kernels
+from .lowering import (
+    Element,
+    is_native,
+    loop_variables,
+    lowering_of,
+    multiplication,
+    product_extents,
+)
 from .running import running_nests
-from .shaping import finished, pieces_of, shape_nest
-from .stretching import cut_along
+from .task import Task
 
 # A value that takes more operations than this is not computed again in another nest.
 MOST_REPEATED = 48
@@ -82,9 +74,6 @@ MOST_CHOICES = 24
 # would have to come back from main memory.
 MOST_KEPT = 1 << 20
 
-# Operations of the scheduler's own, whose arguments may lie in memory with any strides.
-VIEWING = (RegionOp, ChunksOp)
-
 # LLVM takes a time that grows with the square of the values that a loop has at hand.
 MOST_STORES = 64
 
@@ -92,17 +81,8 @@ MOST_STORES = 64
 class Scheduler:
     """Turns one graph into a `LoopProgram`."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        input_strides: Sequence[tuple[int, ...]] | None = None,
-        any_length: AnyLength | None = None,
-        packing: Packer | None = None,
-        continued: Iterable[Node] = (),
-        output_strides: Sequence[tuple[int, ...]] | None = None,
-    ):
-        self.graph = graph
-        self.packing = packing
+    def __init__(self, task: Task, graph: Graph):
+        self.task, self.graph = task, graph
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
@@ -113,17 +93,17 @@ class Scheduler:
         # results that are not in their memory yet, by node and number
         self.unjoined: dict[tuple[int, int], Element] = {}
         self.checks: list[Check] = []
-        self.input_strides, self.output_strides = input_strides, output_strides
-        self.continued = {node.serial for node in continued}
         self.numbers = 0
         self.length: Buffer | None = None  # of a graph for any length
-        if any_length is not None:
-            dtype, example = any_length.length.type.dtype, any_length.example
-            self.length = Buffer("length", dtype, (), (), MemoryKind.LENGTH, value=example)
-            self.buffers[any_length.length.serial] = self.length
+        if task.any_length is not None:
+            node, example = task.any_length.length, task.any_length.example
+            self.length = Buffer(
+                "length", node.type.dtype, (), (), MemoryKind.LENGTH, value=example
+            )
+            self.buffers[node.serial] = self.length
 
     def run(self) -> LoopProgram:
-        """Schedule the whole graph."""
+        """Schedule the whole graph; checks come last."""
         inputs = self._input_buffers()
         self._choose_stored()
         outputs = self._output_buffers()
@@ -132,8 +112,7 @@ class Scheduler:
             if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
-        fused = fuse_epilogues(self.kernels, self._flags())
-        kernels = _with_checks(fuse_prologues(fused, self.packing), self.checks)
+        kernels = [*self.kernels, *self.checks]
         return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels, length=self.length)
 
     # ------------------------------------------------------------ what operations become
@@ -289,7 +268,7 @@ class Scheduler:
     def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
         for user in users:
             loops = self.lowering(user)
-            if (isinstance(loops, Product) or isinstance(user.op, VIEWING)) and self._is_free(node):
+            if (isinstance(loops, Product) or reads_views(user)) and self._is_free(node):
                 continue  # read through its strides
             if isinstance(loops, Pointwise):
                 if any(user.inputs[place] is node for place in loops.whole):
@@ -338,8 +317,8 @@ class Scheduler:
         buffers = []
         for number, node in enumerate(self.graph.inputs):
             buffer = self._new_buffer(node.type, MemoryKind.INPUT, "in")
-            if self.input_strides is not None:
-                buffer.strides = self.input_strides[number]
+            if self.task.input_strides is not None:
+                buffer.strides = self.task.input_strides[number]
             self.buffers[node.serial] = buffer
             buffers.append(buffer)
         return buffers
@@ -347,12 +326,13 @@ class Scheduler:
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         """One buffer for each output; an operator writes straight into the first of its own."""
         pairs = []
+        wanted = self.task.output_strides
         for number, node in enumerate(self.graph.outputs):
             assert node is not None
             buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out")
             pairs.append((node, buffer))
-            if self.output_strides and self.output_strides[number] != buffer.strides:
-                buffer.strides = self.output_strides[number]
+            if wanted and wanted[number] != buffer.strides:
+                buffer.strides = wanted[number]
                 continue  # copied at the end
             if isinstance(node, Operator) and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
@@ -364,7 +344,7 @@ class Scheduler:
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
         if node.op is ITEM:
-            return isinstance(node.inputs[0].op, VIEWING)  # type: ignore[attr-defined]
+            return reads_views(node.inputs[0])
         return not isinstance(self.lowering(node), Alias)
 
     def _buffer_of(self, node: Node) -> Buffer:
@@ -406,14 +386,11 @@ class Scheduler:
             self._schedule_running(node, loops)
         elif isinstance(loops, Product) and node.type.dtype.kind == "f":
             self._schedule_product(node)
-        elif isinstance(node.op, RegionOp):
-            self._schedule_region(node)
-        elif isinstance(node.op, ChunksOp):
-            self._schedule_chunks(node)
         elif node.op is ITEM:
             self._schedule_item(node)
         else:
-            self._schedule_host(node)
+            rule = self.task.rule(self.task, node.op.name) or Scheduler._schedule_host
+            rule(self, node)
 
     def _schedule_alias(self, node: Operator) -> None:
         before = len(self.kernels)
@@ -470,7 +447,7 @@ class Scheduler:
 
     def _continues(self, node: Operator) -> bool:
         """Whether the memory of a sum already holds a part of it."""
-        return node.serial in self.continued
+        return node.serial in self.task.continued
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
         """Put the store of a node into a nest over these loops."""
@@ -543,10 +520,6 @@ class Scheduler:
 
     flags_continue = False
 
-    def _flags(self) -> list[Buffer]:
-        """The flags that checks read."""
-        return [check.flag for check in self.checks]
-
     def _new_flag(self) -> Buffer:
         return self._new_buffer(ArrayType(BOOL, ()), MemoryKind.ARENA, "ok")
 
@@ -598,32 +571,24 @@ class Scheduler:
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
-        x_labels, y_labels, out_labels = node.params["spec"]
         if any(source.type.dtype != node.type.dtype for source in node.inputs):
             self._schedule_host(node)
             return
-        (x, x_strides, x_offset), (y, y_strides, y_offset) = map(self._strided, node.inputs)
-        out = self._buffer_of(node)
-        extents: dict[int, int] = {}
-        for labels, source in zip((x_labels, y_labels), node.inputs, strict=True):
-            extents.update(zip(labels, source.type.shape, strict=True))
-        self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(
-            Contraction(
-                {label: extents[label] for label in dict.fromkeys([*out_labels, *extents])},
-                out,
-                x,
-                y,
-                dict(zip(out_labels, out.strides, strict=True)),
-                dict(zip(x_labels, x_strides, strict=True)),
-                dict(zip(y_labels, y_strides, strict=True)),
-                x_offset,
-                y_offset,
-                node.op.name,
-                [node],
-                self._continues(node),
-            )
-        )
+        rule = self.task.rule(self.task, node.op.name)
+        if rule is not None:
+            rule(self, node)
+            return
+        extents = product_extents(node)
+        store = functools.partial(self._product_store, node, list(extents))
+        self._join(node, tuple(extents.values()), store)
+
+    def _product_store(self, node: Operator, labels: Sequence[int], nest: FusedNest) -> Store:
+        """A product as a nest: the products of elements, added up."""
+        buffer, place = self._buffer_of(node), dict(zip(labels, nest.index, strict=True))
+        x, y, out = (tuple(place[label] for label in part) for part in node.params["spec"])
+        factors = nest.element(node.inputs[0], x), nest.element(node.inputs[1], y)
+        value = Apply("multiply", factors, buffer.dtype)
+        return Store(buffer, buffer.flat(out), value, "add", continues=self._continues(node))
 
     def _strided(self, node: Node) -> tuple[Buffer, Sequence[int], int]:
         """A value as a buffer with strides: slices, transposes, windows need no copy."""
@@ -642,23 +607,26 @@ class Scheduler:
         self.stored.add(node.serial)
         self._schedule_pointwise(node)
 
-    def _schedule_host(self, node: Operator) -> None:
+    def arrays_of(self, node: Operator) -> tuple[list[Buffer], list[Buffer]]:
+        """The arguments of an operation as whole arrays, and memory for its results."""
         for source in node.inputs:
             if isinstance(source, Operator) and source.serial not in self.stored:
                 self._materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
         outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
-        loop = None
-        if is_loop(node) and all(map(is_native, node.inputs)):
-            step = functools.partial(_schedule_step, packing=self.packing)
-            loop = repeat_kernels(node, inputs, outputs, step, self._arena_buffer)
-        if loop is None:
-            types = [source.type for source in node.inputs]
-            numbers = tuple(n for n, t in enumerate(types) if is_weak(t) and not t.shape)
-            host = Host(node.op, node.params, inputs, outputs, node.op.name, [node], numbers)
-            loop = [host], {}
-        kernels, joins = loop
-        self.unjoined |= {(node.serial, number): element for number, element in joins.items()}
+        return inputs, outputs
+
+    def _schedule_host(self, node: Operator) -> None:
+        self.add_host(node, *self.arrays_of(node))
+
+    def add_host(self, node: Operator, inputs: list[Buffer], outputs: list[Buffer]) -> None:
+        """An operation that NumPy evaluates, from arrays to arrays."""
+        types = [source.type for source in node.inputs]
+        numbers = tuple(n for n, t in enumerate(types) if is_weak(t) and not t.shape)
+        self.add(node, [Host(node.op, node.params, inputs, outputs, node.op.name, [node], numbers)])
+
+    def add(self, node: Operator, kernels: Sequence[Kernel]) -> None:
+        """The kernels that compute a node, the last of which ends it."""
         self.kernels += kernels
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
@@ -673,27 +641,6 @@ class Scheduler:
     def _arena_buffer(self, dtype: np.dtype, shape: tuple[int, ...]) -> Buffer:
         return self._new_buffer(ArrayType(dtype, shape), MemoryKind.ARENA, "t")
 
-    def _schedule_region(self, node: Operator) -> None:
-        """A loop over blocks of samples, with the program of one block inside."""
-        # themselves Schedulers, for what is inside the loop
-        from .blocks import BlockScheduler
-        from .channels import ChannelScheduler
-
-        inputs = [self._view(source) for source in node.inputs]
-        items = self._items_of(node)
-        region = node.op.region
-        kind = ChannelScheduler if region.direct and region.inner else BlockScheduler
-        outputs = [
-            self._result_buffer(items[number], axis, kind.strides_outside(region, number))
-            for number, axis in enumerate(region.out_axes)
-        ]
-        body = kind(self, region, inputs, outputs)
-        loop = body.loop(node)
-        self.kernel_of[node.serial] = len(self.kernels)
-        self.kernels.append(loop)
-        for flag, member in body.flags:
-            self._add_check(flag, member)
-
     def _items_of(self, node: Operator) -> dict[int, Operator]:
         """The results of an operation that has several, by number."""
         return {
@@ -701,25 +648,6 @@ class Scheduler:
             for user in self.graph.operators
             if user.op is ITEM and user.inputs[0] is node
         }
-
-    def _schedule_chunks(self, node: Operator) -> None:
-        """A loop over chunks of samples, with the program of one chunk inside."""
-        inputs = [self._view(source) for source in node.inputs]
-        items = self._items_of(node)
-        outputs = [self._buffer_of(items[number]) for number in range(len(node.type))]
-        chunk = functools.partial(_schedule_chunk, packing=self.packing)
-        self.kernels += chunk_kernels(node, inputs, outputs, chunk, self._arena_buffer)
-        self.kernel_of[node.serial] = len(self.kernels) - 1
-
-    def _result_buffer(
-        self, node: Node, axis: int | None, strides: tuple[int, ...] | None
-    ) -> Buffer:
-        """Memory for a result of a region, with strides that suit it if nobody else minds."""
-        if (axis is not None or strides) and node.serial not in self.buffers:
-            kind = MemoryKind.ARENA if self.length is None else MemoryKind.ROOM
-            made = self.buffers[node.serial] = self._new_buffer(node.type, kind, "t")
-            made.strides = strides or made.strides
-        return self._buffer_of(node)
 
     def _view(self, node: Node) -> Buffer:
         """A value as memory with any strides."""
@@ -751,16 +679,9 @@ class Scheduler:
             self._copy(node, self._buffer_of(node), buffer)
 
 
-def _with_checks(kernels: Sequence[Kernel], checks: Sequence[Check]) -> list[Kernel]:
-    """Each check as soon as its flag is known: what comes after it cannot fail because of it."""
-    due: dict[int, list[Check]] = {}
-    for check in checks:
-        last = max(k for k, kernel in enumerate(kernels) if check.flag in buffers_of(kernel))
-        due.setdefault(last, []).append(check)
-    found: list[Kernel] = []
-    for position, kernel in enumerate(kernels):
-        found += [kernel, *due.get(position, [])]
-    return found
+def reads_views(node: Node) -> bool:
+    """Whether an operation, of the scheduler's own, reads arguments with any strides."""
+    return isinstance(node, Operator) and bool(getattr(node.op, "reads_views", False))
 
 
 def _put_together(node: Node, buffer: Buffer, element: Element, nest: FusedNest) -> Store:
@@ -787,6 +708,8 @@ class FusedNest(Nest):
             return False
         if self.shape == shape:
             return True
+        if not self.scheduler.task.has("pieces"):  # what is guarded is cut at its guards
+            return False
         if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
             return False
         return all(
@@ -883,79 +806,6 @@ class _Missing(Exception):  # noqa: N818 - control flow, not an error
         self.wanted = wanted
 
 
-def schedule(
-    graph: Graph,
-    input_strides: Sequence[tuple[int, ...]] | None = None,
-    any_length: AnyLength | None = None,
-    packing: Packer | None = None,
-) -> LoopProgram:
-    """The loops that compute a graph, shaped and cut into tasks; for any length, if so asked.
-
-    `packing` tells what the code generator does with the factors of products (see `prologues`).
-    """
-    if any_length is not None:
-        return _shaped(Scheduler(cut_along(any_length), input_strides, any_length, packing))
-    whole = _shaped(Scheduler(cut_regions(graph), input_strides, packing=packing))
-    return _in_chunks(graph, whole, input_strides, packing) or whole
-
-
-def _in_chunks(
-    graph: Graph,
-    whole: LoopProgram,
-    input_strides: Sequence[tuple[int, ...]] | None,
-    packing: Packer | None,
-) -> LoopProgram | None:
-    """The graph in chunks of samples, if it needs much memory as a whole and less so."""
-    memory = memory_of(plan(whole))
-    if memory <= chunks.MOST_MEMORY:
-        return None
-    try:
-        cut = cut_chunks(graph, memory)
-        if cut is None:
-            return None
-        found = _shaped(Scheduler(cut_regions(cut), input_strides, packing=packing))
-    except NotNative:
-        return None
-    return found if chunks.LEAST_SAVING * memory_of(plan(found)) <= memory else None
-
-
-def _schedule_chunk(
-    graph: Graph,
-    input_strides: Sequence[tuple[int, ...]],
-    output_strides: Sequence[tuple[int, ...]],
-    packing: Packer | None,
-) -> LoopProgram:
-    """The loops of one chunk; threads have just shared the work of the one before."""
-    scheduler = Scheduler(cut_regions(graph), input_strides, None, packing, (), output_strides)
-    return _shaped(scheduler, awake=True)
-
-
-def _schedule_step(
-    graph: Graph,
-    input_strides: Sequence[tuple[int, ...]],
-    totals: Iterable[Node],
-    packing: Packer | None,
-) -> LoopProgram:
-    """The loops of one step of a loop; what threads share there is the loop, not the step."""
-    program = Scheduler(graph, input_strides, packing=packing, continued=totals).run()
-    kernels: list[Kernel] = []
-    for is_nest, group in itertools.groupby(program.kernels, lambda k: isinstance(k, Nest)):
-        if is_nest:
-            pieces = [piece for nest in group for piece in pieces_of(nest)]  # type: ignore[arg-type]
-            joined = [part for nest in join_nests(pieces) for part in finished(nest)]
-            kernels += map(parallelise, joined)
-        else:
-            kernels += group
-    program.kernels = kernels
-    return program
-
-
-def _shaped(scheduler: Scheduler, awake: bool = False) -> LoopProgram:
-    program = scheduler.run()
-    kernels: list[Kernel] = []
-    for kernel in program.kernels:
-        for part in shape_nest(kernel) if isinstance(kernel, Nest) else [kernel]:
-            kernels.append(parallelise(part, awake) if isinstance(part, Nest) else part)
-            awake = keeps_awake(kernels[-1], awake)
-    program.kernels = kernels
-    return program
+def lower(graph: Graph, task: Task) -> LoopProgram:
+    """The loops of a graph, every operation lowered and what runs over the same loops fused."""
+    return Scheduler(task, graph).run()

@@ -21,8 +21,10 @@ from ..loops import (
     Apply,
     Expr,
     IndexValue,
+    Kernel,
     Literal,
     Load,
+    LoopProgram,
     Nest,
     Store,
     Var,
@@ -31,11 +33,22 @@ from ..loops import (
 )
 from .memory import read_by, root, written_by
 from .shaping import rewrite_indices
+from .task import Task
 
 # More stores than this need more registers than there are.
 MOST_STORES = 12
 # So many distances between two stores are looked at to see whether they ever meet.
 MOST_DISTANCES = 4096
+
+
+def joins(program: LoopProgram, task: Task) -> LoopProgram:
+    """Nests one after the other over the same loops as one."""
+    kernels: list[Kernel] = []
+    for is_nest, group in itertools.groupby(program.kernels, lambda k: isinstance(k, Nest)):
+        same: list[Any] = list(group)
+        kernels += join_nests(same) if is_nest else same
+    program.kernels = kernels
+    return program
 
 
 def join_nests(nests: Sequence[Nest]) -> list[Nest]:

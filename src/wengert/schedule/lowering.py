@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -11,6 +11,9 @@ from ..loops import FEW, Affine, Apply, Expr, Index, Operand, Pointwise, Reducti
 
 # Loops shorter than this are not worth vectors of their own.
 MANY = 8
+
+# An element of a result, by its index.
+Element = Callable[[Index], Expr]
 
 NATIVE = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
 
@@ -65,6 +68,15 @@ def multiplication(node: Operator) -> Pointwise | None:
         return Apply("multiply", tuple(factors), dtype)
 
     return Pointwise(rule)
+
+
+def product_extents(node: Operator) -> dict[int, int]:
+    """The loops of a product by their labels, those of the result first."""
+    x_labels, y_labels, out_labels = node.params["spec"]
+    extents: dict[int, int] = {}
+    for labels, source in zip((x_labels, y_labels), node.inputs, strict=True):
+        extents.update(zip(labels, source.type.shape, strict=True))
+    return {label: extents[label] for label in dict.fromkeys([*out_labels, *extents])}
 
 
 def loop_variables(shape: Sequence[int]) -> list[Var]:

@@ -25,6 +25,7 @@ from ..loops import (
     roots_of,
     walk,
 )
+from .task import Task
 
 ALIGNMENT = 64
 STRETCH = 64  # kernels
@@ -76,6 +77,11 @@ def _loaded(values: Iterable[Expr]) -> list[Buffer]:
     return [expr.buffer for expr in walk(values) if isinstance(expr, (Load, LoadAt))]
 
 
+def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
+    """Every buffer in its place, one arena for all."""
+    return plan(program)
+
+
 def plan(program: LoopProgram) -> LoopProgram:
     """Give every buffer in an arena its offset."""
     for kernel in program.kernels:
@@ -86,6 +92,11 @@ def plan(program: LoopProgram) -> LoopProgram:
     if program.length is not None:
         program.room_bytes = _place(program.kernels, MemoryKind.ROOM, program.length.value)
     return program
+
+
+def arena_bytes(program: LoopProgram) -> int:
+    """Bytes of the arena that the loops need as they are now."""
+    return _place(program.kernels, MemoryKind.ARENA)
 
 
 def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:

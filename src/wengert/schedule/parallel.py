@@ -7,6 +7,8 @@ results are kept for each task and joined in order.
 
 from __future__ import annotations
 
+import functools
+
 from ..loops import (
     Affine,
     BlockLoop,
@@ -14,6 +16,7 @@ from ..loops import (
     Host,
     Kernel,
     Load,
+    LoopProgram,
     MemoryKind,
     Nest,
     ParallelNest,
@@ -24,6 +27,7 @@ from ..loops import (
 )
 from .cost import iteration_cost, iterations
 from .shaping import rewrite_indices
+from .task import Task
 
 # A nest cheaper than this stays on one thread; a task is never cheaper than TASK_COST.
 PARALLEL_COST = 1 << 20
@@ -33,6 +37,31 @@ TASK_COST = 1 << 16
 MAX_TASKS = 64
 # Chunks of the vectorised loop are whole numbers of this many elements.
 GRAIN = 256
+
+
+def threads(program: LoopProgram, task: Task) -> LoopProgram:
+    """Nests that take long in tasks that threads share.
+
+    Threads have just shared the work of the chunk before; in a step of a scan, what they share is
+    the scan.
+    """
+    awake = task.kind == "chunk"
+    kernels: list[Kernel] = []
+    for kernel in program.kernels:
+        kernels.append(parallelise(kernel, awake) if isinstance(kernel, Nest) else kernel)
+        if isinstance(kernel, Nest):
+            task.note(functools.partial(_told, kernel, kernels[-1], awake))
+        awake = keeps_awake(kernels[-1], awake) and task.kind != "step"
+    program.kernels = kernels
+    return program
+
+
+def _told(nest: Nest, found: Kernel, awake: bool) -> str:
+    """What a nest is estimated to cost, and whether threads share it."""
+    cost, least = iterations(nest) * iteration_cost(nest), AWAKE_COST if awake else PARALLEL_COST
+    choice = f"{found.task.extent} tasks" if isinstance(found, ParallelNest) else "one thread"
+    name = nest.label or ", ".join(dict.fromkeys(node.op.name for node in nest.nodes))
+    return f"{name}: cost {cost:,}, worth sharing from {least:,} on: {choice}"
 
 
 def keeps_awake(kernel: Kernel, awake: bool) -> bool:

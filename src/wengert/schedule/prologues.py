@@ -35,6 +35,7 @@ from ..loops import (
     Kernel,
     Literal,
     Load,
+    LoopProgram,
     Nest,
     Store,
     Sum,
@@ -47,6 +48,7 @@ from .cost import iteration_cost
 from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, order_loops, rewrite_indices
+from .task import Task
 
 # What may be spent on computing an element more than once, in the units of `cost`: about as much
 # as storing it and loading it again.
@@ -75,8 +77,12 @@ class Packing(NamedTuple):
 Packer = Callable[[Contraction], Packing]
 
 
-def fuse_prologues(kernels: Sequence[Kernel], packing: Packer | None = None) -> list[Kernel]:
-    """The kernels with all values in products that are better computed there.
+def fuse_prologues(
+    kernels: Sequence[Kernel],
+    packing: Packer | None = None,
+    note: Callable[[Callable[[], str]], None] | None = None,
+) -> list[Kernel]:
+    """The kernels with all values in products that are better computed there; `note` is told why.
 
     >>> import numpy as np
     >>> from wengert.schedule import schedule
@@ -88,7 +94,13 @@ def fuse_prologues(kernels: Sequence[Kernel], packing: Packer | None = None) -> 
     """
     if not any(isinstance(kernel, Contraction) for kernel in kernels):
         return list(kernels)
-    return _Fuser(kernels, packing).run()
+    return _Fuser(kernels, packing, note or (lambda tell: None)).run()
+
+
+def prologues(program: LoopProgram, task: Task) -> LoopProgram:
+    """Factors of products computed where the products read them."""
+    program.kernels = fuse_prologues(program.kernels, task.packing, task.note)
+    return program
 
 
 @dataclass
@@ -105,9 +117,14 @@ class _Value:
 class _Fuser:
     """Moves the values of one list of kernels."""
 
-    def __init__(self, kernels: Sequence[Kernel], packing: Packer | None):
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        packing: Packer | None,
+        note: Callable[[Callable[[], str]], None],
+    ):
         self.kernels: list[Kernel] = list(kernels)
-        self.packing = packing
+        self.packing, self.note = packing, note
         # by the buffer that owns the memory: the positions of who reads and who writes it
         self.readers: dict[int, list[int]] = {}
         self.writers: dict[int, list[int]] = {}
@@ -231,7 +248,14 @@ class _Fuser:
         new = self.packing(after)
         times = new.x if is_x else new.y
         extra = (times - 1) * iteration_cost(value.own)
-        return times > 0 and extra <= SAVED and new.cycles <= NEARLY * old.cycles
+        good = times > 0 and extra <= SAVED and new.cycles <= NEARLY * old.cycles
+        self.note(
+            lambda: (
+                f"{value.store.buffer.name} into its product: {new.cycles:.0f} cycles, "
+                f"{old.cycles:.0f} without, computed {times:.1f} times: {'yes' if good else 'no'}"
+            )
+        )
+        return good
 
 
 def _loaded(values: Iterable[Expr]) -> list[Buffer]:

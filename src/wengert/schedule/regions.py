@@ -31,12 +31,14 @@ from .axes import AxisClasses
 from .building import BlockBuilder, DirectBuilder, flops_of
 from .lowering import lowering_of
 from .matrices import MatrixCutter
+from .task import Task
 from .weighing import (
     MOST_VALUE,
     TimedCutter,
     computed_in,
     elements_of,
     nbytes,
+    time_apart,
     time_in_blocks,
     work_of,
 )
@@ -64,6 +66,14 @@ LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
 _BLOCKED, _CHANNELS, _MOVES, _READS, _CALL = 0.75, 1.06, 2e3, 3e3, 0.02
 
 
+def regions(graph: Graph, task: Task) -> Graph:
+    """What is independent along one axis, block by block along it, where that is faster."""
+    if task.any_length is not None:
+        return graph
+    task.note(lambda: tell_candidates(graph))
+    return cut_regions(graph)
+
+
 def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
     best = best_of(cutters_of(graph))
@@ -89,6 +99,16 @@ def best_of(cutters: Sequence[TimedCutter]) -> TimedCutter | None:
     for one in sorted(worth_it, key=lambda cutter: (len(cutter.members), -cutter.length)):
         found.setdefault(type(one), one)
     return min(found.values(), key=lambda cutter: cutter.time, default=None)
+
+
+def tell_candidates(graph: Graph) -> str:
+    """All ways that were looked at, with their estimates, and the one that was taken."""
+    apart = f"operator by operator: {time_apart(graph.operators):.0f} us"
+    cutters = cutters_of(graph)
+    best = best_of(cutters)
+    lines = [one.told_estimate() for one in cutters]
+    taken = "operator by operator" if best is None else f"{best.layout}, {best.told_axis()}"
+    return "\n".join([apart, *dict.fromkeys(lines), f"taken: {taken}"])
 
 
 def tell_regions(graph: Graph) -> str:

@@ -19,9 +19,7 @@ from ..loops import (
     Affine,
     Buffer,
     Carried,
-    Expr,
     Host,
-    Index,
     Kernel,
     Load,
     LoopProgram,
@@ -31,12 +29,26 @@ from ..loops import (
     Store,
     Var,
 )
+from .fusion import Scheduler
+from .lowering import Element, is_native
 from .memory import plan
 from .splitting import Split, split_body
 from .totals import NewBuffer, find_totals, join_parts, total_places
 
-# An element of a result, by its index.
-Element = Callable[[Index], Expr]
+
+def lower_scan(scheduler: Scheduler, node: Operator) -> None:
+    """A loop around the program of the body; NumPy evaluates what cannot be one."""
+    inputs, outputs = scheduler.arrays_of(node)
+    loop = None
+    if all(map(is_native, node.inputs)):
+        schedule = scheduler.task.schedule_step
+        loop = repeat_kernels(node, inputs, outputs, schedule, scheduler._arena_buffer)
+    if loop is None:
+        scheduler.add_host(node, inputs, outputs)
+        return
+    kernels, joins = loop
+    scheduler.unjoined |= {(node.serial, number): element for number, element in joins.items()}
+    scheduler.add(node, kernels)
 
 
 def repeat_kernels(

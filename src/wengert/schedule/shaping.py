@@ -13,9 +13,11 @@ from ..loops import (
     Expr,
     IndexValue,
     InRange,
+    Kernel,
     Literal,
     Load,
     LoadAt,
+    LoopProgram,
     Nest,
     Store,
     Sum,
@@ -24,6 +26,7 @@ from ..loops import (
     roots_of,
     walk,
 )
+from .task import Task
 
 # A nest is split into at most this many pieces; beyond it, choices are branches.
 MAX_PIECES = 27
@@ -32,6 +35,22 @@ MAX_PIECES = 27
 LINE_COST, VECTOR, MUCH_LESS = 4, 16, 2
 # Rows of a turned array that are read side by side: as many as a line of the cache has elements.
 TURNED_TOGETHER = 16
+
+
+def pieces(program: LoopProgram, task: Task) -> LoopProgram:
+    """Nests cut where a choice changes, so that no branch is left in their loops."""
+    program.kernels = _for_nests(program.kernels, pieces_of)
+    return program
+
+
+def orders(program: LoopProgram, task: Task) -> LoopProgram:
+    """Loops merged, and the one innermost along which most memory lies."""
+    program.kernels = _for_nests(program.kernels, finished)
+    return program
+
+
+def _for_nests(kernels: Sequence[Kernel], change: Callable[[Nest], list[Nest]]) -> list[Kernel]:
+    return [part for k in kernels for part in (change(k) if isinstance(k, Nest) else [k])]
 
 
 def shape_nest(nest: Nest) -> list[Nest]:

@@ -24,10 +24,16 @@ from .building import BlockBuilder, Region, flops_of
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
 from .regions import WIDTH
+from .task import Task
 
 # Samples in a block without products, and elements of its largest value: wide enough that the loop
 # over blocks costs little, small enough for the first-level cache.
 WIDEST, MOST_ELEMENTS = 64, 1 << 12
+
+
+def lengths(graph: Graph, task: Task) -> Graph:
+    """A graph for any length with all that has its axis in regions; any other as it is."""
+    return graph if task.any_length is None else cut_along(task.any_length)
 
 
 def cut_along(any_length: AnyLength) -> Graph:

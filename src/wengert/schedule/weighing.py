@@ -100,8 +100,7 @@ class TimedCutter(Cutter):
 
     def told(self) -> str:
         """The regions, why they end, and why not more is in them."""
-        blocks = f"{-(-self.length // self.width)} blocks of {self.width}"
-        lines = [f"along {self._axis_told()}: {blocks}, {self.layout}"]
+        lines = [f"{self.told_axis()}, {self.layout}"]
         whole = max(work_of(self.graph.operators), 1)
         for number, nodes in enumerate(self.members.values(), 1):
             products, sums = (
@@ -115,10 +114,23 @@ class TimedCutter(Cutter):
             )
         return "\n".join([*lines, *self._outside_told()])
 
+    def told_axis(self) -> str:
+        """The axis, and how it is cut."""
+        blocks = f"{-(-self.length // max(self.width, 1))} blocks of {self.width}"
+        return f"along {self._axis_told()}: {blocks}"
+
+    def told_estimate(self) -> str:
+        """How long this way is estimated to take, or why it is not taken."""
+        estimate = f"{self.time:.0f} us" if self.worth_it else "; ".join(self._reasons())
+        return f"{self.layout}, {self.told_axis()}: {estimate}"
+
     def told_why_not(self) -> str:
         """The axis, and why it is not worth it."""
+        return "; ".join([f"along {self._axis_told()}", *self._reasons()])
+
+    def _reasons(self) -> list[str]:
         reasons = Counter(self.objections.values()).most_common(3)
-        return "; ".join([f"along {self._axis_told()}", *[f"{why} ({n})" for why, n in reasons]])
+        return [f"{why} ({n})" for why, n in reasons]
 
     def _outside_told(self) -> list[str]:
         """What keeps operators along the axis out of all regions, and which these are."""

@@ -1,0 +1,34 @@
+"""Products of two arrays that stay one kernel, which the code generator cuts into tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..graph import Operator
+from ..loops import Contraction
+from .lowering import product_extents
+
+if TYPE_CHECKING:
+    from .fusion import Scheduler
+
+
+def lower_product(scheduler: Scheduler, node: Operator) -> None:
+    """A product as a kernel of its own, its factors read through their strides."""
+    x_labels, y_labels, out_labels = node.params["spec"]
+    (x, x_strides, x_offset), (y, y_strides, y_offset) = map(scheduler._strided, node.inputs)
+    out = scheduler._buffer_of(node)
+    product = Contraction(
+        product_extents(node),
+        out,
+        x,
+        y,
+        dict(zip(out_labels, out.strides, strict=True)),
+        dict(zip(x_labels, x_strides, strict=True)),
+        dict(zip(y_labels, y_strides, strict=True)),
+        x_offset,
+        y_offset,
+        node.op.name,
+        [node],
+        scheduler._continues(node),
+    )
+    scheduler.add(node, [product])

@@ -1,0 +1,120 @@
+"""Graph -> loops: named steps in one ordered list, each with the graph or the loops in and out.
+
+A handful of them is the spine: lower every operation, fuse plainly, place checks, plan memory. It
+is right for every program. All others are there for speed: the docstring of each says what it gains
+and on which row of `wengert bench`, and each can be left out by its name,
+`WENGERT_SCHEDULE=-chunks,-regions`; `WENGERT_SCHEDULE=plain` leaves out all, and then their modules
+are not even imported.
+
+What is inside a program (a chunk or a block of samples, a step of a scan) goes through the same
+list, those steps of it that it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..graph import Graph
+from ..loops import LoopProgram
+from .task import Strides, Task, choose_steps, setting
+
+if TYPE_CHECKING:
+    from ..passes.lengths import AnyLength
+    from .prologues import Packer
+
+WHOLE = ("program", "chunked", "chunk")
+EVERYWHERE = (*WHOLE, "step", "block")
+
+
+class Step(NamedTuple):
+    """One step; functions are named as `module:function` and imported when they are needed."""
+
+    name: str
+    function: str = ""  # from a graph or loops, and the task, to the same
+    within: tuple[str, ...] = EVERYWHERE  # the kinds of programs that it is for
+    rules: tuple[tuple[str, str], ...] = ()  # operations that it makes native, and how they lower
+    is_speed: bool = True
+
+
+STEPS = [
+    Step("lengths", "stretching:lengths", ("program",), (("region", "batch_loops:lower_region"),)),
+    Step("regions", "regions:regions", WHOLE, (("region", "batch_loops:lower_region"),)),
+    Step("scans", rules=(("scan", "repeat:lower_scan"),)),
+    Step("products", rules=(("contract", "products:lower_product"),)),
+    Step("lower", "fusion:lower", (*WHOLE, "step"), is_speed=False),
+    Step("epilogues", "epilogues:epilogues"),
+    Step("prologues", "prologues:prologues"),
+    Step("checks", "checks:place_checks", (*WHOLE, "step"), is_speed=False),
+    Step("pieces", "shaping:pieces", (*WHOLE, "step")),
+    Step("joins", "joining:joins", ("step",)),
+    Step("orders", "shaping:orders", (*WHOLE, "step")),
+    Step("threads", "parallel:threads", (*WHOLE, "step")),
+    Step("memory", "memory:plan_memory", ("program", "chunked"), is_speed=False),
+    Step("chunks", "chunked:chunks", ("program",), (("chunks", "chunked:lower_chunks"),)),
+]
+
+SPEED = [step.name for step in STEPS if step.is_speed]
+
+
+def schedule(
+    graph: Graph,
+    input_strides: Strides | None = None,
+    any_length: AnyLength | None = None,
+    packing: Packer | None = None,
+    watch: Callable[[Step, bool, Any, list[str]], None] | None = None,
+) -> LoopProgram:
+    """The loops that compute a graph, in all their steps; for any length, if so asked.
+
+    `packing` tells what the code generator does with the factors of products (see `prologues`), and
+    `watch(step, is_on, work, notes)` sees every step, the graph or the loops after it, and what it
+    tells of its decisions.
+    """
+    return run(
+        Task(
+            graph,
+            choose_steps(SPEED, setting()),
+            run,
+            rule_for,
+            input_strides=input_strides,
+            any_length=any_length,
+            packing=packing,
+            watch=watch,
+        )
+    )
+
+
+def is_on(name: str) -> bool:
+    """Whether a speed step is on, as the environment says."""
+    return name in choose_steps(SPEED, setting())
+
+
+def run(task: Task, work: Any = None) -> Any:
+    """All steps of a task, one after the other, on its graph or on what it has become so far."""
+    work = task.graph if work is None else work
+    for step in STEPS:
+        is_on = not step.is_speed or task.has(step.name)
+        if task.kind not in step.within:
+            task.note(lambda: "a step of programs inside this one")
+        elif is_on and step.function:
+            work = load(step.function)(work, task)
+        if task.watch is not None:
+            task.watch(step, is_on, work, task.notes[:])
+            task.notes.clear()
+    return work
+
+
+def rule_for(task: Task, operation: str) -> Any:
+    """How an operation lowers that only steps know which are on; None: it does not."""
+    for step in STEPS:
+        for name, function in step.rules:
+            if name == operation and task.has(step.name):
+                return load(function)
+    return None
+
+
+def load(place: str) -> Any:
+    """The function at `module:function` of this folder."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(f".{module}", __package__), name)

@@ -1,0 +1,101 @@
+"""What is to be scheduled, and what every step may ask about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import OptionError
+from ..graph import Graph, Node
+from ..loops import LoopProgram
+
+if TYPE_CHECKING:
+    from ..passes.lengths import AnyLength
+
+Strides = Sequence[tuple[int, ...]]
+
+# The environment variable that chooses among the steps.
+SETTING = "WENGERT_SCHEDULE"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graph on its way to loops: the whole program, or one inside it, and what is around it."""
+
+    graph: Graph
+    steps: frozenset[str]  # the speed steps that are on
+    run: Callable[..., LoopProgram]  # all steps, one after the other
+    rule: Callable[[Task, str], Any]  # how an operation lowers that only some step knows
+    # What it is a program for: everything ("program"), everything once it was cut into chunks
+    # ("chunked"), one chunk of samples ("chunk"), one step of a scan ("step"), one block of samples
+    # ("block").
+    kind: str = "program"
+    input_strides: Strides | None = None
+    output_strides: Strides | None = None
+    any_length: AnyLength | None = None
+    packing: Any = None  # what the code generator does with factors of products: see `prologues`
+    continued: frozenset[int] = frozenset()  # sums whose memory holds a part already, by serial
+    watch: Callable[..., None] | None = None  # sees every step; see `steps.schedule`
+    notes: list[str] = field(default_factory=list)
+
+    def has(self, step: str) -> bool:
+        """Whether a speed step is on."""
+        return step in self.steps
+
+    def inside(self, kind: str, graph: Graph, **given: Any) -> Task:
+        """The task for a program inside this one."""
+        alone: dict[str, Any] = {
+            "input_strides": None,
+            "output_strides": None,
+            "any_length": None,
+            "continued": frozenset(),
+            "watch": None,
+        }
+        return replace(self, kind=kind, graph=graph, **(alone | given))
+
+    def schedule_step(self, graph: Graph, strides: Strides, totals: Sequence[Node]) -> LoopProgram:
+        """The loops of one step of a scan; `totals` are added to where they lie."""
+        continued = frozenset(node.serial for node in totals)
+        return self.run(self.inside("step", graph, input_strides=strides, continued=continued))
+
+    def schedule_chunk(self, graph: Graph, strides: Strides, results: Strides) -> LoopProgram:
+        """The loops of one chunk of samples."""
+        return self.run(self.inside("chunk", graph, input_strides=strides, output_strides=results))
+
+    def note(self, tell: Callable[[], str]) -> None:
+        """Tell of a decision, where somebody watches."""
+        if self.watch is not None:
+            self.notes.append(tell())
+
+
+def setting() -> str:
+    """The steps that the environment chooses, as text: part of what compiled code depends on."""
+    return os.environ.get(SETTING, "").replace(" ", "")
+
+
+def choose_steps(names: Sequence[str], text: str) -> frozenset[str]:
+    """The speed steps that are on, of these: all; `plain` leaves out all, `-name` one, and `+name`
+    brings one back.
+
+    >>> sorted(choose_steps(["chunks", "regions", "threads"], "-chunks"))
+    ['regions', 'threads']
+    >>> sorted(choose_steps(["chunks", "regions", "threads"], "plain,+threads"))
+    ['threads']
+    """
+    chosen = set(names)
+    for word in filter(None, text.split(",")):
+        name = word[1:]
+        if word == "plain":
+            chosen = set()
+        elif word[0] == "-" and name in names:
+            chosen.discard(name)
+        elif word[0] == "+" and name in names:
+            chosen.add(name)
+        else:
+            raise OptionError(
+                f"{SETTING}: got {word!r}, expected plain, or -name or +name with a name among "
+                f"{', '.join(names)}, separated by commas"
+            )
+    return frozenset(chosen)
