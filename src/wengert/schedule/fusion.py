@@ -384,7 +384,7 @@ class Scheduler:
             self._schedule_accumulate(node, loops)
         elif isinstance(loops, Running):
             self._schedule_running(node, loops)
-        elif isinstance(loops, Product) and node.type.dtype.kind == "f":
+        elif isinstance(loops, Product):
             self._schedule_product(node)
         elif node.op is ITEM:
             self._schedule_item(node)
@@ -571,7 +571,8 @@ class Scheduler:
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
-        if any(source.type.dtype != node.type.dtype for source in node.inputs):
+        dtypes = {node.type.dtype, *[source.type.dtype for source in node.inputs]}
+        if len(dtypes) > 1 or node.type.dtype.kind != "f":
             self._schedule_host(node)
             return
         rule = self.task.rule(self.task, node.op.name)
