@@ -14,7 +14,7 @@ import wengert as wg
 ROOT = Path(wg.__file__).parent
 # Later parts may import earlier ones, never the other way; a line is one rank.
 ORDER = [
-    {"errors", "types", "functions", "snapshot", "keeping", "tree", "folders"},
+    {"errors", "types", "functions", "snapshot", "keeping", "tree", "folders", "policy", "machine"},
     {"graph"},
     {"loops"},
     {"ops"},

@@ -12,19 +12,17 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert import nn, optim
-from wengert.schedule import regions, weighing
+from wengert import machine, nn, optim
 
 
-@pytest.fixture(autouse=True, params=[regions.LaneCutter, regions.ChannelCutter])
+@pytest.fixture(autouse=True, params=["lanes", "channels"])
 def any_size(request, monkeypatch):
     """Regions however small they are, with one lane a sample and with one lane a channel."""
-    monkeypatch.setenv("WENGERT_CACHE", "off")  # it does not know what is changed here
-    monkeypatch.setattr(regions, "CUTTERS", [request.param])
-    monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(weighing, "SHORTEST", 2)
-    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
+    monkeypatch.setenv("WENGERT_CACHE", "off")
     wg.clear_cache()
+    small = {"layouts": (request.param,), "least_work": 0, "shortest": 2}
+    with machine.use(regions=small, times={"apart": 1e9}):
+        yield
 
 
 ACTIVATIONS = [nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU]

@@ -8,10 +8,9 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert import nn, optim
+from wengert import machine, nn, optim
 from wengert.bench import cnn, recurrent
 from wengert.bench.steps import wengert_step
-from wengert.schedule import chunks
 
 WHOLE, WITH_REST = 96, 90
 
@@ -19,13 +18,11 @@ WHOLE, WITH_REST = 96, 90
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of 16 samples, however little memory there is to save."""
-    monkeypatch.setenv("WENGERT_CACHE", "off")  # it does not know what is changed here
-    monkeypatch.setattr(chunks, "MOST_MEMORY", -1)
-    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 0)
-    monkeypatch.setattr(chunks, "LEAST_IN_LOOPS", 16)
-    monkeypatch.setattr(chunks, "LEAST_USE", 0)
-    monkeypatch.setattr(chunks, "LEAST_SAVING", 0)
+    monkeypatch.setenv("WENGERT_CACHE", "off")
     wg.clear_cache()
+    small = {"most_memory": -1, "memory": 0, "least_in_loops": 16, "least_use": 0}
+    with machine.use(chunks={**small, "least_saving": 0}):
+        yield
 
 
 @pytest.fixture
@@ -447,7 +444,7 @@ def steps(name, batch):
 @pytest.mark.parametrize("name", ["VGG", "MLP", "LSTM"])
 def test_memory_does_not_grow_with_the_batch(no_disk, name):
     step, args = steps(name, 20_000)
-    assert step.memory(*args)["arena"] < 2 * chunks.CHUNK_MEMORY
+    assert step.memory(*args)["arena"] < 2 * machine.policy().chunks.memory
     assert "one after the other; in a chunk:" in told(step, *args)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.schedule.cost import FLOPS_PER_UNIT, LONG_PROGRAM, UNWATCHED_TAIL
+from wengert.machine import policy
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals to itself")
 
@@ -220,7 +220,7 @@ def test_long_programs_look_until_state_is_written():
 
     @wg.jit
     def step(x):
-        for _ in range(4 * LONG_PROGRAM * FLOPS_PER_UNIT // (2 * 256**3)):
+        for _ in range(4 * policy().costs.long_program * policy().costs.flops // (2 * 256**3)):
             x = x @ x
         with wg.no_grad():
             w[...] = w + x
@@ -238,7 +238,7 @@ def test_state_is_written_at_the_end_where_long_work_follows_it():
     def step(x):
         with wg.no_grad():
             w[...] = w + 1
-        for _ in range(2 * UNWATCHED_TAIL * FLOPS_PER_UNIT // (2 * 512**3)):
+        for _ in range(2 * policy().costs.unwatched_tail * policy().costs.flops // (2 * 512**3)):
             x = x @ x
         return x
 

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert import nn, optim
-from wengert.passes import loops as loop_passes
-from wengert.passes import totals as total_passes
-from wengert.schedule import splitting
+from wengert import machine, nn, optim
 
 CASES = int(os.environ.get("WENGERT_RANDOM_NETWORKS", "3"))
 
@@ -21,12 +18,9 @@ CASES = int(os.environ.get("WENGERT_RANDOM_NETWORKS", "3"))
 def decisions(request, monkeypatch):
     """The usual decisions, and those that are made for large networks."""
     monkeypatch.setenv("WENGERT_CACHE", "off")
-    if request.param == "as it is":
-        return
-    for module in (loop_passes, total_passes):
-        monkeypatch.setattr(module, "MOST_NEAR", 0)
-        monkeypatch.setattr(module, "ENOUGH_TERMS", 1)
-    monkeypatch.setattr(splitting, "LEAST_TIME", 0.0)
+    large = {"most_near": 0, "enough_terms": 1, "least_time": 0.0}
+    with machine.use(scans={} if request.param == "as it is" else large):
+        yield
 
 
 class OwnCell(nn.Module):

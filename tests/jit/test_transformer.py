@@ -12,37 +12,32 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert import nn, optim
+from wengert import machine, nn, optim
 from wengert.codegen import cache
 from wengert.loops import BlockLoop
 from wengert.passes import optimise
-from wengert.schedule import blocks, matrices, regions, schedule, weighing
+from wengert.schedule import schedule
 
 LAYOUTS = ("matrices", "lanes", "channels", "apart")
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    """Nothing from disk: the cache does not know what `choose` changes."""
+    """Nothing from disk."""
     monkeypatch.setenv("WENGERT_CACHE", "off")
     cache.shared_cache.cache_clear()
     yield
     cache.shared_cache.cache_clear()
 
 
-def choose(monkeypatch, layout):
+def choose(layout):
     """Have everything in regions of one layout, or nothing, however small it is."""
-    monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(weighing, "SHORTEST", 2)
-    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
-    monkeypatch.setattr(matrices, "OWN_ROWS", 0)
-    monkeypatch.setattr(blocks, "LARGE_PART", 0)
-    cutters = {
-        "matrices": matrices.MatrixCutter,
-        "lanes": regions.LaneCutter,
-        "channels": regions.ChannelCutter,
-    }
-    monkeypatch.setattr(regions, "CUTTERS", [cutters[layout]] if layout in cutters else [])
+    layouts = () if layout == "apart" else (layout,)
+    return machine.use(
+        regions={"layouts": layouts, "least_work": 0, "shortest": 2, "large_part": 0},
+        matrices={"own_rows": 0},
+        times={"apart": 1e9},
+    )
 
 
 class Block(nn.Module):
@@ -159,9 +154,8 @@ READ_AGAIN = {
 @settings(max_examples=3, **UNHURRIED)
 @given(program=programs())
 @example(program=READ_AGAIN)
-def test_random_blocks(monkeypatch, layout, program):
-    with monkeypatch.context() as patch:
-        choose(patch, layout)
+def test_random_blocks(layout, program):
+    with choose(layout):
         compare(program)
 
 
@@ -169,9 +163,8 @@ def test_random_blocks(monkeypatch, layout, program):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=int(os.environ.get("WENGERT_RANDOM_BLOCKS", "20")), **UNHURRIED)
 @given(program=programs())
-def test_many_random_blocks(monkeypatch, layout, program):
-    with monkeypatch.context() as patch:
-        choose(patch, layout)
+def test_many_random_blocks(layout, program):
+    with choose(layout):
         compare(program)
 
 
@@ -188,12 +181,12 @@ def gradient_of(batch=8, tokens=24, width=32, heads=2):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_same_bits_for_any_number_of_threads(monkeypatch, layout):
-    choose(monkeypatch, layout)
+def test_the_same_bits_for_any_number_of_threads(layout):
     function, arguments = gradient_of()
     found = []
     for threads in range(1, 9):
-        value, gradients = wg.jit(function, threads=threads)(*arguments)
+        with choose(layout):
+            value, gradients = wg.jit(function, threads=threads)(*arguments)
         leaves = [np.asarray(leaf) for leaf in wg.tree.leaves((value, gradients))]
         found.append([leaf.tobytes() for leaf in leaves])
     assert all(other == found[0] for other in found[1:])

@@ -5,8 +5,9 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 from wengert.graph import verify
-from wengert.passes import loops, optimise, totals
+from wengert.passes import optimise
 
 rng = np.random.default_rng(8)
 W = rng.normal(size=(4, 4)) / 2
@@ -16,11 +17,10 @@ XS = rng.normal(size=(6, 5, 3))
 
 
 @pytest.fixture
-def far(monkeypatch):
+def far():
     """As if everything that a loop keeps were far away when it is over."""
-    for module in (loops, totals):
-        monkeypatch.setattr(module, "MOST_NEAR", 0)
-        monkeypatch.setattr(module, "ENOUGH_TERMS", 1)
+    with machine.use(scans={"most_near": 0, "enough_terms": 1}):
+        yield
 
 
 def loss(w, v, b, xs):

@@ -5,6 +5,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 from wengert.graph import verify
 from wengert.loops import Repeat
 from wengert.passes import optimise
@@ -17,12 +18,10 @@ MB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "MOST_MEMORY", -1)
-    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 0)
-    monkeypatch.setattr(chunks, "LEAST_IN_LOOPS", 16)
-    monkeypatch.setattr(chunks, "LEAST_USE", 0)
-    monkeypatch.setattr(chunks, "LEAST_SAVING", 0)
+def small_chunks():
+    small = {"most_memory": -1, "memory": 0, "least_in_loops": 16, "least_use": 0}
+    with machine.use(chunks={**small, "least_saving": 0}):
+        yield
 
 
 def graph_of(function, *args):
@@ -54,27 +53,27 @@ def arguments(n):
 
 @pytest.mark.parametrize("length", [100, 1000, 4096, 20_000, 20_011, 60_000, 1_000_003])
 @pytest.mark.parametrize("each", [100, 10_000, 300_000, 5_000_000])
-def test_chunks_need_about_what_they_may(monkeypatch, length, each):
-    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
-    width = choose_width(length, length * each, 16)
+def test_chunks_need_about_what_they_may(length, each):
+    with machine.use(chunks={"memory": 16 * MB}):
+        width = choose_width(length, length * each, 16)
     assert width * each <= max(16 * MB, 16 * each)
     assert 2 * width * each >= min(16 * MB, length * each) or width >= 16
     assert length % width == 0 or width % 16 == 0
 
 
-def test_a_width_that_divides_the_batch_is_preferred(monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
-    assert choose_width(960, 320 * MB, 16) == 48
-    assert choose_width(1000, 333 * MB, 16) == 48  # and not 40: a third of the last vector is empty
-    assert choose_width(20_000, 250 * MB, 16) == 1250
-    assert choose_width(1009, 64 * MB, 16) == 208  # four of them, and one of 177
+def test_a_width_that_divides_the_batch_is_preferred():
+    with machine.use(chunks={"memory": 16 * MB}):
+        assert choose_width(960, 320 * MB, 16) == 48
+        assert choose_width(1000, 333 * MB, 16) == 48  # not 40: a third of a vector is empty
+        assert choose_width(20_000, 250 * MB, 16) == 1250
+        assert choose_width(1009, 64 * MB, 16) == 208  # four of them, and one of 177
 
 
-def test_where_weights_take_long_to_read_chunks_are_larger(monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_MEMORY", 16 * MB)
-    assert choose_width(1024, 1024 * MB, 16) == 16
-    assert choose_width(1024, 1024 * MB, 256) == 256
-    assert choose_width(1000, 1000 * MB, 240) == 250  # which divides the batch
+def test_where_weights_take_long_to_read_chunks_are_larger():
+    with machine.use(chunks={"memory": 16 * MB}):
+        assert choose_width(1024, 1024 * MB, 16) == 16
+        assert choose_width(1024, 1024 * MB, 256) == 256
+        assert choose_width(1000, 1000 * MB, 240) == 250  # which divides the batch
 
     def samples(hidden, steps):
         """In a chunk, at least, of a loop with a square matrix of weights."""
@@ -207,25 +206,25 @@ def test_chunks_are_told():
     assert inside == ["  no regions: little arithmetic, or no axis that most of it runs along"]
 
 
-def test_programs_that_need_little_are_left_as_they_are(monkeypatch):
-    monkeypatch.setattr(chunks, "MOST_MEMORY", 64 * MB)
-    program = plan(schedule(graph_of(wg.grad(network, argnums=1), *arguments(4096))))
+def test_programs_that_need_little_are_left_as_they_are():
+    with machine.use(chunks={"most_memory": 64 * MB}):
+        program = plan(schedule(graph_of(wg.grad(network, argnums=1), *arguments(4096))))
     assert 0 < memory_of(program) < 64 * MB
     assert tell_chunks(program) is None
 
 
-def test_programs_that_save_little_are_left_as_they_are(monkeypatch):
+def test_programs_that_save_little_are_left_as_they_are():
     """What is kept for all samples anyway, because they are mixed in the end."""
-    monkeypatch.setattr(chunks, "LEAST_SAVING", 2)
 
     def mixed(x, w, v):
         return wnp.sort(wnp.cumsum(x @ w, axis=0), axis=0)
 
-    assert not chunk_loops(mixed, *arguments(512))
-    graph = graph_of(mixed, *arguments(512))
     kept = 512 * 16 * 8  # x @ w
-    assert cut_chunks(graph, 2 * kept - 1) is None
-    assert cut_chunks(graph, 2 * kept) is not None
+    with machine.use(chunks={"least_saving": 2}):
+        assert not chunk_loops(mixed, *arguments(512))
+        graph = graph_of(mixed, *arguments(512))
+        assert cut_chunks(graph, 2 * kept - 1) is None
+        assert cut_chunks(graph, 2 * kept) is not None
 
 
 def test_what_numpy_evaluates_is_not_in_a_chunk():

@@ -5,17 +5,19 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 from wengert.graph.nodes import Operator
 from wengert.loops import BlockLoop, Contraction, Nest, Transfer
 from wengert.passes import optimise
-from wengert.schedule import matrices, plan, regions, schedule
+from wengert.schedule import matrices, plan, schedule
 from wengert.schedule.axes import AxisClasses
 
 
 @pytest.fixture(autouse=True)
-def without_channels(monkeypatch):
+def without_channels():
     """Lanes or matrices: what is best with one lane a channel is tested elsewhere."""
-    monkeypatch.setattr(regions, "CUTTERS", [regions.LaneCutter, matrices.MatrixCutter])
+    with machine.use(regions={"layouts": ("lanes", "matrices")}):
+        yield
 
 
 def loop_of(function, *args):
@@ -86,7 +88,7 @@ def test_lanes_keep_what_they_are_better_at():
         return wnp.sum(wnp.relu(wnp.conv(x, w)))
 
     loop = loop_of(wg.grad(network, argnums=1), normal(64, 3, 28, 28), normal(8, 3, 3, 3))
-    assert loop is None or loop.width == regions.WIDTH
+    assert loop is None or loop.width == machine.policy().regions.width
 
 
 def test_windows_are_not_for_matrices():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from wengert import machine
 from wengert.loops import (
     Affine,
     Buffer,
@@ -26,9 +27,9 @@ def buffer(name, kind, *shape):
 
 
 @pytest.fixture
-def small_tasks(monkeypatch):
-    monkeypatch.setattr(parallel, "PARALLEL_COST", 0)
-    monkeypatch.setattr(parallel, "TASK_COST", 16)
+def small_tasks():
+    with machine.use(threads={"least_shared": 0, "least_task": 16}):
+        yield
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 257), (3, 300), (3, 511), (2, 513), (5, 770)])

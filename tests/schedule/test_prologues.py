@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 import wengert.numpy as xp
+from wengert import machine
 from wengert.codegen.compile import compile_module
 from wengert.codegen.contraction import packing
 from wengert.codegen.program import emit_program
@@ -18,7 +19,7 @@ from wengert.codegen.tiling import make_plan
 from wengert.loops import Affine, Apply, Buffer, Contraction, Load, MemoryKind, Nest, Store, Var
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
-from wengert.schedule import plan, prologues, regions, schedule
+from wengert.schedule import plan, prologues, schedule
 from wengert.tree import leaves
 
 RNG = np.random.default_rng(3)
@@ -26,9 +27,10 @@ TARGET = Target.named("skylake-avx512")
 
 
 @pytest.fixture
-def no_regions(monkeypatch):
+def no_regions():
     """Products over whole arrays, though blocks may be better."""
-    monkeypatch.setattr(regions, "CUTTERS", [])
+    with machine.use(regions={"layouts": ()}):
+        yield
 
 
 def array(*shape, dtype="float64"):
@@ -49,20 +51,19 @@ def computed(program):
     return [(k.x_value is not None, k.y_value is not None) for k in products(program)]
 
 
-def fuse_all(monkeypatch):
-    for name in ("SAVED", "NEARLY"):
-        monkeypatch.setattr(prologues, name, float("inf"))
-    for name in ("LARGE_BYTES", "FEW_USES", "FEW_COSTLY_USES"):
-        monkeypatch.setattr(prologues, name, 0)
-    for name in ("FEW_SUMMED", "FEW_KEPT", "FEW_COSTLY"):
-        monkeypatch.setattr(prologues, name, 0)
+def fuse_all():
     wg.clear_cache()
+    most = dict.fromkeys(("saved", "nearly"), float("inf"))
+    uses = dict.fromkeys(("large_bytes", "few_uses", "few_costly_uses"), 0)
+    sums = dict.fromkeys(("few_summed", "few_kept", "few_costly"), 0)
+    return machine.use(prologues={**most, **uses, **sums})
 
 
 @pytest.fixture
-def always(monkeypatch):
+def always():
     """Whatever can be computed in a product is."""
-    fuse_all(monkeypatch)
+    with fuse_all():
+        yield
 
 
 # ---------------------------------------------------------------- elements that are read once
@@ -398,8 +399,7 @@ def test_any_product_of_any_factors(spec, extents, maps, dtype, bias):
         product = xp.einsum(spec, MAPS[maps[0]](x, p), MAPS[maps[1]](y, q))
         return xp.tanh(product + 1.0) if bias else product
 
-    with pytest.MonkeyPatch.context() as patch:
-        fuse_all(patch)
+    with fuse_all():
         check(function, x, y, p, q)
 
 

@@ -5,16 +5,25 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 from wengert.loops import BlockLoop, Contraction, Transfer
 from wengert.passes import optimise
-from wengert.schedule import plan, regions, schedule, weighing
+from wengert.schedule import plan, regions, schedule
 
 
 @pytest.fixture(autouse=True)
-def any_size(monkeypatch):
+def any_size():
     """Regions however small they are."""
-    monkeypatch.setattr(regions, "LEAST_WORK", 0)
-    monkeypatch.setattr(weighing, "time_apart", lambda *nodes: float("inf"))
+    with machine.use(regions={"least_work": 0}, times={"apart": 1e9}):
+        yield
+
+
+def usual():
+    """The usual decisions."""
+    known = machine.Machine().policy
+    return machine.use(
+        regions={"least_work": known.regions.least_work}, times={"apart": known.times.apart}
+    )
 
 
 def loops_of(function, *args):
@@ -102,10 +111,10 @@ def test_large_weights_stay_outside():
     assert not batch_loops(loops_of(lambda x, w: wnp.sum(wnp.tanh(x @ w), axis=0), x, w))
 
 
-def test_a_product_alone_is_not_worth_a_region(monkeypatch):
-    monkeypatch.undo()
+def test_a_product_alone_is_not_worth_a_region():
     x = np.ones((300, 300))
-    assert not batch_loops(loops_of(lambda x, w: x @ w, x, x))
+    with usual():
+        assert not batch_loops(loops_of(lambda x, w: x @ w, x, x))
 
 
 def test_the_loop_is_explained():
@@ -147,12 +156,12 @@ def test_what_stays_outside_is_told():
     assert told(mixed, *arguments(64))[-1].endswith(": mixes samples")
 
 
-def test_why_there_are_no_regions_is_told(monkeypatch):
-    monkeypatch.setattr(weighing, "time_apart", lambda nodes: 1.0)
-    head, *tried = told(network, *arguments(64))
+def test_why_there_are_no_regions_is_told():
+    with machine.use(times={"apart": 0.0}):
+        head, *tried = told(network, *arguments(64))
     assert head == "no regions; tried:"
     assert any("one lane a sample, along axis 0 of x (length 64)" in line for line in tried)
-    assert tried[0].endswith("us in blocks, 1 us without (4)")
+    assert tried[0].endswith("us in blocks, 0 us without (4)")
     assert told(lambda x: x + 1, np.ones(3)) == [
         "no regions: little arithmetic, or no axis that most of it runs along"
     ]
@@ -160,7 +169,6 @@ def test_why_there_are_no_regions_is_told(monkeypatch):
 
 def test_a_loop_beside_a_region(monkeypatch):
     """A `scan` is weighed as one of the operators outside, whatever it gives out."""
-    monkeypatch.undo()
     monkeypatch.setenv("WENGERT_CACHE", "off")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 1, 28, 28)).astype(np.float32)
@@ -173,5 +181,6 @@ def test_a_loop_beside_a_region(monkeypatch):
     def summed(x, kernel):
         return wnp.sum(read(x, kernel) ** 2)
 
-    got = wg.jit(summed)(x, kernel)
+    with usual():
+        got = wg.jit(summed)(x, kernel)
     np.testing.assert_allclose(got, summed(x, kernel), rtol=1e-5)

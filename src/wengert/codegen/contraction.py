@@ -15,8 +15,8 @@ from math import ceil, prod
 from llvmlite import ir
 
 from ..loops import Contraction
+from ..machine import policy
 from ..schedule.cost import epilogue_cost, prologue_cost
-from ..schedule.parallel import PARALLEL_COST
 from ..schedule.prologues import Packing
 from .driver import Driver, shared_loop
 from .packing import Layout
@@ -25,8 +25,6 @@ from .strided import I64, POINTER, private_function
 from .target import Target
 from .tiling import make_plan
 
-# Products of at least so many operations are shared out; each worker has scratch of its own.
-SHARED_FLOPS = 1 << 22
 MAX_WORKERS = 8
 
 
@@ -72,8 +70,9 @@ def is_packed(kernel: Contraction, target: Target) -> bool:
 
 def is_shared(kernel: Contraction) -> bool:
     """Whether a product, with all that is done before and after it, is enough work for threads."""
-    before = prologue_cost(kernel)
-    return before >= PARALLEL_COST or flops(kernel) + before + epilogue_cost(kernel) >= SHARED_FLOPS
+    before, least = prologue_cost(kernel), policy().threads
+    work = flops(kernel) + before + epilogue_cost(kernel)
+    return before >= least.least_shared or work >= least.least_flops
 
 
 def packing(kernel: Contraction, target: Target) -> Packing:

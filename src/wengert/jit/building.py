@@ -9,10 +9,11 @@ import numpy as np
 
 from ..graph import Graph
 from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
+from ..machine import policy
 from ..passes import optimise
 from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import schedule
-from ..schedule.cost import LONG_PROGRAM, UNWATCHED_TAIL, costs_from, kernel_cost
+from ..schedule.cost import costs_from, kernel_cost
 from ..schedule.prologues import Packing
 from ..schedule.verify import verify_loops
 from . import debugging
@@ -91,15 +92,15 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     inputs = loops.inputs[len(loops.inputs) - len(read) :]
     outputs = loops.outputs[len(loops.outputs) - len(written) :]
     old = {id(change): buffer for change, buffer in zip(read, inputs, strict=True)}
-    costs = costs_from(loops.kernels)
-    is_long = bool(costs) and (costs[0] >= LONG_PROGRAM or loops.length is not None)
+    costs, limits = costs_from(loops.kernels), policy().costs
+    is_long = bool(costs) and (costs[0] >= limits.long_program or loops.length is not None)
     loops.watched = len(loops.kernels) if is_long else 0
     found = []
     for change, buffer in zip(written, outputs, strict=True):
         direct = can_be_direct(loops, buffer, old.get(id(change)))
         if direct and is_long:
             first = first_writer(loops, buffer)
-            direct = costs[first] <= UNWATCHED_TAIL
+            direct = costs[first] <= limits.unwatched_tail
             loops.watched = min(loops.watched, first) if direct else loops.watched
         found.append(direct)
     return found

@@ -20,6 +20,7 @@ from collections import Counter
 from math import prod
 
 from ..graph import Graph, Node, Operator
+from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.indexing import embed, index
 from ..ops.layout import permute, reshape
@@ -27,9 +28,6 @@ from ..ops.windows import fold, windows
 from .rewriting import apply, rebuild
 
 Numbers = tuple[int, ...]
-
-# The correlation also multiplies the zeros; beyond this factor it is not worth it.
-MOST_WASTE = 2
 
 
 def correlate(graph: Graph) -> Graph:
@@ -72,7 +70,7 @@ def _pays(node: Operator, product: Operator, g: Node) -> bool:
         length + step * (size - 1)
         for length, size, step in zip(shape, sizes, dilations, strict=True)
     )
-    few = prod(shape) <= MOST_WASTE * prod(positions)
+    few = prod(shape) <= policy().rewriting.most_waste * prod(positions)
     return few and g.type.size // prod(positions) * padded <= product.type.size
 
 

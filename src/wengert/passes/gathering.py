@@ -14,15 +14,13 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator
+from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
 from ..ops.indexing import index
 from ..ops.layout import permute, reduce_sum, reshape
 from ..ops.structure import concatenate
 from .rewriting import apply, same_type
-
-# A product with this many operations for each element that it reads is worth stacking factors for.
-WORTH_STACKING = 8
 
 
 def gather_products(graph: Graph) -> Graph:
@@ -120,7 +118,8 @@ def _term_of(node: Node, uses: dict[int, int]) -> _Term | None:
             for label, length in zip(part, source.type.shape, strict=True)
         }
         read = sum(source.type.size for source in node.inputs)
-        if 2 * prod(extents.values()) < WORTH_STACKING * read or set(extents) <= set(labels[2]):
+        least = policy().rewriting.worth_stacking * read
+        if 2 * prod(extents.values()) < least or set(extents) <= set(labels[2]):
             return None
     elif node.op is reduce_sum and node.inputs[0].type.size > node.type.size:
         every = tuple(range(len(node.inputs[0].type.shape)))

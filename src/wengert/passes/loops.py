@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator, Variable, reachable
+from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
 from ..ops.layout import reduce_sum
@@ -24,15 +25,6 @@ from ..transforms.bodies import Body, extract
 from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .rewriting import apply, is_uniform, users_of
-
-# Rows of values that are kept to save time take at most this many bytes.
-MOST_KEPT = 1 << 27
-# A product is heavy from this many operations for each element that it reads.
-HEAVY = 16
-# One with so many terms in each of its sums takes no longer for being done step by step. Then it
-# is done where its factors are at hand, unless all of them stay within so many bytes.
-ENOUGH_TERMS = 64
-MOST_NEAR = 1 << 21
 
 # An edit takes a loop and the results of it that are used, and gives a node for each result (None
 # for those that are not used), or nothing where all stays as it is.
@@ -210,7 +202,7 @@ def is_worth_it(node: Operator) -> bool:
 def _fits(kept: Iterable[Node], node: Operator) -> bool:
     """Whether rows for all steps of these values are not too much memory."""
     row = sum(one.type.size * one.type.dtype.itemsize for one in kept)
-    return row * node.params["length"] <= MOST_KEPT
+    return row * node.params["length"] <= policy().scans.most_kept
 
 
 def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
@@ -334,15 +326,15 @@ class _Sinking:
         }
         kept = sum(source.type.size for source in term.inputs)
         work = 2 * prod(labels.values())
-        if work < HEAVY * kept or not _fits(term.inputs, self.node):
+        if work < policy().scans.heavy * kept or not _fits(term.inputs, self.node):
             return False
         summed = prod(n for label, n in labels.items() if label not in term.params["spec"][2])
-        return summed < ENOUGH_TERMS or self._stays_near(term)
+        return summed < policy().scans.enough_terms or self._stays_near(term)
 
     def _stays_near(self, term: Operator) -> bool:
         """Whether what a product reads of all steps is in a near cache when the loop is over."""
         row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
-        return row * int(self.node.params["length"]) <= MOST_NEAR
+        return row * int(self.node.params["length"]) <= policy().scans.most_near
 
     def _late_rows(self) -> list[int]:
         """The rows that are products, or made of products, that no carry depends on."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import LARGE
 from ..loops import Pointwise
+from ..machine import policy
 from ..ops import elementwise as ew
 from ..ops import layout
 from ..ops.contract import contract
@@ -131,18 +132,15 @@ def negated_factor(node: Operator) -> Node | None:
     return _times(-found[0], found[1], node) if found is not None else None
 
 
-# So many parts are put together at once: an element is looked for in each.
-MOST_PARTS = 16
-
-
 @_rule(concatenate)
 def in_groups(node: Operator) -> Node | None:
     """concatenate(x1, ..., x99) -> concatenate(concatenate(x1, ..., x16), ...)."""
     parts = list(node.inputs)
-    if len(parts) <= MOST_PARTS:
+    most = policy().rewriting.most_parts
+    if len(parts) <= most:
         return None
-    while len(parts) > MOST_PARTS:
-        groups = [parts[k : k + MOST_PARTS] for k in range(0, len(parts), MOST_PARTS)]
+    while len(parts) > most:
+        groups = [parts[k : k + most] for k in range(0, len(parts), most)]
         parts = [apply(node.op, *group, params=node.params) for group in groups]
     return apply(node.op, *parts, params=node.params, like=node)
 

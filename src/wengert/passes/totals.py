@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator, Variable
+from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
 from ..ops.layout import permute, reduce_sum
@@ -23,7 +24,7 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .loops import ENOUGH_TERMS, MOST_NEAR, is_worth_it, loop_items, make_body
+from .loops import is_worth_it, loop_items, make_body
 from .rewriting import apply, full, is_uniform, users_of
 
 
@@ -117,7 +118,7 @@ def _carry(loop: Operator) -> int:
 
 
 def _is_large(stack: Node) -> bool:
-    return stack.type.size * stack.type.dtype.itemsize > MOST_NEAR
+    return stack.type.size * stack.type.dtype.itemsize > policy().scans.most_near
 
 
 def _can_take(user: Operator, stack: Operator, order: dict[int, int], place: int) -> bool:
@@ -133,7 +134,7 @@ def _can_take(user: Operator, stack: Operator, order: dict[int, int], place: int
     extents.update(zip(y, user.inputs[1].type.shape, strict=True))
     terms = prod(n for label, n in extents.items() if label not in out and label != x[0])
     other = user.inputs[1] if _is_row_of(user.inputs[0], stack) else user.inputs[0]
-    return terms >= ENOUGH_TERMS and order[other.serial] < place
+    return terms >= policy().scans.enough_terms and order[other.serial] < place
 
 
 def _is_row_of(node: Node, stack: Operator) -> bool:

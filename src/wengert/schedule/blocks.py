@@ -37,19 +37,16 @@ from ..loops import (
     c_strides,
     identity_of,
 )
-from .building import MANY_GROUPS, Region, flops_of, in_parts
+from ..machine import policy
+from .building import Region, flops_of, in_parts
 from .fusion import Scheduler
 from .lowering import loop_variables
 from .memory import root, written_by
 from .parallel import parallelise
 from .shaping import shape_nest
 
-# Bytes of a part from which on filling it with nothing costs more than code for a first block.
-LARGE_PART = 1 << 15
 # The number of blocks along an axis of any length, for what only asks whether it is more than one.
 ANY_NUMBER = 1 << 32
-# Bytes of all parts of sums there: short axes have to begin and join as many as long ones.
-MOST_PARTS = 1 << 24
 # Blocks that a group adds up before what they gave goes to totals that lose nothing, where a group
 # has at least twice as many: less often if sums have more than a few bytes, and never if they have
 # so many that it would take much memory.
@@ -77,7 +74,8 @@ class BlockScheduler(Scheduler):
         if region.any_length:
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
-            blocks, self.groups = ANY_NUMBER, min(MANY_GROUPS, max(1, MOST_PARTS // max(size, 1)))
+            most, blocks = policy().regions, ANY_NUMBER
+            self.groups = min(most.many_groups, max(1, most.most_parts // max(size, 1)))
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         self.live = Var("live", region.width + 1)
@@ -260,7 +258,7 @@ class BlockScheduler(Scheduler):
         shape = parts.shape[1:]
         own = Buffer(parts.name, parts.dtype, shape, parts.strides[1:], parts.kind)
         own.base, own.start = parts, Affine.of(self.group) * prod(shape)
-        if own.nbytes >= LARGE_PART and not self.region.any_length:
+        if own.nbytes >= policy().regions.large_part and not self.region.any_length:
             self.unfilled.append((own, combine))
         else:
             self._fill(own, combine)
@@ -337,7 +335,7 @@ class BlockScheduler(Scheduler):
 
 def _cost(node: Operator) -> int:
     """A rough cost of an operator, in elements."""
-    return flops_of(node) // 16 or int(node.type.size)
+    return flops_of(node) // policy().costs.flops or int(node.type.size)
 
 
 def _terms(node: Operator) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import WengertError
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import BOOL, Product, Scatter, identity_of
+from ..machine import policy
 from ..ops.elementwise import select
 from ..ops.layout import broadcast_to, reshape
 from ..passes.lengths import only_counts
@@ -48,13 +49,10 @@ class Region:
     groups: int = 0
 
 
-# Groups of blocks: so many threads can work on a region, and so many parts of each sum are joined.
-FEW_GROUPS, MANY_GROUPS = 4, 8
-
-
 def groups_of(blocks: int) -> int:
     """Into how many groups blocks are put."""
-    return min(blocks, FEW_GROUPS if blocks < 4 * MANY_GROUPS else MANY_GROUPS)
+    most = policy().regions
+    return min(blocks, most.few_groups if blocks < 4 * most.many_groups else most.many_groups)
 
 
 def in_parts(region: Region, number: int) -> bool:
@@ -339,7 +337,7 @@ class DirectBuilder(BlockBuilder):
 
     def _groups(self, blocks: int) -> int:
         # with channels innermost a block is much work
-        return min(blocks, MANY_GROUPS) if self.inner else super()._groups(blocks)
+        return min(blocks, policy().regions.many_groups) if self.inner else super()._groups(blocks)
 
     def _inner_axes(self) -> dict[int, tuple[int, ...]]:
         return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}

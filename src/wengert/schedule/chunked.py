@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..graph import Operator
 from ..loops import LoopProgram
-from . import chunks as cutting
+from ..machine import policy
 from .chunking import chunk_kernels, memory_of
 from .chunks import NotNative, cut_chunks
 from .fusion import Scheduler
@@ -16,7 +16,7 @@ def chunks(program: LoopProgram, task: Task) -> LoopProgram:
     if task.any_length is not None:
         return program
     memory = memory_of(program)
-    if memory <= cutting.MOST_MEMORY:
+    if memory <= policy().chunks.most_memory:
         task.note(lambda: f"{memory:,} bytes for all samples at once: few enough")
         return program
     found = _in_chunks(task, memory)
@@ -25,7 +25,7 @@ def chunks(program: LoopProgram, task: Task) -> LoopProgram:
         return program
     needed = memory_of(found)
     task.note(lambda: f"{memory:,} bytes for all samples at once, {needed:,} bytes in chunks")
-    return found if cutting.LEAST_SAVING * needed <= memory else program
+    return found if policy().chunks.least_saving * needed <= memory else program
 
 
 def _in_chunks(task: Task, memory: int) -> LoopProgram | None:

@@ -25,6 +25,7 @@ import numpy as np
 from ..functions import FUNCTIONS
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise
+from ..machine import policy
 from ..ops.indexing import index
 from ..ops.op import REGISTRY
 from ..passes import optimise
@@ -36,7 +37,7 @@ from .bits import counted_part, counts_on, has_whole_blocks
 from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
-from .regions import MOST_WEIGHTS, tell_regions
+from .regions import tell_regions
 from .samples import (
     BodyCut,
     MixedSamples,
@@ -46,29 +47,7 @@ from .samples import (
     items_of,
     resized_operator,
 )
-from .splitting import FEWEST_FOR_MANY_WEIGHTS, PARTS
 from .weighing import nbytes
-
-# Programs that need less memory than this, in bytes, are left as they are: it is what a server's
-# last-level cache holds, and nobody misses it.
-MOST_MEMORY = 1 << 26
-# What a chunk is to need.
-CHUNK_MEMORY = 1 << 24
-# Samples that it has at least; where there are loops, as many as threads share well: what they do
-# not share, and waking them, comes with every chunk.
-LEAST_SAMPLES, LEAST_IN_LOOPS = 16, PARTS[0] * FEWEST_FOR_MANY_WEIGHTS
-# Operations that a chunk does at least with each byte of weights, or of their gradients, that come
-# from far away for it: so much that waiting for them does not count.
-LEAST_USE = 64
-# Bytes of weights and their gradients that stay near from one step of a loop to the next.
-MOST_NEAR = 2 * MOST_WEIGHTS
-# Lanes of a vector. A chunk fills whole ones if possible; where a number of samples divides the
-# batch, so large a part may be lost: the rest needs no program of its own then.
-LANES, MOST_LOST = 16, 1 / 16
-# By how much less memory must be needed.
-LEAST_SAVING = 2
-# Axes that are looked at.
-MOST_TRIED = 2
 
 
 class NotNative(Exception):  # noqa: N818 - control flow, not an error
@@ -119,7 +98,7 @@ def cut_chunks(graph: Graph, memory: int) -> Graph | None:
     classes = SampleClasses(graph.operators)
     cutters = [ChunkCutter(graph, classes, kind, memory) for kind in _candidates(graph, classes)]
     best = max(cutters, key=lambda cutter: cutter.covered, default=None)
-    if best is None or not best.covered or LEAST_SAVING * best.kept > memory:
+    if best is None or not best.covered or policy().chunks.least_saving * best.kept > memory:
         return None
     return best.cut()
 
@@ -127,12 +106,13 @@ def cut_chunks(graph: Graph, memory: int) -> Graph | None:
 def _candidates(graph: Graph, classes: SampleClasses) -> list[tuple[int, int]]:
     """The classes of axes that most bytes of computed values have."""
     bytes_of: Counter[tuple[int, int]] = Counter()
+    wanted = policy().chunks
     for node in graph.operators:
         if not node.op.multiple:
-            long = [a for a, n in enumerate(node.type.shape) if n >= 2 * LEAST_SAMPLES]
+            long = [a for a, n in enumerate(node.type.shape) if n >= 2 * wanted.least_samples]
             kinds = {classes.find((node.serial, axis)) for axis in long}
             bytes_of.update(dict.fromkeys(kinds, nbytes(node)))
-    return [kind for kind, _ in bytes_of.most_common(MOST_TRIED)]
+    return [kind for kind, _ in bytes_of.most_common(wanted.most_tried)]
 
 
 def choose_width(length: int, memory: int, least: int) -> int:
@@ -143,17 +123,19 @@ def choose_width(length: int, memory: int, least: int) -> int:
     >>> choose_width(60_000, 60_000 << 16, 16), choose_width(20_011, 20_011 << 16, 16)
     (250, 256)
     """
-    most = CHUNK_MEMORY * length // max(memory, 1) // LANES * LANES
+    wanted = policy().chunks
+    lanes = wanted.lanes
+    most = wanted.memory * length // max(memory, 1) // lanes * lanes
     if most > least:
         near = range(most, max(most // 2, least - 1), -1)
     else:  # more memory than that in any case: as little as possible
         most, near = least, range(least, 2 * least)
     for width in near:
-        if length % width == 0 and -width % LANES <= MOST_LOST * width:
+        if length % width == 0 and -width % lanes <= wanted.most_lost * width:
             return width
     # as even as possible, and the last one smaller than the others
     even = -(-length // -(-length // most))
-    return max(-(-even // LANES) * LANES, least)
+    return max(-(-even // lanes) * lanes, least)
 
 
 def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -> tuple[int, int]:
@@ -175,7 +157,8 @@ def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -
             steps, inside = node.params["length"], node.params["body"].graph
             once, read = use_of_weights(inside, classes.inner[node.serial], own)
             work += steps * once
-            far += read if read <= MOST_NEAR else steps * PARTS[0] * read
+            near = read <= policy().chunks.most_near
+            far += read if near else steps * policy().scans.parts[0] * read
     return work, far
 
 
@@ -209,9 +192,12 @@ class ChunkCutter(Cutter):
         if not self.length:
             return 0
         work, far = use_of_weights(self.graph, self.classes, self.axes)
-        least = LEAST_IN_LOOPS if any(map(is_loop, self.graph.operators)) else LEAST_SAMPLES
-        enough = -(-LEAST_USE * far * self.length // max(work, 1))
-        return choose_width(self.length, self.memory, max(least, -(-enough // LANES) * LANES))
+        wanted = policy().chunks
+        has_loops = any(map(is_loop, self.graph.operators))
+        least = wanted.least_in_loops if has_loops else wanted.least_samples
+        enough = -(-wanted.least_use * far * self.length // max(work, 1))
+        whole = -(-enough // wanted.lanes) * wanted.lanes
+        return choose_width(self.length, self.memory, max(least, whole))
 
     def _length(self, lengths: set[int]) -> int:
         """Of merged axes, some hold several places for each sample."""

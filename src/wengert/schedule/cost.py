@@ -25,14 +25,7 @@ from ..loops import (
     takes_long,
     walk,
 )
-
-# What runs one element at a time, without vectors.
-SCALAR_COST = 8
-FLOPS_PER_UNIT = 16
-# Programs below this are over before anyone could press Ctrl-C: they never look whether it was.
-LONG_PROGRAM = 1 << 26
-# So much may run without looking, at the end of a long program: a tenth of a second or so.
-UNWATCHED_TAIL = 1 << 28
+from ..machine import policy
 
 
 def iteration_cost(nest: Nest) -> int:
@@ -55,7 +48,7 @@ def nest_cost(nest: Nest) -> int:
     values = walk(roots_of(nest.stores))
     scalar = any(store.picks for store in nest.stores)
     scalar = scalar or any(isinstance(expr, Choose) for expr in values)
-    return iterations(nest) * iteration_cost(nest) * (SCALAR_COST if scalar else 1)
+    return iterations(nest) * iteration_cost(nest) * (policy().costs.scalar if scalar else 1)
 
 
 def epilogue_cost(kernel: Contraction) -> int:
@@ -77,7 +70,7 @@ def kernel_cost(kernel: Kernel) -> int:
     """The cost of a kernel, on one thread; 0 for what runs outside native code."""
     if isinstance(kernel, Contraction):
         around = prologue_cost(kernel) + epilogue_cost(kernel)
-        return 2 * prod(kernel.extents.values()) // FLOPS_PER_UNIT + around
+        return 2 * prod(kernel.extents.values()) // policy().costs.flops + around
     if isinstance(kernel, BlockLoop):
         inside = sum(map(kernel_cost, kernel.body))
         return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))

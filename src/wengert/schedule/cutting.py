@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ..functions import Cost
 from ..graph import Graph, Node, Operator, Variable
 from ..loops import Alias, Pointwise, Scatter
+from ..machine import policy
 from ..ops.elementwise import add
 from ..ops.indexing import index
 from ..passes.rewriting import apply, is_uniform, users_of
@@ -21,9 +22,6 @@ from ..types import ArrayType
 from .axes import AxisClasses
 from .building import BlockBuilder, Part, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
 from .lowering import lowering_of
-
-# Operations that are rather repeated than their result kept.
-MOST_REPEATED = 8
 
 
 class Cutter:
@@ -208,7 +206,7 @@ class Cutter:
             if own and not self._is_kept(source):
                 return None
             total += costs.get(source.serial, 0)
-        return total if total <= MOST_REPEATED else None
+        return total if total <= policy().regions.most_repeated else None
 
     def _is_kept(self, node: Node) -> bool:
         """Whether a value of a region is kept for others anyway, so that they can start there."""

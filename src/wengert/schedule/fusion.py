@@ -45,6 +45,7 @@ from ..loops import (
     c_strides,
     cast,
 )
+from ..machine import policy
 from ..ops.layout import reshape
 from ..passes.rewriting import users_of
 from ..trace.tracer import ITEM
@@ -60,29 +61,13 @@ from .lowering import (
 from .running import running_nests
 from .task import Task
 
-# A value that takes more operations than this is not computed again in another nest.
-MOST_REPEATED = 48
-
-# An expression deeper than this goes through memory: nests that share a part of it would compute
-# that anew, and LLVM's time grows faster than the size of a body.
-MOST_DEEP = 256
-
-# Choices in one expression; nests are cut into a few more pieces than this.
-MOST_CHOICES = 24
-
-# An expensive value of at most this many elements is kept rather than computed again; a larger one
-# would have to come back from main memory.
-MOST_KEPT = 1 << 20
-
-# LLVM takes a time that grows with the square of the values that a loop has at hand.
-MOST_STORES = 64
-
 
 class Scheduler:
     """Turns one graph into a `LoopProgram`."""
 
     def __init__(self, task: Task, graph: Graph):
         self.task, self.graph = task, graph
+        self.limits = policy().fusion
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
@@ -178,14 +163,14 @@ class Scheduler:
             if (
                 not self.is_pointwise(node)
                 or node.serial in wanted
-                or depth > MOST_DEEP
+                or depth > self.limits.most_deep
                 or self._needs_memory(node, readers)
-                or (work > MOST_REPEATED and self._crosses_passes(node, readers))
-                or (work > MOST_REPEATED and node.serial in chosen_from)
+                or (work > self.limits.most_repeated and self._crosses_passes(node, readers))
+                or (work > self.limits.most_repeated and node.serial in chosen_from)
             ):
                 self.stored.add(node.serial)
             else:
-                inlined[node.serial] = min(work, MOST_REPEATED + 1)
+                inlined[node.serial] = min(work, self.limits.most_repeated + 1)
                 depths[node.serial] = depth
             if self.is_pointwise(node):
                 choices[node.serial] = self._limit_choices(node, choices)
@@ -218,7 +203,7 @@ class Scheduler:
         sources = {s.serial for s in node.inputs if choices.get(s.serial)} - self.stored
         total = own + sum(choices[serial] for serial in sources)
         for serial in sorted(sources, key=lambda s: (-choices[s], s)):
-            if total <= MOST_CHOICES:
+            if total <= self.limits.most_choices:
                 break
             self.stored.add(serial)
             total -= choices[serial]
@@ -258,7 +243,7 @@ class Scheduler:
             and any(
                 passes[user.serial] > passes[node.serial] for user in users.get(node.serial, [])
             )
-            and node.type.size <= MOST_KEPT
+            and node.type.size <= self.limits.most_kept
         }
 
     def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
@@ -285,7 +270,7 @@ class Scheduler:
             return True
         if node.op.cost is not Cost.LONG:
             return False
-        if self._crosses_passes(node, users) and node.type.size <= MOST_KEPT:
+        if self._crosses_passes(node, users) and node.type.size <= self.limits.most_kept:
             return True
         # an expensive value that is read at several places or in several shapes
         shapes = {user.type.shape if self.is_pointwise(user) else node.type.shape for user in users}
@@ -705,7 +690,7 @@ class FusedNest(Nest):
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
         """Whether a store over these loops may join: the same loops, or nearly the same."""
-        if len(self.stores) >= MOST_STORES:
+        if len(self.stores) >= policy().fusion.most_stores:
             return False
         if self.shape == shape:
             return True

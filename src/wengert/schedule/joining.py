@@ -31,12 +31,11 @@ from ..loops import (
     roots_of,
     walk,
 )
+from ..machine import policy
 from .memory import read_by, root, written_by
 from .shaping import rewrite_indices
 from .task import Task
 
-# More stores than this need more registers than there are.
-MOST_STORES = 12
 # So many distances between two stores are looked at to see whether they ever meet.
 MOST_DISTANCES = 4096
 
@@ -67,7 +66,8 @@ def _joined(one: Nest, other: Nest) -> Nest | None:
     """Both nests as one, if that is possible and worth it."""
     if [var.extent for var in one.vars] != [var.extent for var in other.vars]:
         return None
-    if len(one.stores) + len(other.stores) > MOST_STORES or not (_plain(one) and _plain(other)):
+    most = policy().fusion.most_joined
+    if len(one.stores) + len(other.stores) > most or not (_plain(one) and _plain(other)):
         return None
     vars_of_one = dict(zip(other.vars, one.vars, strict=True))
 

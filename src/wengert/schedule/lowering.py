@@ -8,9 +8,7 @@ from typing import Any
 
 from ..graph import Node, Operator
 from ..loops import FEW, Affine, Apply, Expr, Index, Operand, Pointwise, Reduction, Var, cast
-
-# Loops shorter than this are not worth vectors of their own.
-MANY = 8
+from ..machine import policy
 
 # An element of a result, by its index.
 Element = Callable[[Index], Expr]
@@ -43,9 +41,10 @@ def lowering_of(node: Operator) -> Any:
 def _is_short(node: Operator) -> bool:
     """Whether a reduction is over too few elements to make vectors of, for many results."""
     shape, axes = node.inputs[0].type.shape, node.params["axes"]
-    innermost = shape[-1] if len(shape) - 1 in axes else MANY
+    many = policy().fusion.short_loop
+    innermost = shape[-1] if len(shape) - 1 in axes else many
     count = prod(shape[axis] for axis in axes)
-    return 1 <= count <= FEW and innermost < MANY <= node.type.size
+    return 1 <= count <= FEW and innermost < many <= node.type.size
 
 
 def multiplication(node: Operator) -> Pointwise | None:

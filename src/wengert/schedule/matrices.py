@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from math import prod
 
 from ..graph import Node, Operator
+from ..machine import policy
 from .building import BlockBuilder, DirectBuilder, flops_of, groups_of, is_free
 from .weighing import (
-    MOST_VALUE,
     TimedCutter,
     computed_in,
     elements_of,
@@ -26,18 +26,6 @@ from .weighing import (
     time_in_blocks,
     work_of,
 )
-
-# Rows of a block from which on products run at full speed, and the blocks to share out at least.
-ENOUGH_ROWS, FEWEST_BLOCKS = 64, 4
-# Rows that a sample must have of its own: else samples are rows, and all of them make one matrix.
-OWN_ROWS = 8
-# Rows whose time a product takes to begin: weights are packed, sums read and written again.
-_BEGINNING = 4.0
-# Bytes a microsecond of weights and gradients, where all of them stay in the second-level cache,
-# and where they do not.
-_SECOND_LEVEL, _NEAR_BYTES, _FAR_BYTES = 1 << 21, 40e3, 25e3
-# Bytes of all weights of a region.
-MOST_WEIGHTS = 1 << 22
 
 
 class MatrixCutter(TimedCutter):
@@ -49,7 +37,7 @@ class MatrixCutter(TimedCutter):
     @classmethod
     def shortest(cls) -> int:
         """With one sample in a block there are enough blocks."""
-        return FEWEST_BLOCKS
+        return policy().matrices.fewest_blocks
 
     def _choose_width(self) -> int:
         """The fewest samples that have enough rows, of those that leave no block partly empty."""
@@ -58,8 +46,10 @@ class MatrixCutter(TimedCutter):
             own = self._rows(node, 1)
             if own is not None:
                 rows, work = rows + own * flops_of(node), work + flops_of(node)
-        widths = [n for n in range(1, self.length // FEWEST_BLOCKS + 1) if self.length % n == 0]
-        enough = [n for n in widths if n * rows >= ENOUGH_ROWS * work]
+        wanted = policy().matrices
+        most = self.length // wanted.fewest_blocks
+        widths = [n for n in range(1, most + 1) if self.length % n == 0]
+        enough = [n for n in widths if n * rows >= wanted.enough_rows * work]
         return min(enough, default=max(widths, default=1))
 
     def _rows(self, node: Operator, width: int) -> float | None:
@@ -85,14 +75,15 @@ class MatrixCutter(TimedCutter):
         return (
             not any(map(_reads_again, products))
             and self._have_rows(products)
-            and self._bytes_of_weights(nodes) <= MOST_WEIGHTS
-            and self._largest(nodes) * self.width <= MOST_VALUE
+            and self._bytes_of_weights(nodes) <= policy().matrices.most_weights
+            and self._largest(nodes) * self.width <= policy().regions.most_value
         )
 
     def _have_rows(self, products: Sequence[Operator]) -> bool:
         """Whether most of the work is in products of matrices."""
         rows = {node.serial: self._rows(node, 1) for node in products}
-        few = [n for n in products if (rows[n.serial] or OWN_ROWS) < OWN_ROWS]
+        own = policy().matrices.own_rows
+        few = [n for n in products if (rows[n.serial] or own) < own]
         return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
 
     def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
@@ -101,11 +92,13 @@ class MatrixCutter(TimedCutter):
         sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
         weights = self._bytes_of_weights(nodes)
         moved = blocks * (weights + 2 * sums) + 2 * groups * sums
-        rate = _NEAR_BYTES if weights + sums <= _SECOND_LEVEL else _FAR_BYTES
+        times, near = policy().times, weights + sums <= policy().matrices.second_level
+        rate = times.near_bytes if near else times.far_bytes
         work = 0.0
         for node in nodes:
             rows = self._rows(node, self.width)
-            work += flops_of(node) * (1.0 if rows is None else 1.0 + _BEGINNING / max(rows, 0.1))
+            more = 0.0 if rows is None else times.beginning / max(rows, 0.1)
+            work += flops_of(node) * (1.0 + more)
         # an odd number of groups leaves one of two threads without work for the time of one
         idle = (groups + groups % 2) / groups
         elements = elements_of(computed_in(nodes))

@@ -25,18 +25,10 @@ from ..loops import (
     Var,
     c_strides,
 )
+from ..machine import policy
 from .cost import iteration_cost, iterations
 from .shaping import rewrite_indices
 from .task import Task
-
-# A nest cheaper than this stays on one thread; a task is never cheaper than TASK_COST.
-PARALLEL_COST = 1 << 20
-# The same for a nest soon after work that threads shared: they are still awake.
-AWAKE_COST = 1 << 17
-TASK_COST = 1 << 16
-MAX_TASKS = 64
-# Chunks of the vectorised loop are whole numbers of this many elements.
-GRAIN = 256
 
 
 def threads(program: LoopProgram, task: Task) -> LoopProgram:
@@ -58,10 +50,16 @@ def threads(program: LoopProgram, task: Task) -> LoopProgram:
 
 def _told(nest: Nest, found: Kernel, awake: bool) -> str:
     """What a nest is estimated to cost, and whether threads share it."""
-    cost, least = iterations(nest) * iteration_cost(nest), AWAKE_COST if awake else PARALLEL_COST
+    cost, least = iterations(nest) * iteration_cost(nest), _least_cost(awake)
     choice = f"{found.task.extent} tasks" if isinstance(found, ParallelNest) else "one thread"
     name = nest.label or ", ".join(dict.fromkeys(node.op.name for node in nest.nodes))
     return f"{name}: cost {cost:,}, worth sharing from {least:,} on: {choice}"
+
+
+def _least_cost(awake: bool) -> int:
+    """What a nest must cost for threads to share it."""
+    limits = policy().threads
+    return limits.least_awake if awake else limits.least_shared
 
 
 def keeps_awake(kernel: Kernel, awake: bool) -> bool:
@@ -75,11 +73,7 @@ def keeps_awake(kernel: Kernel, awake: bool) -> bool:
 def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
     """The nest in tasks, if it is worth it; less is needed where threads are `awake`."""
     cost = iterations(nest) * iteration_cost(nest)
-    if (
-        cost < (AWAKE_COST if awake else PARALLEL_COST)
-        or not nest.vars
-        or any(store.picks for store in nest.stores)
-    ):
+    if cost < _least_cost(awake) or not nest.vars or any(store.picks for store in nest.stores):
         return nest
     var = _choose_loop(nest)
     if var is None:
@@ -119,13 +113,14 @@ def _keeps_apart(nest: Nest, var: Var) -> bool:
 
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
     per_step = max(1, cost // var.extent)
-    chunk = max(-(-TASK_COST // per_step), -(-var.extent // MAX_TASKS), 1)
+    wanted = policy().threads
+    chunk = max(-(-wanted.least_task // per_step), -(-var.extent // wanted.most_tasks), 1)
     tasks = var.extent // chunk
     if tasks > 1:
         # an even number of equal ones, so that no thread waits for another at the end
         chunk = -(-var.extent // (tasks - tasks % 2))
     if var is nest.vars[-1]:
-        chunk = -(-chunk // GRAIN) * GRAIN
+        chunk = -(-chunk // wanted.grain) * wanted.grain
     return chunk
 
 

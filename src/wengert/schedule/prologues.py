@@ -44,26 +44,12 @@ from ..loops import (
     takes_long,
     walk,
 )
+from ..machine import policy
 from .cost import iteration_cost
 from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, order_loops, rewrite_indices
 from .task import Task
-
-# What may be spent on computing an element more than once, in the units of `cost`: about as much
-# as storing it and loading it again.
-SAVED = 2.0
-# A plan may be estimated to be so much slower than before: the estimates are no better.
-NEARLY = 1.05
-# A smaller value stays in the caches, and then packing it is no better than storing it. Nor is it
-# where each element is used less often: a product with so little to do waits for memory, while a
-# pass by itself computes the next elements meanwhile.
-LARGE_BYTES = 1 << 18
-FEW_USES, FEW_COSTLY_USES = 8, 32
-# Loops over fewer elements than these do not make good nests of sums: each ends with the lanes of a
-# vector being added, or waits for what the turn before has stored. Where a function takes long,
-# vectors that are not full at the end of each count for more.
-FEW_SUMMED, FEW_KEPT, FEW_COSTLY = 64, 256, 512
 
 
 class Packing(NamedTuple):
@@ -248,7 +234,8 @@ class _Fuser:
         new = self.packing(after)
         times = new.x if is_x else new.y
         extra = (times - 1) * iteration_cost(value.own)
-        good = times > 0 and extra <= SAVED and new.cycles <= NEARLY * old.cycles
+        most = policy().prologues
+        good = times > 0 and extra <= most.saved and new.cycles <= most.nearly * old.cycles
         self.note(
             lambda: (
                 f"{value.store.buffer.name} into its product: {new.cycles:.0f} cycles, "
@@ -406,16 +393,18 @@ def _overlaps(product: Contraction, is_x: bool) -> bool:
 
 def _is_worth_packing(product: Contraction, is_x: bool, value: _Value) -> bool:
     """Whether a factor should be packed for no other reason than that it is computed."""
-    few = FEW_COSTLY_USES if _has_functions(walk([value.value])) else FEW_USES
-    return value.store.buffer.nbytes >= LARGE_BYTES and _uses(product, is_x) >= few
+    wanted, costly = policy().prologues, _has_functions(walk([value.value]))
+    few = wanted.few_costly_uses if costly else wanted.few_uses
+    return value.store.buffer.nbytes >= wanted.large_bytes and _uses(product, is_x) >= few
 
 
 def _makes_good_sums(product: Contraction) -> bool:
     nest = order_loops(merge_loops(_sums(product)))
-    inner = nest.vars[-1]
+    inner, few = nest.vars[-1], policy().prologues
     if _has_functions(walk(roots_of(nest.stores))):
-        return inner.extent >= FEW_COSTLY
-    return inner.extent >= (FEW_KEPT if nest.stores[0].at.coefficient(inner) else FEW_SUMMED)
+        return inner.extent >= few.few_costly
+    kept = nest.stores[0].at.coefficient(inner)
+    return inner.extent >= (few.few_kept if kept else few.few_summed)
 
 
 def _sums(product: Contraction) -> Nest:

@@ -27,13 +27,13 @@ from collections.abc import Iterator, Sequence
 
 from ..graph import Graph, Node, Operator
 from ..loops import Alias, Pointwise
+from ..machine import policy
 from .axes import AxisClasses
 from .building import BlockBuilder, DirectBuilder, flops_of
 from .lowering import lowering_of
 from .matrices import MatrixCutter
 from .task import Task
 from .weighing import (
-    MOST_VALUE,
     TimedCutter,
     computed_in,
     elements_of,
@@ -42,28 +42,6 @@ from .weighing import (
     time_in_blocks,
     work_of,
 )
-
-# Samples in a block: one vector of float32, or two of float64, in the widest registers there are.
-WIDTH = 16
-# Below this much arithmetic it is not worth looking for regions.
-LEAST_WORK = 1 << 18
-# Bytes of weights that each block reads again: more than this and they no longer stay in the
-# second-level cache, so that products over the whole batch are better.
-MOST_WEIGHTS = 1 << 19
-# With channels innermost a block can be smaller: bytes of its largest value, and at least so many
-# blocks, which share out well to threads.
-MOST_CHANNEL_VALUE, LEAST_BLOCKS = 1 << 18, 16
-# A block that does less arithmetic with each byte of its weights, or of their gradient, waits for
-# them to come from memory; unless they are few enough to stay near.
-LEAST_USE, ALWAYS_NEAR = 64, 1 << 16
-
-# How fast products are in blocks: with one lane a sample a little slower, because nothing is
-# packed; with one lane a channel faster, because nothing stays empty at the edges of images and
-# weights are read in order, but every lane that a number of channels leaves empty is lost. Elements
-# a microsecond, in and out of lanes and into blocks with channels innermost, and microseconds to
-# begin an operator in one of many small blocks. The ratios are those of steps measured on one
-# thread, for networks of 8 to 64 channels (`benchmarks/bench_regions.py`).
-_BLOCKED, _CHANNELS, _MOVES, _READS, _CALL = 0.75, 1.06, 2e3, 3e3, 0.02
 
 
 def regions(graph: Graph, task: Task) -> Graph:
@@ -82,12 +60,12 @@ def cut_regions(graph: Graph) -> Graph:
 
 def cutters_of(graph: Graph) -> list[TimedCutter]:
     """All ways to cut a graph that are looked at."""
-    if work_of(graph.operators) < LEAST_WORK:
+    if work_of(graph.operators) < policy().regions.least_work:
         return []
     classes = AxisClasses(graph.operators)
     return [
         kind(graph, classes, axis)
-        for kind in CUTTERS
+        for kind in map(CUTTERS.__getitem__, policy().regions.layouts)
         for axis in _candidates(graph, classes, kind.shortest())
     ]
 
@@ -146,17 +124,18 @@ class LaneCutter(TimedCutter):
     layout = "one lane a sample"
 
     def _choose_width(self) -> int:
-        return WIDTH
+        return policy().regions.width
 
     def _fits(self, nodes: Sequence[Operator]) -> bool:
-        few = self._bytes_of_weights(nodes) <= MOST_WEIGHTS
-        return few and self._largest(nodes) * self.width <= MOST_VALUE
+        few = self._bytes_of_weights(nodes) <= policy().regions.most_weights
+        return few and self._largest(nodes) * self.width <= policy().regions.most_value
 
     def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
-        lost = -(-self.length // WIDTH) * WIDTH / max(self.length, 1)
+        times = policy().times
+        lost = -(-self.length // self.width) * self.width / max(self.length, 1)
         elements = elements_of(computed_in(nodes)) * lost
-        inside = time_in_blocks(work_of(nodes) / _BLOCKED * lost, elements)
-        return inside + self._moved(phase, nodes) / _MOVES
+        inside = time_in_blocks(work_of(nodes) / times.lanes * lost, elements)
+        return inside + self._moved(phase, nodes) / times.moves
 
 
 class ChannelCutter(TimedCutter):
@@ -166,8 +145,9 @@ class ChannelCutter(TimedCutter):
 
     def _choose_width(self) -> int:
         """As many samples as are near together, and so that no block is partly empty."""
-        near = MOST_CHANNEL_VALUE // max(self._largest(self.graph.nodes), 1)
-        most = max(1, min(near, self.length // LEAST_BLOCKS))
+        wanted = policy().regions
+        near = wanted.most_channel_value // max(self._largest(self.graph.nodes), 1)
+        most = max(1, min(near, self.length // wanted.least_blocks))
         return max((n for n in range(1, most + 1) if self.length % n == 0), default=1)
 
     def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
@@ -180,7 +160,8 @@ class ChannelCutter(TimedCutter):
         flops = flops_of(node) // max(self.length, 1) * self.width
         shared = [value for value in (node, *node.inputs) if value.serial not in self.axes]
         sizes = [nbytes(value) for value in shared if flops]
-        return any(size > ALWAYS_NEAR and flops < LEAST_USE * size for size in sizes)
+        wanted = policy().regions
+        return any(s > wanted.always_near and flops < wanted.least_use * s for s in sizes)
 
     def _repeat(self) -> None:
         self._repeat_cheap()
@@ -196,9 +177,10 @@ class ChannelCutter(TimedCutter):
         # products with few terms are as fast as their results are stored
         stored = [*computed_in(nodes), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
-        calls = len(nodes) * self.length // self.width * _CALL
-        reads = self._read_from_outside(nodes) / _READS
-        return time_in_blocks(work / _CHANNELS, elements) + reads + calls
+        times = policy().times
+        calls = len(nodes) * self.length // self.width * times.call
+        reads = self._read_from_outside(nodes) / times.reads
+        return time_in_blocks(work / times.channels, elements) + reads + calls
 
     def _read_from_outside(self, nodes: Sequence[Operator]) -> int:
         """Elements of samples that come from memory."""
@@ -215,7 +197,7 @@ class ChannelCutter(TimedCutter):
 
     def _inner_axes(self, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
         """The axes of values that lie innermost, by serial."""
-        channels = self._channels()
+        channels, width = self._channels(), policy().regions.width
         values = {value.serial: value for node in nodes for value in (node, *node.inputs)}
         found: dict[int, tuple[int, ...]] = {}
         for serial, value in values.items():
@@ -228,7 +210,7 @@ class ChannelCutter(TimedCutter):
                 found[serial] = tuple(axes) if len(axes) == 1 else ()
             elif isinstance(value, Operator):  # a sum: of its channels those that fill lanes last
                 shape = value.type.shape
-                axes.sort(key=lambda axis: (shape[axis] % WIDTH == 0, shape[axis]))
+                axes.sort(key=lambda axis: (shape[axis] % width == 0, shape[axis]))
                 found[serial] = tuple(axes)
         return {serial: axes for serial, axes in found.items() if axes}
 
@@ -248,14 +230,19 @@ class ChannelCutter(TimedCutter):
                 yield from (out.index(n) for n in own if n in out and n not in other)
 
 
-# What is tried, the first of equals first.
-CUTTERS: list[type[TimedCutter]] = [LaneCutter, ChannelCutter, MatrixCutter]
+# The ways to cut, by name; the policy says which of them are tried.
+CUTTERS: dict[str, type[TimedCutter]] = {
+    "lanes": LaneCutter,
+    "channels": ChannelCutter,
+    "matrices": MatrixCutter,
+}
 
 
 def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
     """By how much longer it takes because vectors along the innermost axis are partly empty."""
+    width = policy().regions.width
     if inner is None:
-        whole = not flops_of(node) and (not node.type.shape or node.type.shape[-1] >= WIDTH)
-        return 1.0 if whole else float(WIDTH)
+        whole = not flops_of(node) and (not node.type.shape or node.type.shape[-1] >= width)
+        return 1.0 if whole else float(width)
     channels = node.type.shape[inner[-1]]
-    return -(-channels // WIDTH) * WIDTH / channels
+    return -(-channels // width) * width / channels

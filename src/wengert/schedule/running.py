@@ -11,7 +11,7 @@ from typing import Any
 
 from ..graph import Operator
 from ..loops import Buffer, Expr, Load, Nest, Running, Store, Var, cast
-from .lowering import MANY
+from ..machine import policy
 
 
 def running_nests(
@@ -46,7 +46,7 @@ def _in_order(variables: list[Var], line: Var, out: Buffer) -> list[Var]:
     across = [
         var
         for var, stride in zip(variables, out.strides, strict=True)
-        if stride == 1 and var is not line and var.extent >= MANY
+        if stride == 1 and var is not line and var.extent >= policy().fusion.short_loop
     ]
     inner = [line, *across[:1]]
     return [*[var for var in variables if var not in inner], *inner]

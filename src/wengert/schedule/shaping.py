@@ -26,15 +26,8 @@ from ..loops import (
     roots_of,
     walk,
 )
+from ..machine import policy
 from .task import Task
-
-# A nest is split into at most this many pieces; beyond it, choices are branches.
-MAX_PIECES = 27
-# What it costs to begin a line, in vectors of so many elements that are stored; and how much less
-# storing must cost to be worth more nests.
-LINE_COST, VECTOR, MUCH_LESS = 4, 16, 2
-# Rows of a turned array that are read side by side: as many as a line of the cache has elements.
-TURNED_TOGETHER = 16
 
 
 def pieces(program: LoopProgram, task: Task) -> LoopProgram:
@@ -109,7 +102,7 @@ def _filled_first(nest: Nest, pieces: list[Nest]) -> list[Nest]:
     inside = [p for p, value in zip(pieces, values, strict=True) if not isinstance(value, Literal)]
     fill = Nest(nest.vars, [nest.stores[0].changed(value=edges[0])], "fill", nest.nodes)
     apart = [p for p, value in zip(pieces, values, strict=True) if isinstance(value, Literal)]
-    if MUCH_LESS * sum(map(_vectors_stored, apart)) < _vectors_stored(fill):
+    if policy().fusion.much_less * sum(map(_vectors_stored, apart)) < _vectors_stored(fill):
         return pieces
     return [fill, *inside]
 
@@ -118,7 +111,8 @@ def _vectors_stored(nest: Nest) -> int:
     """A rough cost of storing a number everywhere: vectors, and some more for every line."""
     parts = [[var.extent for var in part.vars] or [1] for part in finished(nest)]
     lines = [(prod(extents[:-1]), extents[-1]) for extents in parts]
-    return sum(count * (LINE_COST + length // VECTOR) + LINE_COST for count, length in lines)
+    begin, vector = policy().fusion.line_cost, policy().fusion.vector
+    return sum(count * (begin + length // vector) + begin for count, length in lines)
 
 
 def _continued(nest: Nest) -> Nest:
@@ -201,7 +195,7 @@ def split_choices(nest: Nest) -> list[Nest]:
         piece = pieces.pop(0)
         cut = _find_cut(piece)
         guarded = any(store.guards for store in piece.stores)
-        if cut is None or (len(pieces) + len(done) >= MAX_PIECES and not guarded):
+        if cut is None or (len(pieces) + len(done) >= policy().fusion.most_pieces and not guarded):
             done.append(piece)
             continue
         var, place = cut
@@ -303,7 +297,7 @@ def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
         if step:
             # a few steps at a time still uses most of a line of the cache
             score += 1.0 if step == 1 else (-0.25 if 0 < step <= 4 else -1.0)
-    return score * min(1.0, var.extent / 16) if score > 0 else score
+    return score * min(1.0, var.extent / policy().fusion.vector) if score > 0 else score
 
 
 # ---------------------------------------------------------------- arrays that are turned
@@ -317,27 +311,28 @@ def tile_turned(nest: Nest) -> list[Nest]:
     if len(nest.vars) < 2 or any(store.combine for store in nest.stores):
         return [nest]
     *outer, last = nest.vars
-    across = _turned_along(nest, last)
-    if across is None or last.ordered or across.ordered or last.extent < 2 * TURNED_TOGETHER:
+    together = policy().fusion.turned_together
+    across = _turned_along(nest, last, together)
+    if across is None or last.ordered or across.ordered or last.extent < 2 * together:
         return [nest]
-    whole = last.extent - last.extent % TURNED_TOGETHER
+    whole = last.extent - last.extent % together
     found = []
     if whole < last.extent:
         found.append(_segment(nest, last, whole, last.extent))
         nest = _segment(nest, last, 0, whole)
         last = nest.vars[-1]
-    block = Var(last.name + "b", whole // TURNED_TOGETHER)
-    inner = Var(last.name, TURNED_TOGETHER)
-    place = Affine.of(block) * TURNED_TOGETHER + Affine.of(inner)
+    block = Var(last.name + "b", whole // together)
+    inner = Var(last.name, together)
+    place = Affine.of(block) * together + Affine.of(inner)
     variables = [*[var for var in outer if var is not across], block, across, inner]
     return [rewrite_indices(nest, variables, lambda at: at.substitute(last, place)), *found]
 
 
-def _turned_along(nest: Nest, last: Var) -> Var | None:
+def _turned_along(nest: Nest, last: Var, together: int) -> Var | None:
     """The loop along which an array lies one by one that is far apart along the last one."""
     for expr in walk(roots_of(nest.stores)):
-        if isinstance(expr, Load) and abs(expr.at.coefficient(last)) >= TURNED_TOGETHER:
+        if isinstance(expr, Load) and abs(expr.at.coefficient(last)) >= together:
             for var in nest.vars[:-1]:
-                if expr.at.coefficient(var) == 1 and var.extent >= TURNED_TOGETHER // 2:
+                if expr.at.coefficient(var) == 1 and var.extent >= together // 2:
                     return var
     return None

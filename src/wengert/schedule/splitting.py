@@ -13,21 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
+from ..machine import policy
 from .axes import AxisClasses
 from .building import Part
-from .regions import MOST_WEIGHTS
 from .samples import keeps_apart, resized_graph
 from .weighing import time_apart
-
-# How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
-# that two threads have the same to do; if they do not divide the samples, parts differ by one.
-PARTS = (4, 2)
-FEWEST_SAMPLES = 8
-# Each part reads all weights at every step: where these do not stay in the second-level cache,
-# parts have more samples.
-FEWEST_FOR_MANY_WEIGHTS = 32
-# Microseconds that a loop must take at least.
-LEAST_TIME = 50.0
 
 
 @dataclass
@@ -50,7 +40,7 @@ def split_body(
     """
     if any(node.op.multiple for node in graph.operators):
         return None  # a loop inside is shared out by itself
-    if steps * time_apart(graph.operators) < LEAST_TIME:
+    if steps * time_apart(graph.operators) < policy().scans.least_time:
         return None
     inputs, outputs = graph.inputs, [node for node in graph.outputs if node is not None]
     outputs, sums = outputs[: len(outputs) - totals], outputs[len(outputs) - totals :]
@@ -65,8 +55,10 @@ def split_body(
     known = {serial: axis for serial, axis in axes.items() if axis is not None}
     length = outputs[0].type.shape[0]
     shared = [node for node in graph.nodes if node.serial not in known]
-    many = sum(map(_nbytes, shared)) > MOST_WEIGHTS
-    parts = _count_parts(length, FEWEST_FOR_MANY_WEIGHTS if many else FEWEST_SAMPLES)
+    many = sum(map(_nbytes, shared)) > policy().regions.most_weights
+    wanted = policy().scans
+    fewest = wanted.fewest_for_many_weights if many else wanted.fewest_samples
+    parts = _count_parts(length, fewest)
     if parts == 1 or any(known.get(node.serial) != 0 for node in outputs):
         return None
     if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
@@ -85,7 +77,7 @@ def split_body(
 
 def _count_parts(length: int, fewest: int) -> int:
     """How many parts of so many samples at least, equal ones if possible; 1: none."""
-    many = [n for n in PARTS if length // n >= fewest]
+    many = [n for n in policy().scans.parts if length // n >= fewest]
     return next((n for n in many if length % n == 0), many[0] if many else 1)
 
 

@@ -17,18 +17,14 @@ from collections.abc import Sequence
 
 from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
+from ..machine import policy
 from ..passes.lengths import INDEX, AnyLength
 from ..types import ArrayType
 from .axes import relate
 from .building import BlockBuilder, Region, flops_of
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
-from .regions import WIDTH
 from .task import Task
-
-# Samples in a block without products, and elements of its largest value: wide enough that the loop
-# over blocks costs little, small enough for the first-level cache.
-WIDEST, MOST_ELEMENTS = 64, 1 << 12
 
 
 def lengths(graph: Graph, task: Task) -> Graph:
@@ -47,7 +43,7 @@ class _LengthCutter(Cutter):
     def __init__(self, any_length: AnyLength):
         self.graph, self.axes = any_length.graph, any_length.axes
         self.positions = any_length.positions
-        self.length, self.width = any_length.example, WIDTH
+        self.length, self.width = any_length.example, policy().regions.width
         concerned = [
             node
             for node in self.graph.operators
@@ -73,14 +69,15 @@ class _LengthCutter(Cutter):
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         lanes = any(map(flops_of, members))
-        width = WIDTH if lanes else self._width(members)
+        width = policy().regions.width if lanes else self._width(members)
         return _Builder(members, results, self.axes, self.length, width, self.positions, lanes)
 
     def _width(self, members: Sequence[Operator]) -> int:
         values = [value for node in members for value in (node, *node.inputs)]
         sizes = [value.type.size // self.length for value in values if value.serial in self.axes]
-        width = WIDEST
-        while width > WIDTH and width * max(sizes, default=1) > MOST_ELEMENTS:
+        most = policy().regions
+        width = most.widest
+        while width > most.width and width * max(sizes, default=1) > most.most_elements:
             width //= 2
         return width
 

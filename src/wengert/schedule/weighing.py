@@ -6,22 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..graph import Constant, Node, Operator
+from ..machine import policy
 from .building import flops_of, is_free
 from .cutting import Cutter
 
-# An axis shorter than this is not worth a loop of its own.
-SHORTEST = 16
-# Bytes of the largest value of a block: more than this and it does not stay in the second-level
-# cache, so that products over the whole batch are better.
-MOST_VALUE = 1 << 20
 # Operators that are named where several have one thing in common.
 MOST_NAMED = 3
-
-# A rough model of time, in microseconds, to compare a region with its operators one by one:
-# products on one and on two threads, an element of what is computed in between, and waking threads.
-# In a block the rest is read from the near cache.
-OPERATIONS, _ELEMENTS, _WAKING = 80e3, 3e3, 5.0
-_SHARED, _NEAR = 1 << 22, 4.0
 
 
 class TimedCutter(Cutter):
@@ -33,7 +23,7 @@ class TimedCutter(Cutter):
     @classmethod
     def shortest(cls) -> int:
         """The shortest axis to cut along."""
-        return SHORTEST
+        return policy().regions.shortest
 
     @property
     def time(self) -> float:
@@ -155,16 +145,20 @@ def _named(nodes: Sequence[Operator]) -> str:
 
 def time_apart(nodes: Sequence[Operator]) -> float:
     """Microseconds of the operators one by one, each over all samples."""
-    total = elements_of(computed_in(nodes)) / _ELEMENTS
+    times, least = policy().times, policy().threads.least_flops
+    total = elements_of(computed_in(nodes)) / times.elements
     for flops in map(flops_of, nodes):
-        shared = flops >= _SHARED
-        total += flops / (OPERATIONS * (2 if shared else 1)) + _WAKING * shared
-    return total
+        shared = flops >= least
+        threads = times.threads if shared else 1
+        total += flops / (times.operations * threads) + times.waking * shared
+    return total * times.apart
 
 
 def time_in_blocks(work: float, elements: float) -> float:
-    """Microseconds of so much arithmetic in products and so many elements, on two threads."""
-    return _WAKING + work / (OPERATIONS * 2) + elements / (_ELEMENTS * _NEAR)
+    """Microseconds of so much arithmetic in products and so many elements, in a region."""
+    times = policy().times
+    products = work / (times.operations * times.threads)
+    return times.waking + products + elements / (times.elements * times.near)
 
 
 def computed_in(nodes: Sequence[Operator]) -> list[Operator]:

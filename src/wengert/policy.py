@@ -1,0 +1,380 @@
+"""The table of thresholds: what is worth doing, from where on, and how we know.
+
+Passes, schedule and codegen decide by estimates: is this product worth a thread, do these weights
+stay near, is computing a value again cheaper than keeping it? Every number that such a decision
+compares with stands here once, in a group for each topic, with the reason or the measurement that
+gave it. `policy_for` is where a number follows from a machine; all others hold for any machine.
+
+Nothing here depends on the number of cores or threads: how a program is cut decides in which order
+its sums are added up, and results are bitwise the same for any number of threads. Between machines
+whose vectors or caches differ, the last bits may differ.
+
+A `Policy` is part of a `machine.Machine`, which says how a test chooses another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self, dataclass_transform
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Record:
+    """Named values that never change: a frozen dataclass, made in a tenth of the time.
+
+    >>> class Pair(Record):
+    ...     first: int
+    ...     second: int = 2
+    >>> Pair(first=1).replace(second=3)
+    Pair(first=1, second=3)
+    """
+
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        own = [name for name in cls.__annotations__ if not name.startswith("_")]
+        cls._names = (*cls._names, *own)
+
+    def __init__(self, **values: Any) -> None:
+        for name in self._names:
+            if name not in values and not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__}: got no {name}")
+            self.__dict__[name] = values.pop(name) if name in values else getattr(type(self), name)
+        if values:
+            known = ", ".join(self._names)
+            raise TypeError(
+                f"{type(self).__name__}: got {', '.join(values)}, expected some of {known}"
+            )
+
+    def replace(self, **values: Any) -> Self:
+        """Return the record with some values in place of others."""
+        return type(self)(**{**self._values(), **values})
+
+    def _values(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self._names}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__}: {name} cannot be set; use replace")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or type(self) is not type(other):
+            return self is other
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values().values()))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self._values().items())
+        return f"{type(self).__name__}({values})"
+
+
+class Times(Record):
+    """A rough model of time, in microseconds, to compare ways to compute one thing.
+
+    The ratios are those of steps measured on one thread, for networks of 8 to 64 channels
+    (`benchmarks/bench_regions.py`).
+    """
+
+    # Arithmetic of products, a microsecond and thread.
+    operations: float
+    # Threads that an estimate counts on. What programs are made of must not depend on how many
+    # there are in the end: sums would be added up in another order.
+    threads: int = 2
+    # Elements a microsecond of what is computed between products, and how many times faster it is
+    # in a block, where the rest is read from the near cache.
+    elements: float = 3e3
+    near: float = 4.0
+    # Microseconds to wake threads, and to begin an operator in one of many small blocks.
+    waking: float = 5.0
+    call: float = 0.02
+    # How fast products are in blocks: with one lane a sample a little slower, because nothing is
+    # packed; with one lane a channel faster, because nothing stays empty at the edges of images and
+    # weights are read in order, but every lane that a number of channels leaves empty is lost.
+    lanes: float = 0.75
+    channels: float = 1.06
+    # Elements a microsecond, in and out of lanes, and into blocks with channels innermost.
+    moves: float = 2e3
+    reads: float = 3e3
+    # Rows whose time a product takes to begin: weights are packed, sums read and written again.
+    beginning: float = 4.0
+    # Bytes a microsecond of weights and gradients, where all of them stay in the second-level
+    # cache, and where they do not.
+    near_bytes: float
+    far_bytes: float
+    # By what the estimate for operators one by one is multiplied; tests make it large, to have
+    # regions wherever there can be some.
+    apart: float = 1.0
+
+
+class Costs(Record):
+    """What kernels cost, in units of about one element that is loaded, added to and stored; what an
+    elementary function costs is said in `functions`."""
+
+    scalar: int = 8  # how much longer it takes one element at a time, without vectors
+    flops: int = 16  # of a product, in the time of a unit
+    # Programs below this are over before anyone could press Ctrl-C: they never look whether it was.
+    long_program: int = 1 << 26
+    # So much may run without looking, at the end of a long program: a tenth of a second or so.
+    unwatched_tail: int = 1 << 28
+    # A loop that costs so much looks now and then whether to end early, and about so much lies
+    # between; a product that packs nothing looks between tasks of about so many operations.
+    watched_loop: int = 1 << 20
+    watch_period: int = 1 << 16
+    watched_flops: int = 1 << 28
+
+
+class Threads(Record):
+    """When work is shared out to threads, in units of `Costs`."""
+
+    # A nest cheaper than this stays on one thread; a task is never cheaper than `least_task`.
+    least_shared: int = 1 << 20
+    # The same for a nest soon after work that threads shared: they are still awake.
+    least_awake: int = 1 << 17
+    least_task: int = 1 << 16
+    most_tasks: int = 64
+    # Chunks of the vectorised loop are whole numbers of this many elements.
+    grain: int = 256
+    # Products of at least so many operations are shared out.
+    least_flops: int = 1 << 22
+    # Each worker has scratch of its own, for which memory is set aside: so many at most.
+    most_workers: int = 8
+    # Tasks of products that pack nothing; each task of the others packs what it reads.
+    tasks_per_worker: int = 2
+    # A batch loop of any length with less work than this, in elements, stays on one thread.
+    least_any_length: int = 1 << 17
+
+
+class Regions(Record):
+    """Which operators along an axis become a loop over blocks of samples, and what that is like."""
+
+    # The ways to cut that are tried, the first of equals first.
+    layouts: tuple[str, ...] = ("lanes", "channels", "matrices")
+    # Below this much arithmetic it is not worth looking for regions, nor along a shorter axis.
+    least_work: int = 1 << 18
+    shortest: int = 16
+    # Samples in a block of lanes: one vector of float32, or two of float64, in the widest registers
+    # that there are; so many anywhere, because sums are added up block by block.
+    width: int = 16
+    # Bytes of weights that each block reads again: more than this and they no longer stay in the
+    # second-level cache, so that products over the whole batch are better. The same for the bytes
+    # of the largest value of a block.
+    most_weights: int
+    most_value: int
+    # With channels innermost a block can be smaller: bytes of its largest value, and at least so
+    # many blocks, which share out well to threads.
+    most_channel_value: int
+    least_blocks: int = 16
+    # A block that does less arithmetic with each byte of its weights, or of their gradient, waits
+    # for them to come from memory; unless they are few enough to stay near.
+    least_use: int = 64
+    always_near: int
+    # Operations that are rather repeated than their result kept.
+    most_repeated: int = 8
+    # Groups of blocks: so many threads can work on a region, and so many parts of each sum are
+    # joined. Few where there are few blocks for each.
+    few_groups: int = 4
+    many_groups: int = 8
+    # Bytes of a part from which on filling it with nothing costs more than code for a first block.
+    large_part: int = 1 << 15
+    # Bytes of all parts of sums along an axis of any length: short axes have to begin and join as
+    # many as long ones.
+    most_parts: int = 1 << 24
+    # Blocks without products along an axis of any length: samples, and elements of the largest
+    # value. Wide enough that the loop over blocks costs little, small enough for the first-level
+    # cache.
+    widest: int = 64
+    most_elements: int
+
+
+class Matrices(Record):
+    """Regions of samples that are matrices themselves."""
+
+    # Rows of a block from which on products run at full speed, and the blocks to share out.
+    enough_rows: int = 64
+    fewest_blocks: int = 4
+    # Rows that a sample must have of its own: else samples are rows, and all of them make one
+    # matrix.
+    own_rows: int = 8
+    # Bytes of weights and gradients that come from the second-level cache, with what is prefetched
+    # into it meanwhile; and of all weights of a region.
+    second_level: int
+    most_weights: int
+
+
+class Chunks(Record):
+    """When a program that needs much memory is cut into chunks of samples."""
+
+    # Programs that need less memory than this, in bytes, are left as they are: it is what a
+    # server's last-level cache holds, and nobody misses it.
+    most_memory: int = 1 << 26
+    # What a chunk is cut to need, in bytes.
+    memory: int = 1 << 24
+    # Samples that it has at least; where there are loops, as many as threads share well (the most
+    # `Scans.parts`, of `Scans.fewest_for_many_weights` each): what they do not share, and waking
+    # them, comes with every chunk.
+    least_samples: int = 16
+    least_in_loops: int = 128
+    # Operations that a chunk does at least with each byte of weights, or of their gradients, that
+    # come from far away for it: so much that waiting for them does not count.
+    least_use: int = 64
+    # Bytes of weights and their gradients that stay near from one step of a loop to the next.
+    most_near: int
+    # A chunk fills whole vectors of so many lanes if possible; where a number of samples divides
+    # the batch, so large a part may be lost: the rest needs no program of its own then.
+    lanes: int = 16
+    most_lost: float = 1 / 16
+    # By how much less memory must be needed, and how many axes are looked at.
+    least_saving: int = 2
+    most_tried: int = 2
+
+
+class Scans(Record):
+    """Loops over steps: what is taken out of them and into them, and their parts for threads."""
+
+    # Rows of values that are kept to save time take at most this many bytes.
+    most_kept: int = 1 << 27
+    # A product is heavy from this many operations for each element that it reads.
+    heavy: int = 16
+    # One with so many terms in each of its sums takes no longer for being done step by step. Then
+    # it is done where its factors are at hand, unless all of them stay within so many bytes.
+    enough_terms: int = 64
+    most_near: int
+    # How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
+    # that two threads have the same to do; if they do not divide the samples, parts differ by one.
+    parts: tuple[int, ...] = (4, 2)
+    fewest_samples: int = 8
+    # Each part reads all weights at every step: where these do not stay in the second-level cache,
+    # parts have more samples.
+    fewest_for_many_weights: int = 32
+    # Microseconds that a loop must take at least.
+    least_time: float = 50.0
+
+
+class Rewriting(Record):
+    """What passes over a graph find worth it."""
+
+    # So many parts are put together at once: an element is looked for in each.
+    most_parts: int = 16
+    # A product with this many operations for each element that it reads is worth stacking factors
+    # for.
+    worth_stacking: int = 8
+    # A correlation also multiplies the zeros; beyond this factor it is not worth it.
+    most_waste: int = 2
+
+
+class Fusion(Record):
+    """Which values are kept in memory, and which operations share a nest."""
+
+    # A value that takes more operations than this is not computed again in another nest.
+    most_repeated: int = 48
+    # An expression deeper than this goes through memory: nests that share a part of it would
+    # compute that anew, and LLVM's time grows faster than the size of a body.
+    most_deep: int = 256
+    # Choices in one expression; nests are cut into a few more pieces than this. Beyond so many
+    # pieces choices are branches.
+    most_choices: int = 24
+    most_pieces: int = 27
+    # An expensive value of at most this many elements is kept rather than computed again; a larger
+    # one would have to come back from main memory.
+    most_kept: int
+    # LLVM takes a time that grows with the square of the values that a loop has at hand.
+    most_stores: int = 64
+    # Nests that are joined: more stores than this need more registers than there are.
+    most_joined: int = 12
+    # Loops shorter than this are not worth vectors of their own.
+    short_loop: int = 8
+    # What it costs to begin a line, in vectors of so many elements that are stored; and how much
+    # less storing must cost to be worth more nests.
+    line_cost: int = 4
+    vector: int = 16
+    much_less: int = 2
+    # Rows of a turned array that are read side by side: as many as a line of the cache has
+    # elements.
+    turned_together: int = 16
+
+
+class Prologues(Record):
+    """What is done to the factors of a product: where it is packed, or as a sum of expressions."""
+
+    # What may be spent on computing an element more than once, in the units of `Costs`: about as
+    # much as storing it and loading it again.
+    saved: float = 2.0
+    # A plan may be estimated to be so much slower than before: the estimates are no better.
+    nearly: float = 1.05
+    # A smaller value stays in the caches, and then packing it is no better than storing it. Nor is
+    # it where each element is used less often: a product with so little to do waits for memory,
+    # while a pass by itself computes the next elements meanwhile.
+    large_bytes: int
+    few_uses: int = 8
+    few_costly_uses: int = 32
+    # Loops over fewer elements than these do not make good nests of sums: each ends with the lanes
+    # of a vector being added, or waits for what the turn before has stored. Where a function takes
+    # long, vectors that are not full at the end of each count for more.
+    few_summed: int = 64
+    few_kept: int = 256
+    few_costly: int = 512
+
+
+class Code(Record):
+    """How much code is written out, by what it saves and what it costs LLVM."""
+
+    # Small products: so many loads, multiply-adds and shuffles.
+    product_steps: int = 768
+    # Updates of small matrices: so many vectors, and values and stores in all of them together.
+    flat_vectors: int = 48
+    flat_values: int = 1024
+    # How often a program has the code of an elementary function in line, before it is called.
+    in_line: int = 16
+
+
+class Policy(Record):
+    """All thresholds, by topic."""
+
+    times: Times
+    costs: Costs
+    threads: Threads
+    regions: Regions
+    matrices: Matrices
+    chunks: Chunks
+    scans: Scans
+    rewriting: Rewriting
+    fusion: Fusion
+    prologues: Prologues
+    code: Code
+
+    def changed(self, **groups: dict[str, Any]) -> Policy:
+        """The policy with some thresholds in place of others.
+
+        >>> from wengert.machine import Machine
+        >>> Machine().policy.changed(regions={"least_work": 0}).regions.least_work
+        0
+        """
+        made = {name: getattr(self, name).replace(**new) for name, new in groups.items()}
+        return self.replace(**made)
+
+
+def policy_for(
+    *, l1: int, l2: int, l3: int, operations: float, rates: tuple[float, float]
+) -> Policy:
+    """The thresholds for a machine: bytes of its caches for one core, and what it does in a
+    microsecond, operations and bytes from the second-level cache and from beyond it."""
+    near_bytes, far_bytes = rates
+    return Policy(
+        times=Times(operations=operations, near_bytes=near_bytes, far_bytes=far_bytes),
+        costs=Costs(),
+        threads=Threads(),
+        regions=Regions(
+            most_weights=l2 // 2,  # the other half is for what the block itself computes
+            most_value=l2,
+            most_channel_value=l2 // 4,
+            always_near=2 * l1,
+            most_elements=l1 // 8,  # half of the cache, in float32
+        ),
+        matrices=Matrices(second_level=2 * l2, most_weights=4 * l2),
+        chunks=Chunks(most_near=l2),
+        scans=Scans(most_near=2 * l2),
+        rewriting=Rewriting(),
+        fusion=Fusion(most_kept=l3 // 16),
+        prologues=Prologues(large_bytes=l2 // 4),
+        code=Code(),
+    )
