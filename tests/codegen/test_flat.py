@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from wengert.codegen import flat
+from wengert import machine
 from wengert.codegen.compile import compile_module
 from wengert.codegen.flat import emit_flat, grid_of
 from wengert.codegen.target import Target
@@ -76,10 +76,10 @@ def run_all(updates, target):
 
 
 @pytest.fixture
-def no_limit(monkeypatch):
+def no_limit():
     """Nests of all sizes are small."""
-    monkeypatch.setattr(flat, "MOST_VECTORS", 1000)
-    monkeypatch.setattr(flat, "MOST_VALUES", 100_000)
+    with machine.use(code={"flat_vectors": 1000, "flat_values": 100_000}):
+        yield
 
 
 def target_of(name):

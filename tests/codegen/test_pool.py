@@ -333,7 +333,7 @@ def test_the_pool_compiles_for_other_processors(name):
 
 
 def test_without_posix_threads_calls_run_inline():
-    windows = Target("x86_64-pc-windows-msvc", "x86-64", "", 16, False, 16)
+    windows = Target(triple="x86_64-pc-windows-msvc", cpu="x86-64", features="")
     code = compile_module(pool_ir(windows))
     own_tasks = Tasks(symbols={name: code.address(name) for name in code.exports})
     own_tasks.check(100, threads=1)

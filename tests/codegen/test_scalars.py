@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from wengert import machine
 from wengert.codegen.compile import compile_module
 from wengert.codegen.nests import NestEmitter
 from wengert.codegen.scalars import (
-    MOST_IN_LINE,
     Scalars,
     declare,
     element_type,
@@ -235,18 +235,19 @@ def test_convert_is_astype():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_called_functions_give_the_bits_of_those_in_line(dtype, monkeypatch):
+def test_called_functions_give_the_bits_of_those_in_line(dtype):
     x = np.linspace(-3, 3, 41).astype(dtype)
     cases = [(name, (x,), dtype) for name in ("sin", "exp", "tanh", "erf", "log1p")]
     in_line = run(cases)
-    monkeypatch.setattr("wengert.codegen.scalars.MOST_IN_LINE", 0)
-    for got, want in zip(run(cases), in_line, strict=True):
+    with machine.use(code={"in_line": 0}):
+        called = run(cases)
+    for got, want in zip(called, in_line, strict=True):
         assert got.tobytes() == want.tobytes()
 
 
 def test_many_uses_become_calls():
     x = np.linspace(-3, 3, 41)
-    for got in run([("sin", (x,), x.dtype)] * (MOST_IN_LINE + 5)):
+    for got in run([("sin", (x,), x.dtype)] * (machine.policy().code.in_line + 5)):
         np.testing.assert_allclose(got, np.sin(x), rtol=1e-15, atol=1e-15)
 
 

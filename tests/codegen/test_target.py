@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from wengert.codegen import target as target_module
 from wengert.codegen.target import Target, llvm
 
 ADD_16_FLOATS = """
@@ -96,7 +95,7 @@ def test_function_attributes_restore_full_width_where_another_attribute_halved_i
     target = Target.named("skylake-avx512")
     narrow = ADD_16_FLOATS.replace("ptr %p) {", 'ptr %p) "min-legal-vector-width"="0" {')
     wide = ADD_16_FLOATS.replace("ptr %p) {", f"ptr %p) {target.function_attributes} {{")
-    bare = Target(target.triple, "skylake-avx512", "", 64, True, 32)
+    bare = Target(triple=target.triple, cpu="skylake-avx512", features="")
     assert "zmm" not in assembly(bare, narrow).split("copy:")[0]
     assert "zmm" in assembly(bare, wide).split("copy:")[0]
     assert Target.named("haswell").function_attributes == ""
@@ -150,21 +149,6 @@ def test_wengert_cpu_that_cannot_run_here_is_refused(monkeypatch):
 def test_named_refuses_unknown_names():
     with pytest.raises(ValueError, match=r"^Target.named: argument name: got 'z80', expected one"):
         Target.named("z80")
-
-
-def test_cache_sizes_are_read_from_a_sys_tree(tmp_path):
-    for index, (level, kind, size) in enumerate(
-        [(1, "Data", "48K"), (1, "Instruction", "32K"), (2, "Unified", "2M"), (3, "Unified", "9M")]
-    ):
-        folder = tmp_path / f"index{index}"
-        folder.mkdir()
-        (folder / "level").write_text(f"{level}\n")
-        (folder / "type").write_text(f"{kind}\n")
-        (folder / "size").write_text(f"{size}\n")
-    assert target_module._caches_from_sys(str(tmp_path)) == (48 << 10, 2 << 20)
-    (tmp_path / "index0" / "size").write_text("unreadable\n")
-    assert target_module._caches_from_sys(str(tmp_path)) == (0, 2 << 20)
-    assert target_module._first_known((0, 5), (7, 9)) == (7, 5)
 
 
 def test_importing_the_folder_does_not_import_llvmlite():

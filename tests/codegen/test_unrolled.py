@@ -8,7 +8,7 @@ from llvmlite import ir
 
 import wengert as wg
 import wengert.numpy as xp
-from wengert.codegen import unrolled
+from wengert import machine
 from wengert.codegen.compile import compile_module
 from wengert.codegen.program import emit_program
 from wengert.codegen.target import Target
@@ -36,9 +36,10 @@ NAMES = ["host", *HERE]
 
 
 @pytest.fixture
-def no_limit(monkeypatch):
+def no_limit():
     """Products of all sizes are small."""
-    monkeypatch.setattr(unrolled, "MOST_STEPS", 1e9)
+    with machine.use(code={"product_steps": 1e9}):
+        yield
 
 
 def target_of(name):

@@ -8,19 +8,14 @@ from dataclasses import replace
 from llvmlite import ir
 
 from ..loops import BlockLoop, Contraction, Kernel, Nest, Transfer
-from ..runtime.threads import available_cores
+from ..machine import policy
 from ..schedule.cost import kernel_cost
-from .contraction import MAX_WORKERS
 from .interrupts import leave_if_stopped
-from .nests import WATCH_COST
 from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
 from .products import Products
 from .scope import one_by_one
 from .strided import counted_loop
 from .transfer import emit_transfer
-
-# A batch loop of any length with less work than this, in elements, stays on one thread.
-WORTH_WAKING = 1 << 17
 
 
 class BlockLoops(Products):
@@ -46,7 +41,7 @@ class BlockLoops(Products):
         )
         scratch = max((bytes_ for _, bytes_ in body), default=0)
         own = rounded(kernel.planned_bytes + scratch)
-        workers = min(MAX_WORKERS, available_cores(), kernel.groups, self.threads or MAX_WORKERS)
+        workers = min(self.workers, kernel.groups)
         self.scratch_bytes = max(self.scratch_bytes, own * workers)
         around = fills, folds, ends
         task = self._block_task(name, kernel, around, body, own, watch is not None)
@@ -55,7 +50,7 @@ class BlockLoops(Products):
         else:
             extent = builder.load(self._pointers(builder, args)(kernel.length), typ=I64)
             work = builder.mul(extent, i64(max(kernel.cost, 1)))
-            little = builder.icmp_signed("<", work, i64(WORTH_WAKING))
+            little = builder.icmp_signed("<", work, i64(policy().threads.least_any_length))
             with builder.if_else(little) as (alone, together):
                 with alone:
                     one_by_one(builder, task, args, kernel.groups, watch)
@@ -121,7 +116,7 @@ class BlockLoops(Products):
         period = 1
         if kernel.length is not None:
             cost = sum(map(kernel_cost, kernel.body))
-            period = 1 << (WATCH_COST // max(cost, 1)).bit_length()
+            period = 1 << (policy().costs.watched_loop // max(cost, 1)).bit_length()
         leave_if_stopped(builder, watch, (block, period))
 
     def _inside(self, name: str, loop: BlockLoop, kernel: Kernel) -> tuple[ir.Function, int]:

@@ -25,8 +25,6 @@ from .strided import I64, POINTER, private_function
 from .target import Target
 from .tiling import make_plan
 
-MAX_WORKERS = 8
-
 
 def flops(kernel: Contraction) -> int:
     """Multiplications and additions of a contraction.
@@ -80,7 +78,7 @@ def packing(kernel: Contraction, target: Target) -> Packing:
     plan = make_plan(kernel, target)
     if plan is None:
         return Packing(0.0, 0.0, 0.0)
-    tasks = min(MAX_WORKERS, shared_loop(plan).units) if is_shared(kernel) else 1
+    tasks = min(policy().threads.most_workers, shared_loop(plan).units) if is_shared(kernel) else 1
     x, y = _times_rows_are_packed(plan, tasks), _times_columns_are_packed(plan, tasks)
     return Packing(*((y, x) if plan.swapped else (x, y)), plan.cycles)
 

@@ -29,13 +29,11 @@ from ..loops import (
     takes_long,
     walk,
 )
+from ..machine import policy
 from .plans import Piece, pieces_of
 from .scalars import Scalars
 from .strided import I1, Memory, lane_order
 from .target import Target
-
-# So many vectors are written out at most, and so many values and stores in all of them together.
-MOST_VECTORS, MOST_VALUES = 48, 1024
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,8 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
         return None  # rows of whole vectors, or less than one
     pieces = pieces_of(row.extent * column.extent, lanes, target.has_masks)
     size = len(pieces) * (len(moving) + len(nest.stores))
-    if len(pieces) > MOST_VECTORS or size > MOST_VALUES:
+    most = policy().code
+    if len(pieces) > most.flat_vectors or size > most.flat_values:
         return None
     return Grid(row, column, pieces)
 

@@ -33,6 +33,7 @@ from ..loops import (
     roots_of,
     walk,
 )
+from ..machine import policy
 from ..schedule.cost import iterations, nest_cost
 from .interrupts import leave_if_stopped
 from .ordering import has_chains, interleave
@@ -53,8 +54,6 @@ UNROLL_CHAINS, MOST_CHAINED = 2, 1024
 ENOUGH_REGISTERS = 32
 # Rows of up to so many vectors, whose ends overlap, are written out.
 MOST_WRITTEN_OUT = 8
-# A loop that costs so much looks now and then whether to end early, and about so much lies between.
-WATCH_COST, WATCH_PERIOD = 1 << 20, 1 << 16
 
 # Vectors of every n-th element are picked out of whole vectors up to this n, else lane by lane.
 LARGEST_SHUFFLED = 4
@@ -144,11 +143,11 @@ class NestEmitter:
         """
         if self.watch is None:
             return -1, 0
-        body = nest_cost(self.nest) // iterations(self.nest)
+        body, costs = nest_cost(self.nest) // iterations(self.nest), policy().costs
         for level in range(self.last, -1, -1):
             whole = body * self.vars[level].extent
-            if whole >= WATCH_COST:
-                return level, max(1, 1 << (WATCH_PERIOD // body).bit_length())
+            if whole >= costs.watched_loop:
+                return level, max(1, 1 << (costs.watch_period // body).bit_length())
             body = whole
         return -1, 0
 

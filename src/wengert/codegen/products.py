@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from ..loops import Contraction
-from ..runtime.threads import available_cores
+from ..machine import policy
 from .contraction import (
-    MAX_WORKERS,
     emit_contraction,
     flops,
     is_packed,
@@ -23,10 +22,6 @@ from .interrupts import leave_if_stopped
 from .pointers import I64, PTR, Pointers, moved_bytes, rounded, words_of
 from .scope import Scope
 from .unrolled import emit_unrolled, unrolled_form
-
-TASKS_PER_WORKER = 2  # of products that pack nothing; each task of the others packs what it reads
-# A product that packs nothing looks between tasks of about this size whether to end early.
-WATCHED_FLOPS = 1 << 28
 
 
 class Product(NamedTuple):
@@ -56,9 +51,8 @@ class Products(Scope):
         """A product: on one thread, or its units shared out to several."""
         watched = watch is not None
         product = self._product(name, kernel, watched)
-        workers = min(MAX_WORKERS, available_cores(), self.threads or MAX_WORKERS)
-        shared = is_shared(kernel) and product.units > 1 and workers > 1
-        workers = workers if shared else 1
+        shared = is_shared(kernel) and product.units > 1 and self.workers > 1
+        workers = self.workers if shared else 1
         needed = product.unfinished + product.scratch * workers
         self.scratch_bytes = max(self.scratch_bytes, needed)
         room = moved_bytes(builder, pointers.arena, self.scratch_start)
@@ -69,9 +63,9 @@ class Products(Scope):
             return
         tasks = workers
         if not is_packed(kernel, self.target):
-            tasks *= TASKS_PER_WORKER
+            tasks *= policy().threads.tasks_per_worker
             if watched:
-                tasks = max(tasks, flops(kernel) // WATCHED_FLOPS)
+                tasks = max(tasks, flops(kernel) // policy().costs.watched_flops)
         tasks = min(product.units, tasks)
         task = self._contraction_task(name, product, tasks, watched)
         self._share_out(builder, task, args, tasks, watch, workers)

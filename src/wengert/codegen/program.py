@@ -31,15 +31,14 @@ from ..loops import (
     Repeat,
     has_checks,
 )
+from ..machine import compiling_for, policy
 from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
-from ..runtime.threads import available_cores
 from ..schedule.cost import kernel_cost
 from ..schedule.memory import buffers_of, root
 from .block_loops import BlockLoops
-from .contraction import MAX_WORKERS
 from .forms import repeated_forms
 from .interrupts import INTERRUPTED, leave_if_stopped, start_watch, stopped
-from .nests import WATCH_COST, NestEmitter
+from .nests import NestEmitter
 from .pointers import (
     I32,
     I64,
@@ -74,13 +73,14 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
     module = ir.Module("wengert")
     module.triple = target.triple
     constants = _constants(program)
-    emitter = _ProgramEmitter(module, target, program, constants, threads)
     segments: list[str | Host] = []
-    for group in _segments(program.kernels):
-        if isinstance(group, Host):
-            segments.append(group)
-        else:
-            segments.append(emitter.segment(f"kernel{len(segments)}", group))
+    with compiling_for(target):
+        emitter = _ProgramEmitter(module, target, program, constants, threads)
+        for group in _segments(program.kernels):
+            if isinstance(group, Host):
+                segments.append(group)
+            else:
+                segments.append(emitter.segment(f"kernel{len(segments)}", group))
     program.scratch_bytes = emitter.scratch_bytes
     return ProgramModule(module, segments, constants)
 
@@ -124,7 +124,7 @@ class _ProgramEmitter(BlockLoops):
         pointers = self._pointers(builder, function.args)
         if self.program.length is not None:
             self._check_length(builder, self.program.length, pointers)
-        watch, unwatched = None, 0
+        watch, unwatched, long = None, 0, policy().costs.watched_loop
         if any(id(kernel) in self.watched for kernel in kernels):
             watch = start_watch(builder)
         for number, kernel in enumerate(kernels):
@@ -133,7 +133,7 @@ class _ProgramEmitter(BlockLoops):
                 continue
             cost = kernel_cost(kernel)
             is_watched = id(kernel) in self.watched
-            may_be_long = cost >= WATCH_COST or getattr(kernel, "length", None) is not None
+            may_be_long = cost >= long or getattr(kernel, "length", None) is not None
             own = [watch] if is_watched and may_be_long else []
             code = builder.call(
                 self.kernel(f"{name}.{number}", kernel, bool(own)), [*function.args, *own]
@@ -142,7 +142,7 @@ class _ProgramEmitter(BlockLoops):
                 with builder.if_then(is_error(builder, code), likely=False):
                     builder.ret(code)
             unwatched += cost
-            if own or (is_watched and unwatched >= WATCH_COST):
+            if own or (is_watched and unwatched >= long):
                 unwatched = 0
                 with builder.if_then(stopped(builder, watch), likely=False):
                     builder.ret(ir.Constant(I32, INTERRUPTED))
@@ -219,7 +219,7 @@ class _ProgramEmitter(BlockLoops):
         if kernel.wider is not None:
             wider, more = self._repeated_part(f"{name}.wider", kernel, kernel.wider, last)
             part, room = self._either_part(name, kernel, part, wider), max(room, more)
-        workers = min(MAX_WORKERS, available_cores(), kernel.parts, self.threads or MAX_WORKERS)
+        workers = min(self.workers, kernel.parts)
         self.scratch_bytes = max(self.scratch_bytes, room * workers)
         function = self._function(name, [PTR, PTR, *last], I32)
         builder = ir.IRBuilder(function.append_basic_block())

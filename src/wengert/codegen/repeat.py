@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from ..loops import Buffer, Carried, Repeat, Rows, has_checks
+from ..machine import policy
 from ..schedule.cost import kernel_cost
 from .interrupts import stopped
-from .nests import WATCH_PERIOD
 from .strided import Memory, counted_loop
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
@@ -122,7 +122,7 @@ class _Repeater:
         """Return when the call is to end; asked only every so many steps where they are short."""
         builder = self.builder
         cost = max(1, sum(map(kernel_cost, self.kernel.body.kernels)))
-        period = max(1, 1 << (WATCH_PERIOD // cost).bit_length())
+        period = max(1, 1 << (policy().costs.watch_period // cost).bit_length())
         turn = builder.and_(number, ir.Constant(I64, period - 1))
         is_turn = builder.icmp_unsigned("==", turn, ir.Constant(I64, 0))
         with (

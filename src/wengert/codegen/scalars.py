@@ -15,11 +15,10 @@ from llvmlite import ir
 
 from ..errors import WengertError
 from ..loops import float_range, not_an_integer
+from ..machine import policy
 from . import vmath
 
 I1 = ir.IntType(1)
-# How often a program has the code of an elementary function in line, before it is called.
-MOST_IN_LINE = 16
 _ELEMENTS: dict[str, ir.Type] = {
     "b1": I1, "i1": ir.IntType(8), "i2": ir.IntType(16), "i4": ir.IntType(32), "i8": ir.IntType(64),
     "u1": ir.IntType(8), "u2": ir.IntType(16), "u4": ir.IntType(32), "u8": ir.IntType(64),
@@ -103,7 +102,7 @@ class Scalars:
         full_name = f"wengert.{name}.{type_suffix(args[0].type)}"
         uses = module.__dict__.setdefault("elementary_uses", {})
         uses[full_name] = uses.get(full_name, 0) + 1
-        if uses[full_name] <= MOST_IN_LINE:
+        if uses[full_name] <= policy().code.in_line:
             return vmath.emit(self.builder, name, *args, has_fma=self.has_fma)
         function = module.globals.get(full_name) or self._outlined(name, full_name, args)
         return self.builder.call(function, args)

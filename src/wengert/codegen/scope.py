@@ -36,6 +36,7 @@ class Scope:
         if program.length is not None:  # after the room: see `runtime.builtin`
             self.slots[id(program.length)] = len(buffers) + 1
         self.room = len(buffers)
+        self.workers = min(target.workers, threads or target.workers)
         self.scratch_start = program.planned_bytes
         self.scratch_bytes = 0
 

@@ -1,10 +1,9 @@
 """The processor that code is generated for.
 
-A `Target` says what a code generator must know of a processor: how LLVM names it, how wide a
-vector register is, how many there are, whether multiply-add is one instruction, and how much of a
-working set stays close. `Target.host()` describes the machine in front of us, or the one named by
-`WENGERT_CPU`; `Target.named("haswell")` describes another, to generate (and where possible run) its
-code here.
+A `Target` is a `Machine` with what LLVM calls it: a triple, a processor, features. `Target.host()`
+describes the machine in front of us, or the one named by `WENGERT_CPU`; `Target.named("haswell")`
+describes another, to generate (and where possible run) its code here. How wide vectors are follows
+from the features; caches and cores are what the system says.
 
 LLVM halves its vectors on the first AVX-512 processors by default, because light use of the wide
 units lowered their clock. Generated code uses them heavily, so every AVX-512 target switches that
@@ -17,13 +16,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-_DEFAULT_L1D = 32 * 1024
-_DEFAULT_L2 = 1024 * 1024
+from ..machine import Machine, caches, in_use
+from ..runtime.threads import available_cores
 
 # What each x86-64 level adds to the one before it, by LLVM's feature names.
 _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
@@ -76,23 +73,18 @@ def llvm() -> Any:
     return binding
 
 
-@dataclass(frozen=True)
-class Target:
-    """A processor as a code generator sees it; compare and hash freely, it is plain data."""
+class Target(Machine):
+    """A machine as a code generator sees it; compare and hash freely, it is plain data."""
 
     triple: str
     cpu: str
     features: str
-    vector_bytes: int
-    has_fma: bool
-    vector_registers: int
-    l1d_bytes: int = _DEFAULT_L1D
-    l2_bytes: int = _DEFAULT_L2
 
     @staticmethod
     def host() -> Target:
-        """Return this machine's target, or the one that `WENGERT_CPU` names."""
-        return _host(os.environ.get("WENGERT_CPU", ""))
+        """Return this machine's target, or the one that `WENGERT_CPU` names; with what
+        `machine.use` changes."""
+        return in_use(_host(os.environ.get("WENGERT_CPU", ""), available_cores()))
 
     @staticmethod
     def named(name: str) -> Target:
@@ -110,15 +102,6 @@ class Target:
     def architecture(self) -> str:
         """The instruction set family: `x86_64`, `aarch64`, or the triple's first word."""
         return _architecture(self.triple)
-
-    def lanes(self, itemsize: int) -> int:
-        """Return how many elements of `itemsize` bytes fill one vector register."""
-        return max(1, self.vector_bytes // itemsize)
-
-    @property
-    def has_masks(self) -> bool:
-        """Whether one vector under a mask is better than narrower ones for what is left over."""
-        return self.vector_bytes >= 32
 
     @property
     def function_attributes(self) -> str:
@@ -140,8 +123,11 @@ class Target:
         return not self.missing_here()
 
     def key(self) -> tuple[str, str, str]:
-        """Return what object code depends on, for a cache key."""
+        """Return what LLVM makes object code from besides a module, for a cache key."""
         return (self.triple, self.cpu, self.features)
+
+    def __hash__(self) -> int:
+        return hash((self.cpu, self.vector_bytes, self.l2_bytes, self.cores))
 
     def __str__(self) -> str:
         fma = "FMA" if self.has_fma else "no FMA"
@@ -153,7 +139,11 @@ class Target:
 
 
 @functools.cache
-def _host(override: str) -> Target:
+def _host(override: str, cores: int) -> Target:
+    return _chosen(override).replace(**caches(), cores=cores)
+
+
+def _chosen(override: str) -> Target:
     if override in ("", "host", "native"):
         return _machine()
     if override not in _NAMED:
@@ -166,8 +156,7 @@ def _host(override: str) -> Target:
             f"{', '.join(missing)}, which this machine lacks; "
             f"choose one of {', '.join(_runnable_names())}"
         )
-    machine = _machine()
-    return replace(target, l1d_bytes=machine.l1d_bytes, l2_bytes=machine.l2_bytes)
+    return target
 
 
 def _unknown_name(where: str, got: str, *extra: str) -> str:
@@ -187,9 +176,7 @@ def _machine() -> Target:
         available.setdefault("neon", True)  # part of the base instruction set
         if sys.platform == "darwin":
             available.update(dict.fromkeys(_ARM82, True))  # true of every Apple processor
-    l1d, l2 = cache_sizes()
-    target = _describe(triple, binding.get_host_cpu_name(), available)
-    return replace(target, l1d_bytes=l1d, l2_bytes=l2)
+    return _describe(triple, binding.get_host_cpu_name(), available)
 
 
 @functools.cache
@@ -218,20 +205,33 @@ def _describe(triple: str, cpu: str, available: Mapping[str, bool]) -> Target:
     features = dict(available)
     if features.get("avx512f"):
         features["prefer-256-bit"] = False
-    width, registers, fma = _vector_unit(_architecture(triple), features)
-    return Target(triple, cpu, _flatten(features), width, fma, registers)
+    return Target(
+        triple=triple,
+        cpu=cpu,
+        features=_flatten(features),
+        **_vector_unit(_architecture(triple), features),
+    )
 
 
-def _vector_unit(architecture: str, features: Mapping[str, bool]) -> tuple[int, int, bool]:
-    """Return bytes per vector register, number of them, and whether multiply-add is fused."""
+def _vector_unit(architecture: str, features: Mapping[str, bool]) -> dict[str, Any]:
+    """Return what is known of the vectors, as fields of a `Machine`."""
     if architecture == "aarch64":
-        return 16, 32, True
+        return _vectors(16, 32, True, 4)
     if architecture != "x86_64":
-        return 16, 16, False
+        return _vectors(16, 16, False, 1)
     # Code for AVX-512 mixes 512-bit with narrower vectors, for which VL and DQ are needed.
     if all(features.get(name) for name in ("avx512f", "avx512vl", "avx512dq", "avx512bw")):
-        return 64, 32, True
-    return (32 if features.get("avx") else 16), 16, bool(features.get("fma"))
+        return _vectors(64, 32, True, 1)
+    return _vectors(32 if features.get("avx") else 16, 16, bool(features.get("fma")), 2)
+
+
+def _vectors(width: int, registers: int, fma: bool, at_once: int) -> dict[str, Any]:
+    return {
+        "vector_bytes": width,
+        "vector_registers": registers,
+        "has_fma": fma,
+        "vectors_at_once": at_once,
+    }
 
 
 def _flatten(features: Mapping[str, bool]) -> str:
@@ -240,65 +240,3 @@ def _flatten(features: Mapping[str, bool]) -> str:
 
 def _enabled(features: str) -> set[str]:
     return {name[1:] for name in features.split(",") if name.startswith("+")}
-
-
-@functools.cache
-def cache_sizes() -> tuple[int, int]:
-    """Return the bytes of the first-level data cache and of the second-level cache."""
-    l1d, l2 = _first_known(_caches_from_sys(), _caches_from_sysctl(), _caches_from_sysconf())
-    return l1d or _DEFAULT_L1D, l2 or _DEFAULT_L2
-
-
-def _first_known(*sources: tuple[int, int]) -> tuple[int, int]:
-    def known(sizes: Iterable[int]) -> int:
-        return next((size for size in sizes if size > 0), 0)
-
-    return known(source[0] for source in sources), known(source[1] for source in sources)
-
-
-def _caches_from_sys(root: str = "/sys/devices/system/cpu/cpu0/cache") -> tuple[int, int]:
-    found = {1: 0, 2: 0}
-    for index in sorted(Path(root).glob("index*")):
-        try:
-            level = int((index / "level").read_text())
-            kind = (index / "type").read_text().strip()
-            size = _parse_size((index / "size").read_text().strip())
-        except (OSError, ValueError):
-            continue
-        if kind in ("Data", "Unified") and level in found:
-            found[level] = size
-    return found[1], found[2]
-
-
-def _parse_size(text: str) -> int:
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    if text and text[-1] in units:
-        return int(text[:-1]) * units[text[-1]]
-    return int(text)
-
-
-def _caches_from_sysconf() -> tuple[int, int]:
-    def size(name: str) -> int:
-        try:
-            return os.sysconf(name)
-        except (AttributeError, OSError, ValueError):
-            return 0
-
-    return size("SC_LEVEL1_DCACHE_SIZE"), size("SC_LEVEL2_CACHE_SIZE")
-
-
-def _caches_from_sysctl() -> tuple[int, int]:
-    if sys.platform != "darwin":
-        return 0, 0
-    import ctypes
-
-    library = ctypes.CDLL(None)
-
-    def size(name: bytes) -> int:
-        value, length = ctypes.c_int64(0), ctypes.c_size_t(8)
-        failed = library.sysctlbyname(
-            name, ctypes.byref(value), ctypes.byref(length), None, ctypes.c_size_t(0)
-        )
-        return 0 if failed else value.value
-
-    return size(b"hw.l1dcachesize"), size(b"hw.l2cachesize")

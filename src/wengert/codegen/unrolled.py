@@ -21,13 +21,12 @@ import numpy as np
 from llvmlite import ir
 
 from ..loops import Contraction
+from ..machine import policy
 from .epilogue import Stores
 from .plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .strided import POINTER, Memory, lane_order, multiply_add, private_function
 from .target import Target
 
-# So many loads, multiply-adds and shuffles are written out at most.
-MOST_STEPS = 768
 # Sums that are added up side by side, to wait for none of them.
 _CHAINS, _MOST_CHAINS = 8, 4
 # Strided vectors are picked out of whole ones up to this stride.
@@ -62,7 +61,7 @@ def unrolled_form(kernel: Contraction, target: Target) -> Form | None:
         return None
     own = kept[0] if kept else ONCE, summed[0] if summed else ONCE
     best = min(_across(*own, kernel, target), _along(*own, kernel, target), key=lambda f: f.steps)
-    return best if best.steps <= MOST_STEPS else None
+    return best if best.steps <= policy().code.product_steps else None
 
 
 def _across(kept: Axis, summed: Axis, kernel: Contraction, target: Target) -> Form:

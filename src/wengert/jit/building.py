@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..graph import Graph
 from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
-from ..machine import policy
+from ..machine import compiling_for, policy
 from ..passes import optimise
 from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import schedule
@@ -24,15 +24,25 @@ from .placement import can_be_direct, first_writer
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
+if TYPE_CHECKING:
+    from ..codegen.target import Target
+
 
 class Stages:
     """What the stages of a compilation made; for looking inside."""
 
-    def __init__(self, captured: Captured, leaves: Sequence[Leaf], clock: debugging.Clock):
-        self.captured = captured
+    def __init__(
+        self, captured: Captured, leaves: Sequence[Leaf], clock: debugging.Clock, target: Target
+    ):
+        self.captured, self.target = captured, target
         self.graph: Graph = captured.graph
         self.passes: list[tuple[str, Graph]] = []
         self.any_length: AnyLength | None = None
+        with compiling_for(target):
+            self._run(leaves, clock)
+
+    def _run(self, leaves: Sequence[Leaf], clock: debugging.Clock) -> None:
+        captured = self.captured
         with clock("passes"):
             self.optimised = optimise(
                 self.graph, lambda name, graph: self.passes.append((name, graph))
@@ -53,11 +63,18 @@ class Stages:
 
     def schedule(self, watch: Any = None) -> LoopProgram:
         """The loops of the optimised graph; `watch` sees every step."""
-        return schedule(self.optimised, self.strides, self.any_length, _packing, watch)
+        with compiling_for(self.target):
+            return schedule(self.optimised, self.strides, self.any_length, self._packing, watch)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]
         return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
+
+    def _packing(self, kernel: Contraction) -> Packing:
+        """What the code generator does with the factors of a product."""
+        from ..codegen.contraction import packing
+
+        return packing(kernel, self.target)
 
     def types(self, nodes: Sequence[Any]) -> list[tuple[np.dtype, tuple[int, ...]]]:
         """Dtypes and shapes of nodes, with `ANY` along the axis of any length."""
@@ -72,14 +89,6 @@ class Stages:
             )
             for node in nodes
         ]
-
-
-def _packing(kernel: Contraction) -> Packing:
-    """What the code generator does with the factors of a product, on this machine."""
-    from ..codegen.contraction import packing
-    from ..codegen.target import Target
-
-    return packing(kernel, Target.host())
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
@@ -146,19 +155,19 @@ def build(
     prepare: Callable[[Program], Any],
     clock: debugging.Clock,
     name: str,
+    target: Target,
     threads: int | None = None,
 ) -> tuple[Program, Any]:
-    """Compile a captured function; the program, and the entry for the call at hand or None.
+    """Compile a captured function for a machine; the program, and the entry for the call at hand or
+    None.
 
     `prepare` gives the signature of that call, or None.
     """
     from ..codegen.compile import compile_module
     from ..codegen.program import emit_program
-    from ..codegen.target import Target
     from ..runtime.builtin import c_api_addresses
 
-    stages = Stages(captured, leaves, clock)
-    target = Target.host()
+    stages = Stages(captured, leaves, clock, target)
     with clock("emit"):
         native = emit_program(stages.loops, target, threads)
         program = Program(

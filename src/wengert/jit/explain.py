@@ -27,6 +27,7 @@ from ..loops import (
     ParallelNest,
     Repeat,
 )
+from ..machine import compiling_for
 from ..schedule.chunking import tell_chunks
 from ..schedule.memory import arena_bytes
 from ..schedule.regions import tell_regions
@@ -95,7 +96,8 @@ class Explanation:
         batch is worked through in chunks, this for one of them."""
         if self._stages.any_length is not None:
             return "one program for any length: all along the dynamic axis runs block by block"
-        return tell_chunks(self._stages.loops) or tell_regions(self._stages.optimised)
+        with compiling_for(self._stages.target):
+            return tell_chunks(self._stages.loops) or tell_regions(self._stages.optimised)
 
     @property
     def schedule(self) -> str:
@@ -175,9 +177,8 @@ class Explanation:
             return compiled
         from ..codegen.compile import compile_module
         from ..codegen.program import emit_program
-        from ..codegen.target import Target
 
-        target = Target.host()
+        target = self._stages.target
         module = emit_program(self._stages.loops, target, self.program.threads).module
         return compile_module(module, target)
 
@@ -312,13 +313,13 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     """Every kernel several times, in order, on memory of its own; and those inside batch loops."""
     from ..codegen.compile import compile_module
     from ..codegen.program import emit_program
-    from ..codegen.target import Target
 
     assert program.stages is not None
+    target = program.stages.target
     length = program.length_of(values)
     # kernels that no watch can end have two arguments, all of them
     loops = dataclasses.replace(program.stages.loops, watched=0)
-    native = emit_program(loops, Target.host())
+    native = emit_program(loops, target)
     names = list(_named_kernels(loops.kernels))
     inside = [
         (f"{name}.in{number}", part, min(kernel.width, length or kernel.extent))
@@ -329,7 +330,7 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     for name in [*[name for name, _ in names], *[name for name, _, _ in inside]]:
         if name is not None and name in native.module.globals:
             native.module.globals[name].linkage = ""
-    compiled = compile_module(native.module, Target.host())
+    compiled = compile_module(native.module, target)
     arrays = [np.asarray(v, b.dtype) for v, b in zip(values, loops.inputs, strict=False)]
     arrays += [state.cell.memory.copy() for state in program.state if state.read]
     arrays += [np.empty(sized(shape, length), dtype) for dtype, shape in program.layout.outputs]

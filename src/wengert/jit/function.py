@@ -409,16 +409,17 @@ class Jitted(staticmethod):
         self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any
     ) -> tuple[Any, Any]:
         """The program of a traced function, from the cache or compiled now."""
+        from ..codegen.target import Target
         from . import lookup
 
-        name = function_name(self.function)
+        name, target = function_name(self.function), Target.host()
         with clock("fingerprint"):
-            key = lookup.graph_key(captured, kinds, (*style, self.threads))
+            key = lookup.graph_key(captured, kinds, (*style, self.threads), target)
         found = lookup.load(key, name, kinds, prepare, clock, captured)
         if found is None:
             from .building import build
 
-            found = build(captured, kinds, prepare, clock, name, self.threads)
+            found = build(captured, kinds, prepare, clock, name, target, self.threads)
             lookup.save(key, found[0])
         return found
 
@@ -481,12 +482,13 @@ class Jitted(staticmethod):
 
     def _story(self, program: Any, call: Call, key: Any) -> Any:
         """The program with its stages: one that came from the cache is traced now."""
+        from ..codegen.target import Target
         from .building import Stages
 
         if program.stages is None:
             with trace_lock, self._lock:
                 captured = self._capture(call, key)
-                program.stages = Stages(captured, key[1], debugging.Clock())
+                program.stages = Stages(captured, key[1], debugging.Clock(), Target.host())
         return program
 
     def _graph_for(self, program: Any, call: Call, key: Any, leaves: list) -> Any:

@@ -6,8 +6,8 @@ function. Its key needs the trace, but no pass, no schedule and no code generati
 any function whose graph has a `fingerprint`.
 
 The key also covers the kinds of arguments, the way the call was written, the structure of the
-result, the processor, the layout of the interpreter's objects, the source of wengert itself and the
-steps of the schedule that are on (`WENGERT_SCHEDULE`).
+result, the machine with its cores and thresholds, the layout of the interpreter's objects, the source
+of wengert itself and the steps of the schedule that are on (`WENGERT_SCHEDULE`).
 Records are JSON and raw bytes in the object cache, which checks their integrity.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,14 +27,16 @@ from .frames import Layout
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
+if TYPE_CHECKING:
+    from ..codegen.target import Target
+
 _VERSION = 3
 _LENGTH = struct.Struct("<Q")
 
 
-def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | None:
+def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Target) -> str | None:
     """The key of the record for a traced function; None where it can have none."""
     from ..codegen.cache import cache_key, source_fingerprint
-    from ..codegen.target import Target
     from ..runtime.layout import native_layout
     from ..schedule.task import setting
 
@@ -48,7 +50,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any) -> str | No
         for k in kinds
     ]
     form = (str(captured.structure), captured.outline())
-    surroundings = (Target.host().key(), str(native_layout()), source, setting())
+    surroundings = (target.baked, str(native_layout()), source, setting())
     return cache_key(_VERSION, code, described, form, style, surroundings)
 
 
