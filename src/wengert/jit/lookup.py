@@ -6,8 +6,8 @@ function. Its key needs the trace, but no pass, no schedule and no code generati
 any function whose graph has a `fingerprint`.
 
 The key also covers the kinds of arguments, the way the call was written, the structure of the
-result, the machine with its cores and thresholds, the layout of the interpreter's objects, the source
-of wengert itself and the steps of the schedule that are on (`WENGERT_SCHEDULE`).
+result, the machine with its cores and thresholds, the layout of the interpreter's objects, the
+source of wengert itself and the steps of the schedule that are on (`WENGERT_SCHEDULE`).
 Records are JSON and raw bytes in the object cache, which checks their integrity.
 """
 

@@ -15,7 +15,7 @@ from ..errors import ShapeError, explain
 from ..functions import Cost
 from ..loops import Alias, Pointwise, Reduction, cast, float_range, not_an_integer
 from ..types import ArrayType, type_of
-from .op import Op
+from .op import Op, Traced
 from .python_integers import to_integer
 
 
@@ -185,6 +185,37 @@ broadcast_to: Op = Op(
         ((rng.normal(size=(2, 1)),), {"shape": (4, 2, 3)}),
         ((rng.normal(size=()),), {"shape": (2, 2)}),
         ((rng.normal(size=(1,)),), {"shape": (0,)}),
+    ],
+)
+
+
+class _Again(Op):
+    """No derivative flows to what is only waited for."""
+
+    def __call__(self, x: Any, after: Any) -> Any:
+        result = super().__call__(x, after)
+        if isinstance(result, Traced):
+            node = result._node  # type: ignore[attr-defined]
+            node.active = node.inputs[0].active
+        return result
+
+
+# x, to compute from it anew: nothing of that is shared with what else is computed from x, and it
+# begins when `after` is there. So a value need not be kept until then (`checkpoint`).
+again: Op = _Again(
+    "again",
+    lambda x, after: x,
+    lambda x, after: x,
+    jvp=(lambda t, ans, x, after: t, None),
+    transpose=(lambda g, x, after: g, None),
+    batch=lambda size, flags, x, after: again(
+        x if flags[0] else broadcast_to(x, shape=(size, *type_of(x).shape)), after
+    ),
+    loops=Alias(),
+    samples=lambda rng: [
+        ((rng.normal(size=(2, 3)), rng.normal(size=4)), {}),
+        ((rng.normal(size=()), rng.normal(size=(2, 1))), {}),
+        ((rng.normal(size=(0, 2)), rng.normal(size=())), {}),
     ],
 )
 

@@ -10,6 +10,7 @@ from .expand import expand
 from .gathering import gather_products
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
+from .ordering import put_in_order
 from .products import turn_products
 from .simplify import fold_constants, share_common, simplify
 from .totals import take_in_totals, turn_totals
@@ -50,6 +51,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     turn_products,
     share_common,
+    put_in_order,
 ]
 
 __all__ = ["PASSES", "optimise"]

@@ -46,7 +46,7 @@ from ..loops import (
     cast,
 )
 from ..machine import policy
-from ..ops.layout import reshape
+from ..ops.layout import again, reshape
 from ..passes.rewriting import users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType, is_weak
@@ -388,6 +388,8 @@ class Scheduler:
         self.buffers[node.serial] = view
         copied = len(self.kernels) > before
         made = self.kernel_of.get(node.inputs[0].serial, -1)
+        if node.op is again:
+            made = before - 1  # whatever reads it comes after all that is there by now
         self.kernel_of[node.serial] = before if copied else made
 
     def _contiguous(self, node: Node) -> Buffer:

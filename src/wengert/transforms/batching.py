@@ -16,7 +16,7 @@ from .. import tree
 from ..errors import AxisError, ShapeError, StructureError
 from ..graph import Constant, Graph, Operator
 from ..ops.indexing import index
-from ..ops.layout import broadcast_to, permute, reshape
+from ..ops.layout import again, broadcast_to, permute, reshape
 from ..ops.op import Op
 from ..ops.structure import concatenate
 from ..trace import Trace
@@ -90,6 +90,8 @@ def evaluate_batched(
             batched = [flag for _, flag in pairs]
             if node.op is ITEM:
                 env[node.serial] = (arguments[0][node.params["index"]], batched[0])
+            elif node.op is again:
+                env[node.serial] = (again(*arguments), batched[0])
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)
                 env[node.serial] = (result, True)

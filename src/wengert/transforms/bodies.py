@@ -21,7 +21,7 @@ import numpy as np
 from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable, reachable
 from ..ops.elementwise import add
-from ..ops.layout import broadcast_to, fit
+from ..ops.layout import again, broadcast_to, fit
 from ..trace import Trace
 from ..types import ArrayType, type_of
 from .batching import evaluate_batched
@@ -272,7 +272,7 @@ def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
     forward = Body(Graph(step.plain, [*step.results, *extra]), body.constants, body.carry)
     stand_ins = [Variable("", None, strong(node.type), active=False) for node in residuals]
     replaced = {node.serial: new for node, new in zip(residuals, stand_ins, strict=True)}
-    outputs = extract(step.cotangents, replaced)
+    outputs = _without_waiting(extract(step.cotangents, replaced))
     used = {node.serial for node in reachable(outputs)}
     constants, rows = ([k for k in group if step.plain[k].serial in used] for group in step.groups)
     inputs: list[Any] = [
@@ -298,6 +298,20 @@ def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
         step.row_seeds,
     )
     return forward.pullback
+
+
+def _without_waiting(outputs: Sequence[Node]) -> list[Node]:
+    """again(x, after) -> x: a body of its own shares nothing with the step anyway."""
+    new: dict[int, Node] = {}
+    for node in reachable(outputs):
+        new[node.serial] = node
+        if isinstance(node, Operator):
+            inputs = [new[source.serial] for source in node.inputs]
+            if node.op is again:
+                new[node.serial] = inputs[0]
+            elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+                new[node.serial] = Operator(node.op, tuple(inputs), node.params, None, node.type)
+    return [new[node.serial] for node in outputs]
 
 
 def without_pullback(body: Body) -> Body:

@@ -18,6 +18,7 @@ from .. import tree
 from ..errors import AbstractValueError, DerivativeError, ShapeError, StructureError
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import read_only
+from ..ops.layout import again, reduce_sum
 from ..ops.op import Op, Traced
 from ..trace import Trace, current_trace
 from ..trace.tracing import argument, check_leaf, function_name
@@ -128,9 +129,13 @@ def _result_types(function: Callable, types: Sequence[ArrayType]) -> tuple[Array
 
 
 def _rerun_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
-    """Run the program again at the node's inputs and pull the cotangents through it."""
+    """Run the program again at the node's inputs and pull the cotangents through it.
+
+    Not before these are there: a compiled program would do both at once, and keep everything.
+    """
+    first = next(part for part in g if part is not None)
     with Trace() as trace:
-        inputs = [argument(trace, source.output) for source in node.inputs]
+        inputs = [argument(trace, again(source.output, first)) for source in node.inputs]
         variables = [tracer.node for tracer in inputs]
         outputs = [trace.node_of(leaf) for leaf in node.params["graph"](*inputs)]
     return pull(outputs, g, variables)
@@ -348,19 +353,13 @@ def _batch_custom(size: int, flags: Sequence[bool], *args: Any, rule: Rule) -> A
 
         def pullback(g: Any) -> Any:
             found = vmap(one, in_axes=(axes, 0))(tuple(primals), list(g))
-            summed = [c if flag else _sum_first(c) for c, flag in zip(found, flags, strict=True)]
-            return tuple(summed)
+            pairs = zip(found, flags, strict=True)
+            return tuple(c if flag else reduce_sum(c, axes=(0,)) for c, flag in pairs)
 
         return batched(*primals), pullback
 
     outer = Rule(batched, rule.jvp and batched_jvp, rule.vjp and batched_vjp, flat)
     return custom(*args, rule=outer)
-
-
-def _sum_first(x: Any) -> Any:
-    from ..ops.layout import reduce_sum
-
-    return reduce_sum(x, axes=(0,))
 
 
 # A function with derivatives of the user's own.

@@ -1,0 +1,33 @@
+"""The order of what is computed again: as late as it was asked for."""
+
+from __future__ import annotations
+
+from ..graph import Constant, Graph, Node, Operator
+from ..ops.layout import again
+from ..types import ArrayType
+from .rewriting import apply, full
+
+
+def put_in_order(graph: Graph) -> Graph:
+    """again(x, after) -> again(x, 0), behind `after`.
+
+    Until here that order was a matter of what depends on what. Now it becomes the order of the
+    nodes, all of them new, and `after` is no longer an argument, for which there would have to be
+    samples, lanes and strides.
+    """
+    if not any(map(_waits, graph.operators)):
+        return graph
+    new: dict[int, Node] = {}
+    for node in graph.nodes:
+        new[node.serial] = node
+        if isinstance(node, Operator):
+            inputs = [new[source.serial] for source in node.inputs]
+            if _waits(node):
+                inputs[1] = full(0, ArrayType(node.type.dtype, ()))
+            new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
+    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
+    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+
+def _waits(node: Operator) -> bool:
+    return node.op is again and not isinstance(node.inputs[1], Constant)
