@@ -14,6 +14,7 @@ import wengert.numpy as wnp
 from wengert import data, nn, optim
 
 SOURCE = Path(wg.__file__).parent
+ROOT = Path(__file__).parents[1]
 MODULES = {"wg": wg, "wengert": wg, "wnp": wnp, "np": np, "numpy": np, "nn": nn, "optim": optim}
 NAME = re.compile(rf"(?<![\w./\-])({'|'.join(MODULES)})((?:\.[A-Za-z_]\w*)+)")
 # In the texts of these folders np and nn are other libraries too.
@@ -72,6 +73,25 @@ def test_every_name_resolves():
                     continue
                 missing.append(f"{path.relative_to(SOURCE)}:{line}: {module}{dotted}")
     assert found > 300
+    assert not missing, "\n".join(missing)
+
+
+# What was once, and what other libraries have, is told of in the changelog and the comparisons.
+PAGES = [
+    path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if path.name != "CHANGELOG.md"
+]
+
+
+def test_names_in_the_documentation():
+    found, missing = 0, []
+    for path in PAGES:
+        for module, dotted in NAME.findall(path.read_text(encoding="utf-8")):
+            attributes = dotted[1:].split(".")
+            if module in ("wg", "wnp") and attributes[-1] not in ("py", "md"):
+                found += 1
+                if not resolves(module, attributes):
+                    missing.append(f"{path.name}: {module}{dotted}")
+    assert found > 50
     assert not missing, "\n".join(missing)
 
 
