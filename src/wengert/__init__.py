@@ -9,7 +9,7 @@ array([1., 1., 1.])
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import numpy
 from .graph import Graph
@@ -36,6 +36,13 @@ from .transforms import (
     vmap,
 )
 
+if TYPE_CHECKING:  # these are imported on first use, see below
+    from . import data, nn, optim
+    from . import train as train
+    from .optim.minimize import minimize
+    from .storage import load, save
+    from .train import History, fit
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -46,6 +53,7 @@ __all__ = [
     "checkpoint",
     "clear_cache",
     "custom_rule",
+    "data",
     "debug_nans",
     "fit",
     "grad",

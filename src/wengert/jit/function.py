@@ -15,7 +15,7 @@ import itertools
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -42,6 +42,10 @@ from .program import MISSED, object_cache
 from .state import local, trace_lock
 from .tracing import Captured, CapturesTraced, capture
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
 # Entries that are tried one after the other, at some 20 ns each.
 CHAIN = 8
 # Ways to write a call of one program that have entries of their own.
@@ -53,8 +57,24 @@ PROGRAMS = 256
 OFTEN = 64
 
 
+@overload
 def jit(
-    f: Callable | None = None,
+    f: Callable[P, R],
+    *,
+    static_argnames: str | Sequence[str] = (),
+    threads: int | None = None,
+    dynamic: Mapping[str, int | Sequence[int]] | None = None,
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    f: None = None,
+    *,
+    static_argnames: str | Sequence[str] = (),
+    threads: int | None = None,
+    dynamic: Mapping[str, int | Sequence[int]] | None = None,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+def jit(
+    f: Any = None,
     *,
     static_argnames: str | Sequence[str] = (),
     threads: int | None = None,
@@ -99,7 +119,7 @@ def jit(
     return Jitted(f, names, threads, checked_axes(dynamic))
 
 
-class Jitted(staticmethod):
+class Jitted(staticmethod, Generic[P, R]):
     """A function with its compiled programs, one for each kind of arguments."""
 
     _way: tuple[str, ...] = ()  # how it is called, where that is not as it is written
@@ -107,7 +127,7 @@ class Jitted(staticmethod):
 
     def __init__(
         self,
-        f: Callable,
+        f: Callable[P, R],
         static_argnames: tuple[str, ...],
         threads: int | None,
         dynamic: Axes | None = None,
@@ -161,6 +181,21 @@ class Jitted(staticmethod):
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = self.attribute or name
 
+    if TYPE_CHECKING:  # what is called is what `staticmethod` holds
+
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, *args: Any, out: Any) -> R: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Call the compiled function."""
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Jitted[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is part of the function, unless it is a tree of arrays."""
         method = self._methods.get(id(instance))  # gone before an id can be used again

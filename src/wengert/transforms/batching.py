@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,11 @@ from ..trace.tracing import check_leaf, function_name
 from ..trace.views import snapshot
 from ..types import ArrayType, type_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+
+def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """Map `f` over an axis of its arguments.
 
     `in_axes` says for each argument (or each leaf of it) which axis is the batch; None: the
@@ -39,7 +42,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     name = function_name(f)
 
     @functools.wraps(f)
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def batched(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten(args)
         leaves = [snapshot(check_leaf(leaf, "vmap", name)) for leaf in leaves]
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes

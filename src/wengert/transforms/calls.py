@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,10 +28,13 @@ from .batching import vmap
 from .modes import pull, push, zero_like
 from .plans import strong, transpose_linear
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 # ---------------------------------------------------------------- checkpoint
 
 
-def checkpoint(f: Callable) -> Callable:
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """`f`, but its intermediate values are computed again for the derivative, not stored.
 
     >>> import wengert as wg
@@ -40,7 +43,7 @@ def checkpoint(f: Callable) -> Callable:
     """
 
     @functools.wraps(f)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is None:
             return f(*args, **kwargs)
         every, structure = tree.flatten((args, kwargs))
@@ -178,7 +181,9 @@ call.push_rule = _rerun_push
 # ---------------------------------------------------------------- custom_rule
 
 
-def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Callable:
+def custom_rule(
+    jvp: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator that gives a function derivatives of one's own: either rule, or both.
 
     The rules have the form of `wengert.jvp` and `wengert.vjp`: ``jvp(primals, tangents)`` returns
@@ -201,7 +206,7 @@ def custom_rule(jvp: Callable | None = None, vjp: Callable | None = None) -> Cal
     if (jvp is not None and not callable(jvp)) or (vjp is not None and not callable(vjp)):
         raise StructureError("custom_rule: rules must be functions. Write @custom_rule(jvp=rule).")
 
-    def decorate(f: Callable) -> Callable:
+    def decorate(f: Callable[..., Any]) -> Any:
         @functools.wraps(f)
         def with_rule(*args: Any, **kwargs: Any) -> Any:
             if kwargs:  # the rules take all arguments by position

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,17 +30,19 @@ from .bodies import Body, closed_body
 from .loop import loop, order
 from .plans import strong
 
+Carry = TypeVar("Carry")
+
 # ---------------------------------------------------------------- the function
 
 
 def scan(
-    body_f: Callable,
-    init: Any,
+    body_f: Callable[[Carry, Any], tuple[Carry, Any]],
+    init: Carry,
     xs: Any = None,
     length: int | None = None,
     checkpoint: int | None = None,
     reverse: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Carry, Any]:
     """A loop that carries a state along: ``carry, y = body_f(carry, x)`` for each row x of `xs`.
 
     Returns the last carry, and all y stacked along a new first axis. `init`, `xs` and y may be any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from .. import tree
 from ..errors import StructureError
@@ -13,6 +13,9 @@ from ..trace.tracing import LeafName, argument, check_leaf
 from .modes import owned, push, released, zero_like
 from .plans import strong
 from .reverse import match_tangents, strong_value
+
+R = TypeVar("R")
+Primals = TypeVarTuple("Primals")
 
 
 class Recording:
@@ -59,7 +62,7 @@ class Recording:
         return Graph(variables, outputs, name="linear")  # type: ignore[arg-type]
 
 
-def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """``(f(*primals), tangent)``: the directional derivative along `tangents`.
 
     >>> jvp(lambda x, y: x * y, (2.0, 5.0), (1.0, 0.0))
@@ -78,7 +81,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     return recording.value(), tree.unflatten(recording.out_structure, out)
 
 
-def linearize(f: Callable, *primals: Any) -> tuple[Any, Callable]:
+def linearize(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[*Primals], R]]:
     """``(f(*primals), jvp_at_point)``: the derivative at the point as a linear function.
 
     The function is run once; the linear function repeats only the linear part.
@@ -90,7 +93,7 @@ def linearize(f: Callable, *primals: Any) -> tuple[Any, Callable]:
     recording = Recording(f, primals, "linearize")
     graph = recording.linear_graph()
 
-    def jvp_at_point(*tangents: Any) -> Any:
+    def jvp_at_point(*tangents: *Primals) -> R:
         given = match_tangents(
             tangents, recording.inputs, recording.in_structure, "linearize", "tangent"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,15 @@ from .forward import Recording, jvp
 from .modes import owned, pull, zero_like
 from .reverse import argument_numbers, argument_positions, grad
 
+P = ParamSpec("P")
+X = TypeVar("X")
+
 MODES = ("auto", "forward", "reverse")
 
 
-def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Callable:
+def jacobian(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, mode: str = "auto"
+) -> Callable[P, Any]:
     """The Jacobian: for each result of shape R and argument of shape A an array of shape R + A.
 
     `mode` is ``"forward"`` (one pass for each input element, batched), ``"reverse"`` (one for
@@ -36,17 +41,19 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     if mode not in MODES:
         raise StructureError(f"jacobian: got mode {mode!r}, expected one of {', '.join(MODES)}.")
 
+    function: Callable[..., Any] = f
+
     @functools.wraps(f)
-    def jacobian_of_f(*args: Any, **kwargs: Any) -> Any:
+    def jacobian_of_f(*args: P.args, **kwargs: P.kwargs) -> Any:
         given, single = argument_numbers(argnums)
         numbers = argument_positions(given, len(args), "jacobian")
         chosen = tuple(args[number] for number in numbers)
 
         def restricted(*values: Any) -> Any:
-            full = list(args)
+            full: list[Any] = list(args)
             for number, value in zip(numbers, values, strict=True):
                 full[number] = value
-            return f(*full, **kwargs)
+            return function(*full, **kwargs)
 
         recording = Recording(restricted, chosen, "jacobian")
         _check_types(recording, function_name(f))
@@ -57,17 +64,17 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     return jacobian_of_f
 
 
-def jacfwd(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
+def jacfwd(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """The Jacobian by forward mode; see `jacobian`."""
     return jacobian(f, argnums, "forward")
 
 
-def jacrev(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
+def jacrev(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """The Jacobian by reverse mode; see `jacobian`."""
     return jacobian(f, argnums, "reverse")
 
 
-def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
+def hessian(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """The matrix of second derivatives of a scalar function: forward over reverse.
 
     >>> import numpy as np
@@ -78,7 +85,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     return jacfwd(grad(f, argnums), argnums)
 
 
-def hvp(f: Callable, x: Any, v: Any) -> Any:
+def hvp(f: Callable[[X], Any], x: X, v: X) -> X:
     """The Hessian of a scalar function times a vector, without the Hessian.
 
     >>> import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
@@ -21,10 +21,29 @@ from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, functi
 from ..types import ArrayType, type_of
 from .modes import owned, pull, released, zero_like
 
+X = TypeVar("X")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+P = ParamSpec("P")
+Primals = TypeVarTuple("Primals")
 
+
+# What is differentiated by is given by position; where `argnums` names it, its type is not known.
+@overload
 def value_and_grad(
-    f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable:
+    f: Callable[Concatenate[X, P], tuple[R, Aux]], *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, P], tuple[tuple[R, Aux], X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, P], R], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, P], tuple[R, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool = False
+) -> Callable[P, tuple[Any, Any]]: ...
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns ``(f(...), gradient)``.
 
     `argnums` names the positional arguments to differentiate by (one, or a tuple); the gradient
@@ -56,7 +75,21 @@ def value_and_grad(
     return value_and_gradient
 
 
-def grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
+@overload
+def grad(
+    f: Callable[Concatenate[X, P], tuple[Any, Aux]], *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, P], tuple[X, Aux]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, P], Any], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, P], X]: ...
+@overload
+def grad(
+    f: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool = False
+) -> Callable[P, Any]: ...
+def grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The gradient of a scalar function, with the structure of the argument.
 
     >>> import numpy as np
@@ -75,7 +108,7 @@ def grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     return gradient
 
 
-def vjp(f: Callable, *primals: Any) -> tuple[Any, Callable]:
+def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R], tuple[*Primals]]]:
     """``(f(*primals), pullback)``: the pullback takes a cotangent of the result to cotangents
     of the arguments, as a tuple.
 
@@ -107,7 +140,7 @@ def vjp(f: Callable, *primals: Any) -> tuple[Any, Callable]:
     return value, pullback
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: X) -> X:
     """The value of an array (or of every array in a tree), with no derivative.
 
     >>> grad(lambda x: x * stop_gradient(x))(3.0)
