@@ -13,8 +13,8 @@ from ..schedule.cost import kernel_cost
 from .interrupts import leave_if_stopped
 from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
 from .products import Products
-from .scope import one_by_one
 from .strided import counted_loop
+from .tasks import one_by_one
 from .transfer import emit_transfer
 
 

@@ -20,7 +20,7 @@ from .contraction import (
 from .forms import form_of_values
 from .interrupts import leave_if_stopped
 from .pointers import I64, PTR, Pointers, moved_bytes, rounded, words_of
-from .scope import Scope
+from .tasks import Tasks
 from .unrolled import emit_unrolled, unrolled_form
 
 
@@ -33,7 +33,7 @@ class Product(NamedTuple):
     units: int  # that can be shared out
 
 
-class Products(Scope):
+class Products(Tasks):
     """Emits the products of a program."""
 
     def __init__(self, *args: Any):

@@ -4,9 +4,7 @@ Every kernel becomes a function of its own; `kernel(buffers, arena)` calls them 
 NumPy must evaluate an operation in between, the program is cut into segments, `kernel0`,
 `kernel1`, ..., and the caller runs NumPy between them.
 
-A program for any length finds that length in the last slot of its buffers, and before it the
-address of its *room*: three words, the room's capacity in bytes, where it begins, and where the
-table of the lengths is that the program is known to be right for.
+Nests are emitted here; `kernels` knows all others, and is imported where there are any.
 """
 
 from __future__ import annotations
@@ -18,41 +16,23 @@ from typing import Any
 from llvmlite import ir
 
 from ..loops import (
-    BlockLoop,
     Buffer,
     Check,
-    Contraction,
     Host,
     Kernel,
     LoopProgram,
     MemoryKind,
     Nest,
-    ParallelNest,
     Repeat,
     has_checks,
 )
 from ..machine import compiling_for, policy
-from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..schedule.cost import kernel_cost
 from ..schedule.memory import buffers_of, root
-from .block_loops import BlockLoops
-from .forms import repeated_forms
-from .interrupts import INTERRUPTED, leave_if_stopped, start_watch, stopped
-from .nests import NestEmitter
-from .pointers import (
-    I32,
-    I64,
-    PTR,
-    Pointers,
-    i64,
-    is_error,
-    moved_bytes,
-    room_length,
-    rounded,
-    table_of,
-    words_of,
-)
-from .repeat import emit_repeat
+from ..schedule.steps import is_on
+from .interrupts import INTERRUPTED, start_watch, stopped
+from .pointers import I32, PTR, Pointers, is_error
+from .scope import Scope
 from .target import Target
 
 
@@ -72,10 +52,10 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
     """
     module = ir.Module("wengert")
     module.triple = target.triple
-    constants = _constants(program)
+    constants = constants_of(program)
     segments: list[str | Host] = []
     with compiling_for(target):
-        emitter = _ProgramEmitter(module, target, program, constants, threads)
+        emitter = _emitter_class()(module, target, program, constants, threads)
         for group in _segments(program.kernels):
             if isinstance(group, Host):
                 segments.append(group)
@@ -85,7 +65,17 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
     return ProgramModule(module, segments, constants)
 
 
-def _constants(program: LoopProgram) -> list[Buffer]:
+def _emitter_class() -> type[Segments]:
+    """What emits the kernels of a program."""
+    if not is_on("kernels"):
+        return Segments
+    from .kernels import ProgramEmitter
+
+    return ProgramEmitter
+
+
+def constants_of(program: LoopProgram) -> list[Buffer]:
+    """The constants that the kernels of a program read."""
     found: dict[int, Buffer] = {}
     for kernel in program.kernels:
         for buffer in map(root, buffers_of(kernel)):
@@ -107,23 +97,20 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
     return groups or [[]]
 
 
-class _ProgramEmitter(BlockLoops):
+class Segments(Scope):
     """Emits the kernels of one program."""
 
     def __init__(self, *args: Any):
         super().__init__(*args)
         program = self.program
         self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
-        self.repeated = repeated_forms(program.kernels)
-        self.bodies: dict[Any, ir.Function] = {}
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
         pointers = self._pointers(builder, function.args)
-        if self.program.length is not None:
-            self._check_length(builder, self.program.length, pointers)
+        self.begin(builder, pointers)
         watch, unwatched, long = None, 0, policy().costs.watched_loop
         if any(id(kernel) in self.watched for kernel in kernels):
             watch = start_watch(builder)
@@ -149,45 +136,12 @@ class _ProgramEmitter(BlockLoops):
         builder.ret(ir.Constant(I32, 0))
         return name
 
-    def _check_length(self, builder: ir.IRBuilder, buffer: Buffer, pointers: Pointers) -> None:
-        """Return a code where the length is new or the room too small, or there is no answer for
-        nothing."""
-        length = builder.load(pointers(buffer), typ=I64)
-        known = builder.load(
-            builder.gep(pointers.word(self.room), [i64(2)], source_etype=I64), typ=PTR
-        )
-        place = builder.and_(length, i64(KNOWN_LENGTHS - 1))
-        found = builder.load(builder.gep(known, [place], source_etype=I64), typ=I64)
-        with builder.if_then(builder.icmp_signed("!=", found, length), likely=False):
-            builder.ret(ir.Constant(I32, NEW_LENGTH))
-        if self.program.room_bytes:
-            needed = builder.mul(room_length(builder, length), i64(self.program.room_bytes))
-            capacity = builder.load(pointers.word(self.room), typ=I64)
-            short = builder.icmp_signed("<", capacity, needed)
-            with builder.if_then(short, likely=False):
-                builder.ret(ir.Constant(I32, ROOM_TOO_SMALL))
-        if _needs_elements(self.program):
-            none = builder.icmp_signed("==", length, i64(0))
-            with builder.if_then(none, likely=False):
-                builder.ret(ir.Constant(I32, NO_ELEMENTS))
+    def begin(self, builder: ir.IRBuilder, pointers: Pointers) -> None:
+        """What comes before all kernels."""
 
     def kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
         """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
-        if isinstance(kernel, Repeat):
-            return self._repeat(name, kernel, watched)
-        if id(kernel) not in self.repeated:
-            return self._body(name, kernel, watched, self.slots)
-        form, roots = self.repeated[id(kernel)]
-        if (form, watched) not in self.bodies:
-            slots = {id(buffer): number for number, buffer in enumerate(roots)}
-            self.bodies[form, watched] = self._body(f"{name}.form", kernel, watched, slots)
-        function = self._function(name, [PTR] * (3 if watched else 2))
-        builder = ir.IRBuilder(function.append_basic_block())
-        pointers = self._pointers(builder, function.args[:2])
-        table = table_of(builder, [pointers(buffer) for buffer in roots])
-        builder.call(self.bodies[form, watched], [table, *function.args[1:]])
-        builder.ret_void()
-        return function
+        return self._body(name, kernel, watched, self.slots)
 
     def _body(self, name: str, kernel: Kernel, watched: bool, slots: dict[int, int]) -> ir.Function:
         """The function of a kernel; `slots` say where in `buffers` its memory is found."""
@@ -195,115 +149,20 @@ class _ProgramEmitter(BlockLoops):
         builder = ir.IRBuilder(function.append_basic_block())
         watch = function.args[2] if watched else None
         pointers = self._pointers(builder, function.args[:2], slots)
-        if isinstance(kernel, Contraction):
-            self._contraction(builder, name, kernel, pointers, watch)
-        elif isinstance(kernel, ParallelNest):
-            task = self._nest_task(name, kernel, watched, slots)
-            count = kernel.task.extent + (kernel.rest is not None)
-            self._share_out(builder, task, list(function.args[:2]), count, watch)
-            self._nests(builder, kernel.joins, pointers, watch)
-        elif isinstance(kernel, BlockLoop):
-            self._block_loop(builder, name, kernel, list(function.args[:2]), watch)
-        else:
-            assert isinstance(kernel, Nest)
-            self._nests(builder, [kernel], pointers, watch)
+        self._emit(builder, name, kernel, pointers, watch)
         builder.ret_void()
         return function
 
-    # ------------------------------------------------------------ loops with a program inside
-
-    def _repeat(self, name: str, kernel: Repeat, watched: bool) -> ir.Function:
-        """`i32 name(buffers, arena)`: a loop that calls the body with a table of its buffers."""
-        last = [PTR] * watched
-        part, room = self._repeated_part(name, kernel, kernel.body, last)
-        if kernel.wider is not None:
-            wider, more = self._repeated_part(f"{name}.wider", kernel, kernel.wider, last)
-            part, room = self._either_part(name, kernel, part, wider), max(room, more)
-        workers = min(self.workers, kernel.parts)
-        self.scratch_bytes = max(self.scratch_bytes, room * workers)
-        function = self._function(name, [PTR, PTR, *last], I32)
-        builder = ir.IRBuilder(function.append_basic_block())
-        buffers, arena, *watch = function.args
-        if kernel.parts == 1:
-            place = moved_bytes(builder, arena, self.scratch_start)
-            builder.ret(builder.call(part, [buffers, arena, place, i64(0), *watch]))
-            return function
-        code = builder.alloca(I32)
-        builder.store(ir.Constant(I32, 0), code)
-        task = self._part_task(name, part, room)
-        words = [buffers, arena, code]
-        self._share_out(builder, task, words, kernel.parts, watch[0] if watched else None, workers)
-        builder.ret(builder.load(code, typ=I32))
-        return function
-
-    def _repeated_part(
-        self, name: str, kernel: Repeat, body: LoopProgram, last: Sequence[ir.Type]
-    ) -> tuple[ir.Function, int]:
-        """`i32 name.part(buffers, arena, room, part)`: all steps of one part, and the bytes of the
-        room that it needs."""
-        constants = _constants(body)
-        threads = 1 if kernel.parts > 1 else self.threads  # parts are shared out already
-        inner = _ProgramEmitter(self.module, self.target, body, constants, threads)
-        step = self.module.globals[inner.segment(f"{name}.step", body.kernels)]
-        step.linkage = "internal"
-        part = self._function(f"{name}.part", [PTR, PTR, PTR, I64, *last], I32)
-        builder = ir.IRBuilder(part.append_basic_block())
-        pointers = self._pointers(builder, part.args[:2])
-        emit_repeat(builder, kernel, pointers, step, [pointers(c) for c in constants])
-        return part, rounded(body.planned_bytes + inner.scratch_bytes)
-
-    def _either_part(
-        self, name: str, kernel: Repeat, part: ir.Function, wider: ir.Function
-    ) -> ir.Function:
-        """The part with the body for its width."""
-        function = self._function(f"{name}.any", part.function_type.args, I32)
-        builder = ir.IRBuilder(function.append_basic_block())
-        is_wide = builder.icmp_signed("<", function.args[3], i64(kernel.wide))
-        with builder.if_then(is_wide):
-            builder.ret(builder.call(wider, function.args))
-        builder.ret(builder.call(part, function.args))
-        return function
-
-    def _part_task(self, name: str, part: ir.Function, room: int) -> ir.Function:
-        """`void name.task(context, part, worker)`: all steps for one part of the samples."""
-        function = self._function(f"{name}.task", [PTR, I64, I64])
-        b = ir.IRBuilder(function.append_basic_block())
-        context, number, worker = function.args
-        buffers, arena, code, *watch = words_of(b, context, len(part.args) - 1)
-        place = b.add(b.mul(worker, i64(room)), i64(self.scratch_start))
-        own = b.gep(arena, [place], source_etype=ir.IntType(8))
-        found = b.call(part, [buffers, arena, own, number, *watch])
-        with b.if_then(is_error(b, found), likely=False):
-            b.store(found, code)
-        b.ret_void()
-        return function
-
-    def _nest_task(
-        self, name: str, kernel: ParallelNest, watched: bool, slots: dict[int, int]
-    ) -> ir.Function:
-        """`void name.task(context, task, worker)`; the context holds buffers, arena and watch."""
-        function = self._function(f"{name}.task", [PTR, I64, I64])
-        builder = ir.IRBuilder(function.append_basic_block())
-        context, number, _ = function.args
-        buffers, arena, *rest = words_of(builder, context, 3 if watched else 2)
-        watch = rest[0] if watched else None
-        if watched:
-            leave_if_stopped(builder, watch)
-        pointers = self._pointers(builder, [buffers, arena], slots)
-        for buffer in buffers_of(kernel.body):
-            pointers(buffer)
-        given = {kernel.task: number}
-        if kernel.rest is None:
-            NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
-        else:
-            whole = builder.icmp_signed("<", number, ir.Constant(I64, kernel.task.extent))
-            with builder.if_else(whole) as (then, otherwise):
-                with then:
-                    NestEmitter(builder, self.target, pointers, given, watch).emit(kernel.body)
-                with otherwise:
-                    NestEmitter(builder, self.target, pointers, None, watch).emit(kernel.rest)
-        builder.ret_void()
-        return function
+    def _emit(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernel: Kernel,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> None:
+        assert isinstance(kernel, Nest)
+        self._nests(builder, [kernel], pointers, watch)
 
 
 def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: Pointers) -> None:
@@ -311,14 +170,3 @@ def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: Pointers) -> Non
     wrong = builder.icmp_unsigned("==", flag, ir.Constant(ir.IntType(8), 0))
     with builder.if_then(wrong, likely=False):
         builder.ret(ir.Constant(I32, kernel.code))
-
-
-def _needs_elements(program: LoopProgram) -> bool:
-    """Whether something is the largest or smallest of all along the axis of any length."""
-    loops = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-    joins = [nest for loop in loops for join in loop.joins for nest in _nests_of(join)]
-    return any(store.combine in ("largest", "smallest") for nest in joins for store in nest.stores)
-
-
-def _nests_of(kernel: Kernel) -> list[Nest]:
-    return kernel.parts() if isinstance(kernel, ParallelNest) else [kernel]  # type: ignore[list-item]

@@ -8,13 +8,8 @@ from llvmlite import ir
 
 from ..loops import Buffer, Kernel, LoopProgram, Nest, Var
 from ..schedule.memory import buffers_of
-from . import pool
-from .flat import emit_flat, grid_of
-from .interrupts import emit_watch
 from .nests import NestEmitter
-from .pointers import I64, PTR, Pointers, i64, table_of
-from .scalars import declare
-from .strided import counted_loop
+from .pointers import Pointers
 from .target import Target
 
 
@@ -78,49 +73,14 @@ class Scope:
             for buffer in buffers_of(nest):
                 pointers(buffer)
         for nest in nests:
-            grid = None if counters or watch is not None else grid_of(nest, self.target)
-            if grid is not None:
-                emit_flat(builder, nest, grid, self.target, pointers)
-            else:
-                NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)
+            self._nest(builder, nest, pointers, watch, counters)
 
-    def _share_out(
+    def _nest(
         self,
         builder: ir.IRBuilder,
-        task: ir.Function,
-        words: Sequence[ir.Value],
-        count: int,
+        nest: Nest,
+        pointers: Pointers,
         watch: ir.Value | None,
-        workers: int | None = None,
+        counters: dict[Var, ir.Value] | None,
     ) -> None:
-        """Run the tasks 0 to count - 1 on the process's pool.
-
-        Their context are these pointers and the watch, if there is one.
-        """
-        context = table_of(builder, [*words, *([] if watch is None else [watch])])
-        workers = workers or self.threads
-        arguments = [task, context, ir.Constant(I64, count)]
-        kinds = [PTR, PTR, I64]
-        name = pool.PARALLEL_FOR
-        if workers is not None or watch is not None:
-            name = pool.PARALLEL_FOR_LIMITED
-            arguments.append(ir.Constant(I64, workers or pool.MAX_THREADS))
-            kinds.append(I64)
-        if watch is not None:
-            name = pool.PARALLEL_FOR_WATCHED
-            arguments += [emit_watch(self.module), watch]
-            kinds += [PTR, PTR]
-        kind = ir.FunctionType(ir.VoidType(), kinds)
-        builder.call(declare(self.module, name, kind), arguments)
-
-
-def one_by_one(
-    builder: ir.IRBuilder,
-    task: ir.Function,
-    words: Sequence[ir.Value],
-    count: int,
-    watch: ir.Value | None,
-) -> None:
-    """Run the tasks on this thread alone."""
-    context = table_of(builder, [*words, *([] if watch is None else [watch])])
-    counted_loop(builder, 0, count, 1, lambda number: builder.call(task, [context, number, i64(0)]))
+        NestEmitter(builder, self.target, pointers, counters, watch).emit(nest)

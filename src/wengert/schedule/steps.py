@@ -53,6 +53,11 @@ STEPS = [
     Step("threads", "parallel:threads", (*WHOLE, "step")),
     Step("memory", "memory:plan_memory", ("program", "chunked"), is_speed=False),
     Step("chunks", "chunked:chunks", ("program",), (("chunks", "chunked:lower_chunks"),)),
+    # what `passes`, `codegen` and `jit` do for speed, and leave out as they are told here
+    Step("passes", within=("program",)),
+    Step("kernels", within=("program",)),
+    Step("entries", within=("program",)),
+    Step("records", within=("program",)),
 ]
 
 SPEED = [step.name for step in STEPS if step.is_speed]
