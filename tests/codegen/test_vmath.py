@@ -14,7 +14,7 @@ import scipy.special
 from llvmlite import ir
 
 from wengert.codegen import scalars, vmath
-from wengert.loops import FUNCTIONS
+from wengert.functions import FUNCTIONS
 
 BOUND = 2.0  # ulp
 EXACT = {"floor", "ceil", "trunc", "rint"} | {"sign", "copysign", "sqrt", "fmod"}

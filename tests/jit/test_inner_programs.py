@@ -7,7 +7,7 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert.loops import Host, Repeat
 from wengert.passes import optimise
-from wengert.schedule.fusion import schedule
+from wengert.schedule import schedule
 
 rng = np.random.default_rng(7)
 SIZE, LAYERS = 64, 8

@@ -13,7 +13,7 @@ from wengert.ops.elementwise import absolute, square
 from wengert.ops.families import unary
 from wengert.ops.op import REGISTRY
 from wengert.passes import optimise
-from wengert.schedule.fusion import schedule
+from wengert.schedule import schedule
 from wengert.types import ArrayType
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
