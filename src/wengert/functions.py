@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, Function] = {
         "subtract negative positive absolute fabs square scale sign where convert "
         "equal not_equal less less_equal greater greater_equal logical_xor logical_not "
         "isnan isinf isfinite isneginf isposinf signbit bitwise_and bitwise_or bitwise_xor invert "
-        "left_shift right_shift stop_gradient deg2rad rad2deg"
+        "left_shift right_shift stop_gradient deg2rad rad2deg bits"
     ),
     **_all("add logical_or", Cost.QUICK, False, 0),
     **_all("multiply logical_and", Cost.QUICK, False, 1),

@@ -29,7 +29,7 @@ FLOATS = [np.dtype("f4"), np.dtype("f8")]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 7.25, 100.0, -100.0, np.inf,
            -np.inf, np.nan, 1e-30, -1e-30, 1e30]  # fmt: skip
 # Without a NumPy ufunc of the same name.
-OWN = {"scale", "where", "convert", "stop_gradient"}
+OWN = {"scale", "where", "convert", "stop_gradient", "bits"}
 
 
 def numbers_of(dtype):

@@ -106,9 +106,9 @@ def test_a_recipe_that_looks_at_values_is_evaluated(define):
 
 
 def test_a_recipe_of_what_numpy_evaluates(define):
-    twice = define("twice_spacing", lambda x: 2 * np.spacing(x), zero="a constant", like=np.exp)
-    assert hosts(twice, x) == ["spacing"]
-    np.testing.assert_array_equal(wg.jit(twice)(x), 2 * np.spacing(x))
+    common = define("common", lambda x: 2.0 * np.gcd(x.astype(int), 4), zero="steps", like=np.exp)
+    assert hosts(common, 9 * x) == ["gcd"]
+    np.testing.assert_array_equal(wg.jit(common)(9 * x), 2.0 * np.gcd((9 * x).astype(int), 4))
 
 
 def test_recipes_of_recipes(define, softsign):

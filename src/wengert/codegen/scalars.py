@@ -86,6 +86,8 @@ class Scalars:
             return self.convert(args[0], dtypes[0], dtype)
         if name == "where":
             return self.builder.select(*args)
+        if name == "bits":
+            return self.builder.bitcast(args[0], self.type(dtype))
         own = _EMITTERS.get(name)
         if own is not None:
             return own(self, args, dtypes[0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import AbstractValueError, DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
-from ..ops import logic
+from ..ops import floats, logic
 from ..ops import special as sp
 from ..ops.layout import reshape
 from ..ops.op import Traced
@@ -155,7 +155,7 @@ def _modf(x: Any) -> tuple[Any, Any]:
 
 def _frexp(x: Any) -> tuple[Any, Any]:
     x = _float_of(x)
-    return ew.mantissa(x), logic.exponent(x)
+    return floats.mantissa(x), floats.exponent(x)
 
 
 def _isnat(x: Any) -> Any:
@@ -249,10 +249,10 @@ isnan = _ufunc(np.isnan, logic.isnan)
 isnat = _ufunc(np.isnat, _isnat)
 signbit = _ufunc(np.signbit, logic.signbit)
 copysign = _ufunc(np.copysign, ew.copysign)
-nextafter = _ufunc(np.nextafter, ew.nextafter)
-spacing = _ufunc(np.spacing, logic.spacing)
+nextafter = _ufunc(np.nextafter, floats.nextafter)
+spacing = _ufunc(np.spacing, floats.spacing)
 heaviside = _ufunc(np.heaviside, ew.heaviside)
-ldexp = _ufunc(np.ldexp, ew.ldexp)
+ldexp = _ufunc(np.ldexp, floats.ldexp)
 frexp = _ufunc(np.frexp, _frexp)
 modf = _ufunc(np.modf, _modf)
 

@@ -1,6 +1,7 @@
 """Elementwise operations: arithmetic, powers, exponentials, trigonometry, choices.
 
-Comparisons, rounding and bits, whose derivatives are zero, are in `logic`.
+Comparisons and rounding, whose derivatives are zero, are in `logic`, and what takes floats apart is
+in `floats`.
 
 Where a derivative is infinite or has a jump the factor is the documented subgradient: 0 for
 `sqrt`, `cbrt`, `hypot`, `arctan2` and `x**y` at 0, one half each for `maximum` and `minimum`
@@ -24,15 +25,11 @@ from .families import (
     broadcast_samples,
     broadcast_shapes,
     pointwise,
-    ufunc_takes,
-    ufunc_type_rule,
     unary,
 )
 from .layout import as_dtype, convert
 from .logic import (
-    BITS,
     equal,
-    exponent,
     floor_divide,
     greater,
     greater_equal,
@@ -540,8 +537,7 @@ copysign: Op = binary(
     dtypes=REALS,
 )
 
-nextafter: Op = binary("nextafter", np.nextafter, lambda ans, x, y: 1.0, dtypes=REALS, hosted=BITS)
-# The part of x behind the point, and its mantissa in [1/2, 1).
+# The part of x behind the point.
 fraction: Op = unary(
     "fraction",
     lambda x: np.modf(x)[0],
@@ -549,34 +545,6 @@ fraction: Op = unary(
     like=np.exp,
     dtypes=REALS,
     compose=lambda x: copysign(select(isinf(x), 0, x - trunc(x)), x),
-)
-mantissa: Op = unary(
-    "mantissa",
-    lambda x: np.frexp(x)[0],
-    domain=POSITIVE,
-    jvp=(lambda t, ans, x: ldexp(t, -exponent(x)),),
-    like=np.exp,
-    dtypes=REALS,
-    hosted=BITS,
-)
-
-
-def _ldexp_samples(rng: np.random.Generator) -> Any:
-    yield (rng.normal(size=(2, 3)), rng.integers(-3, 4, size=3)), {}
-    yield (rng.normal(size=()).astype(np.float32), rng.integers(-3, 4, size=(2,)).astype("i4")), {}
-
-
-# x * 2**n for integers n.
-ldexp: Op = Op(
-    "ldexp",
-    np.ldexp,
-    ufunc_type_rule("ldexp", np.ldexp),
-    linear=(0,),
-    transpose=(lambda g, x, n: ldexp(g, n), None),
-    batch=batch_elementwise(lambda: ldexp),
-    takes=ufunc_takes(np.ldexp),
-    hosted=BITS,
-    samples=_ldexp_samples,
 )
 heaviside: Op = binary(
     "heaviside",

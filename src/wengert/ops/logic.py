@@ -18,7 +18,6 @@ SMALL: Interval = (0, 5)
 DISCRETE = "its results are booleans or integers"
 STEPS = "piecewise constant"
 EUCLID = "Euclid's algorithm takes as many steps as its numbers ask for"
-BITS = "the loop language cannot take floats apart into their bits"
 
 
 def _compare_loops(name: str, function: np.ufunc) -> Pointwise:
@@ -139,24 +138,6 @@ stop_gradient: Op = Op(
     loops=Pointwise(lambda index, x: Apply("stop_gradient", (x(index),), x.type.dtype)),
     zero="asked for by the caller",
     samples=broadcast_samples((REAL,), ("float64", "float32", "int64", "bool")),
-)
-
-spacing = unary("spacing", np.spacing, zero=STEPS, dtypes=REALS, hosted=BITS)
-
-
-def _exponent(x: Any) -> Any:
-    return np.frexp(x)[1]
-
-
-# The power of two in x = mantissa * 2**exponent.
-exponent: Op = Op(
-    "exponent",
-    _exponent,
-    lambda x: ArrayType(np.dtype(np.int32), x.shape),
-    batch=lambda size, flags, x: exponent(x),
-    zero=DISCRETE,
-    hosted=BITS,
-    samples=lambda rng: [((rng.normal(size=(2, 3)),), {}), ((np.float32(3.0),), {})],
 )
 
 
