@@ -31,7 +31,7 @@ LARGE = 1 << 17
 _NUMBERS = frozenset({float, int, bool, np.float64, np.int64})
 
 # The latest copies of large arrays, by the `id` of the array; and how many are looked after.
-_latest: dict[int, tuple[weakref.ref, weakref.ref]] = {}
+_latest: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
 LOOKED_AFTER = 64
 
 
@@ -91,7 +91,7 @@ def _keep_large(value: np.ndarray) -> np.ndarray:
         return value
     found = _latest.get(id(value))
     if found is not None and found[0]() is value:
-        copy = found[1]()
+        copy: np.ndarray | None = found[1]()
         if copy is not None and _same(value, copy):
             return copy
     copy = _copy(value)

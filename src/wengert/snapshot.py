@@ -50,7 +50,7 @@ from .types import Typed
 DEPTH = 64
 
 
-class Snapshot(tuple):
+class Snapshot(tuple[Any, ...]):
     """What was in a container: its class, how that is read, and the pieces.
 
     A piece is a snapshot, or something that never changes or stands for itself. The way of reading

@@ -319,7 +319,7 @@ class Tensor(Tracer):
             return np.asarray(self.node.output)
         if not (storage._shared or storage._lend()):
             return np.array(self.node.output)
-        array = storage._cell.memory
+        array: np.ndarray = storage._cell.memory
         for view in reversed(self._chain()[:-1]):
             made: Any = view._base
             array = made.op.evaluate(array, *made.rest, **made.params)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from .errors import StructureError
 from .snapshot import identities
+from .types import Function
 
 
 class Structure:
@@ -58,7 +59,7 @@ class _Star:
 LEAF = Structure(None, None, ())
 
 # kind -> (children and data of a value, value of data and children)
-_Registered = tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, list], Any]]
+_Registered = tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, list[Any]], Any]]
 _registry: dict[type, _Registered] = {
     tuple: (lambda value: (value, None), lambda data, children: tuple(children)),
     list: (lambda value: (value, None), lambda data, children: children),
@@ -77,7 +78,7 @@ _plain_kinds: set[type] = set()
 _parts: dict[type, Callable[[Any], Any]] = {}
 
 
-def _sorted_keys(mapping: dict) -> tuple:
+def _sorted_keys(mapping: dict[str, Any]) -> tuple[Any, ...]:
     try:
         return tuple(sorted(mapping))
     except TypeError:  # keys of several types have no order of their own
@@ -86,8 +87,8 @@ def _sorted_keys(mapping: dict) -> tuple:
 
 def register(
     kind: type,
-    take_apart: Callable,
-    rebuild: Callable,
+    take_apart: Function,
+    rebuild: Function,
     parts: Callable[[Any], Parts | None] | None = None,
 ) -> None:
     """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it.
@@ -214,7 +215,7 @@ def _dataclass_handlers(kind: type) -> _Registered:
         hasattr(getattr(kind, name, None), "__set__") for name in names
     )
 
-    def rebuild(data: Any, children: list) -> Any:
+    def rebuild(data: Any, children: list[Any]) -> Any:
         value: Any = object.__new__(kind)
         if direct:
             value.__dict__.update(zip(names, children, strict=True))
@@ -226,13 +227,13 @@ def _dataclass_handlers(kind: type) -> _Registered:
     return (lambda value: ([getattr(value, name) for name in names], None), rebuild)
 
 
-def flatten(tree: Any) -> tuple[list, Structure]:
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves of a tree from left to right (dicts by sorted key), and its structure."""
-    leaves: list = []
+    leaves: list[Any] = []
     return leaves, _flatten_into(tree, leaves)
 
 
-def _flatten_into(tree: Any, leaves: list) -> Structure:
+def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     handlers = _handlers(tree)
     if handlers is None:
         leaves.append(tree)
@@ -241,7 +242,7 @@ def _flatten_into(tree: Any, leaves: list) -> Structure:
     return Structure(type(tree), data, tuple(_flatten_into(child, leaves) for child in children))
 
 
-def unflatten(structure: Structure, leaves: Iterable) -> Any:
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The tree of that structure with these leaves."""
     return _unflatten_from(structure, iter(leaves))
 
@@ -256,7 +257,7 @@ def _unflatten_from(structure: Structure, leaves: Any) -> Any:
     return _registry[structure.kind][1](structure.data, children)
 
 
-def leaves(tree: Any) -> list:
+def leaves(tree: Any) -> list[Any]:
     """The leaves alone.
 
     >>> leaves((1, {"x": 2}, None))
@@ -265,7 +266,7 @@ def leaves(tree: Any) -> list:
     return flatten(tree)[0]
 
 
-def map(function: Callable, tree: Any, *others: Any) -> Any:
+def map(function: Function, tree: Any, *others: Any) -> Any:
     """Apply a function leaf by leaf to trees of one structure.
 
     >>> map(lambda x, y: x + y, (1, [2]), (10, [20]))
@@ -276,7 +277,7 @@ def map(function: Callable, tree: Any, *others: Any) -> Any:
     return unflatten(structure, [function(*row) for row in zip(first, *rest, strict=True)])
 
 
-def flatten_like(structure: Structure, tree: Any, operation: str) -> list:
+def flatten_like(structure: Structure, tree: Any, operation: str) -> list[Any]:
     """The leaves of a tree that must have the given structure, or a clear error."""
     found, other = flatten(tree)
     if other != structure:
@@ -287,17 +288,17 @@ def flatten_like(structure: Structure, tree: Any, operation: str) -> list:
     return found
 
 
-def broadcast_prefix(prefix: Any, structure: Structure, operation: str) -> list:
+def broadcast_prefix(prefix: Any, structure: Structure, operation: str) -> list[Any]:
     """One value per leaf from a tree that may stop early, such as ``in_axes=(0, None)``.
 
     None counts as a value here, not as an empty tree.
     """
-    result: list = []
+    result: list[Any] = []
     _broadcast_into(prefix, structure, operation, result)
     return result
 
 
-def _broadcast_into(prefix: Any, structure: Structure, operation: str, result: list) -> None:
+def _broadcast_into(prefix: Any, structure: Structure, operation: str, result: list[Any]) -> None:
     if prefix is None or _handlers(prefix) is None:
         result.extend([prefix] * structure.leaf_count)
         return

@@ -7,11 +7,14 @@ A Python number is *weak*: it takes on the dtype of the array it meets, as in Nu
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import DTypeError, explain
+
+Function = Callable[..., Any]
 
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 _WEAK_EXEMPLARS = {"i": int, "f": float, "c": complex}

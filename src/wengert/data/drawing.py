@@ -142,10 +142,10 @@ class _Hand(NamedTuple):
     def of(cls, style: np.ndarray) -> _Hand:
         values = iter(style[:, :, None])
 
-        def between(low: float, high: float) -> np.ndarray:
+        def between(low: float, high: float) -> Any:
             return low + (high - low) * next(values)
 
-        def around(middle: float, spread: float) -> np.ndarray:
+        def around(middle: float, spread: float) -> Any:
             """The sum of two, which prefers the middle."""
             return middle + spread * (next(values) + next(values) - 1)
 
@@ -214,7 +214,8 @@ def _on_the_page(point: tuple[np.ndarray, np.ndarray], hand: _Hand) -> tuple[Any
 
 
 def _centred(x: np.ndarray) -> np.ndarray:
-    return x - 0.5 * (x.min(axis=1, keepdims=True) + x.max(axis=1, keepdims=True))
+    centred: np.ndarray = x - 0.5 * (x.min(axis=1, keepdims=True) + x.max(axis=1, keepdims=True))
+    return centred
 
 
 def _pressure(x: np.ndarray, y: np.ndarray, starts: np.ndarray, hand: _Hand) -> np.ndarray:
@@ -222,7 +223,8 @@ def _pressure(x: np.ndarray, y: np.ndarray, starts: np.ndarray, hand: _Hand) -> 
     length = np.sqrt(np.diff(x, axis=1, prepend=0) ** 2 + np.diff(y, axis=1, prepend=0) ** 2)
     length[starts] = 0
     along = np.linspace(0, 12, SAMPLES)
-    return length * (1 + hand.unevenness * np.sin(along + hand.phase))
+    ink: np.ndarray = length * (1 + hand.unevenness * np.sin(along + hand.phase))
+    return ink
 
 
 def _spread(x: np.ndarray, y: np.ndarray, ink: np.ndarray) -> np.ndarray:
@@ -253,7 +255,8 @@ def _blur(canvas: np.ndarray, hand: _Hand) -> np.ndarray:
     for d in range(1, _MARGIN + 1):
         left, right = _MARGIN - d, _MARGIN + d
         across += taps[:, d] * (down[:, :, left : left + SIZE] + down[:, :, right : right + SIZE])
-    return across / taps[:, 0]
+    blurred: np.ndarray = across / taps[:, 0]
+    return blurred
 
 
 def _expose(ink: np.ndarray, noise_key: Any, hand: _Hand) -> np.ndarray:
@@ -267,13 +270,16 @@ def _expose(ink: np.ndarray, noise_key: Any, hand: _Hand) -> np.ndarray:
     ink *= 255 * contrast
     grain = random.bits(noise_key, ink.size // 4).view(np.uint8).reshape(ink.shape)
     ink += noise * (grain * np.float32(2 / 255) - 1)
-    return np.rint(np.clip(ink, 0, 255, out=ink)).astype(np.uint8)
+    shades: np.ndarray = np.rint(np.clip(ink, 0, 255, out=ink)).astype(np.uint8)
+    return shades
 
 
 def _uniform(bits: Any) -> np.ndarray:
-    return bits * 2.0**-32
+    uniform: np.ndarray = bits * 2.0**-32
+    return uniform
 
 
 def _normal(key: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Nearly normal numbers, sums of four uniform ones: no logarithms, and none is far off."""
-    return (_uniform(random.bits(key, (4, *shape))).sum(axis=0) - 2) * 3**0.5
+    normal: np.ndarray = (_uniform(random.bits(key, (4, *shape))).sum(axis=0) - 2) * 3**0.5
+    return normal

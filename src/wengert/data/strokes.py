@@ -159,7 +159,8 @@ def _shares(strokes: list[Stroke]) -> list[int]:
         for stroke in strokes
     ]
     ends = np.rint(np.cumsum(lengths) / sum(lengths) * SAMPLES).astype(int)
-    return np.diff(ends, prepend=0).tolist()
+    counts: list[int] = np.diff(ends, prepend=0).tolist()
+    return counts
 
 
 def _catmull_rom(t: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ behind to look at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from .. import tree
 from ..errors import GraphError, ShapeError, StructureError
 from ..keeping import keep
-from ..types import type_of, weaken
+from ..types import Function, type_of, weaken
 from .nodes import Constant, Node, Operator, Variable, reachable
 
 
@@ -33,7 +33,7 @@ class Graph:
     """
 
     # Reverse mode is a transform, and transforms come after graphs: they install it here.
-    reverse: ClassVar[Callable | None] = None
+    reverse: ClassVar[Function | None] = None
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Graph:
         """The operator nodes alone, in order."""
         return [node for node in self.nodes if isinstance(node, Operator)]
 
-    def evaluate(self, values: Sequence[Any]) -> list:
+    def evaluate(self, values: Sequence[Any]) -> list[Any]:
         """The outputs for flat input values, as a flat list. Values may be traced."""
         env: dict[int, Any] = {}
         for variable, value in zip(self.inputs, values, strict=True):
@@ -111,7 +111,7 @@ class Graph:
             node.gradient = None
         type(self).reverse(self, seed)  # type: ignore[misc]
 
-    def _leaves(self, args: tuple) -> list:
+    def _leaves(self, args: tuple[Any, ...]) -> list[Any]:
         if self.in_structure is None:
             if len(args) != len(self.inputs):
                 raise StructureError(
@@ -129,7 +129,7 @@ class Graph:
                 )
         return [_as_traced(node, value) for node, value in zip(self.inputs, leaves, strict=True)]
 
-    def _rebuild(self, values: list) -> Any:
+    def _rebuild(self, values: list[Any]) -> Any:
         # the caller may write to the result, which nodes hold
         values = [np.array(v) if type(v) is np.ndarray else v for v in values]
         if self.out_structure is None:

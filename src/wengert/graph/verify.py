@@ -54,9 +54,9 @@ def _type_by_rule(node: Operator) -> Any:
         raise GraphError(f"{node!r} is not valid: {error}") from error
 
 
-def _same_type(one: object, other: object) -> bool:
+def _same_type(one: Any, other: Any) -> Any:
     if hasattr(one, "dtype") and hasattr(other, "dtype"):
-        return one.dtype == other.dtype and one.shape == other.shape  # type: ignore[attr-defined]
+        return one.dtype == other.dtype and one.shape == other.shape
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_same_type, one, other))
     return False

@@ -144,7 +144,13 @@ class MultiHeadAttention(Module):
         return wnp.swapaxes(split, 1, 2)
 
     def _mask(
-        self, q: tuple, k: tuple, attn_mask: Any, padding_mask: Any, single: bool, causal: bool
+        self,
+        q: tuple[Any, ...],
+        k: tuple[Any, ...],
+        attn_mask: Any,
+        padding_mask: Any,
+        single: bool,
+        causal: bool,
     ) -> Any:
         """What is added to the products, in a shape that broadcasts to all of them, or None."""
         if causal and attn_mask is None:

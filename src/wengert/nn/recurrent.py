@@ -234,7 +234,8 @@ class _Recurrent(_Base):
         if self.truncate is None or self.truncate >= steps:
             return None
         numbers = np.arange(steps)
-        return (numbers % self.truncate == 0) & (numbers > 0)
+        cuts: np.ndarray = (numbers % self.truncate == 0) & (numbers > 0)
+        return cuts
 
     def _first(self, x: Any, hx: Any, batched: bool) -> list[State]:
         count = self.num_layers * (2 if self.bidirectional else 1)

@@ -97,7 +97,8 @@ def as_factors(*factors: Any) -> list[Any]:
 
 def shape(x: Any) -> tuple[int, ...]:
     """The shape of an array, a number or a traced value."""
-    return type_of(x).shape
+    own: tuple[int, ...] = type_of(x).shape
+    return own
 
 
 def ndim(x: Any) -> int:
@@ -107,7 +108,7 @@ def ndim(x: Any) -> int:
 
 def normal_axis(name: str, axis: Any, rank: int) -> int:
     """An axis counted from the front, or a clear error."""
-    number = axis.__index__()
+    number: int = axis.__index__()
     if not -rank <= number < rank:
         raise AxisError(
             explain(

@@ -184,7 +184,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             raise ShapeError(
                 explain("tensordot", f"cannot sum over {axes} axes of {shape(a)} and {shape(b)}")
             )
-        given: tuple = (range(rank_a - int(axes), rank_a), range(int(axes)))
+        given: tuple[Any, ...] = (range(rank_a - int(axes), rank_a), range(int(axes)))
     else:
         given = tuple((side,) if isinstance(side, (int, np.integer)) else side for side in axes)
     a_axes = [normal_axis("tensordot", axis, rank_a) for axis in given[0]]

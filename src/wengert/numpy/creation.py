@@ -7,7 +7,6 @@ written into them; outside they are plain NumPy arrays.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..ops.logic import sign as sign_of
 from ..ops.op import Traced
 from ..trace.tracer import concrete, lift
 from ..trace.views import copy_of
-from ..types import inexact_dtype, result_dtype, type_of
+from ..types import Function, inexact_dtype, result_dtype, type_of
 from .common import as_value, cast, contains_traced, named_dtype, strong
 from .joining import concatenate, stack
 from .structure import (
@@ -109,17 +108,23 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
     return own.shape if shape is None else shape, own.dtype if dtype is None else dtype
 
 
-def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None):
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
     """``numpy.zeros_like``: zeros of the shape and dtype of `a`."""
     return zeros(*_like(a, dtype, shape))
 
 
-def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None):
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
     """``numpy.ones_like``: ones of the shape and dtype of `a`."""
     return ones(*_like(a, dtype, shape))
 
 
-def empty_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None):
+def empty_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
     """``numpy.empty_like``: an array of the shape and dtype of `a`, to write to."""
     return empty(*_like(a, dtype, shape))
 
@@ -158,7 +163,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     return tuple(lift(part) for part in found) if sparse else lift(found)
 
 
-def fromfunction(function: Callable, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(function: Function, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """``numpy.fromfunction``: a function of the index arrays."""
     return function(*indices(shape, dtype=dtype), **kwargs)
 
@@ -222,7 +227,8 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) 
 def _check_even(items: Any) -> tuple[int, ...]:
     """The shape of nested lists, or an error where their parts differ."""
     if not isinstance(items, (list, tuple)):
-        return type_of(items).shape
+        own: tuple[int, ...] = type_of(items).shape
+        return own
     shapes = [_check_even(item) for item in items]
     for shape in shapes:
         if shape != shapes[0]:

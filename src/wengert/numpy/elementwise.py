@@ -7,7 +7,7 @@ A ufunc takes NumPy's keywords: `dtype` (the arguments are cast, then the loop o
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..ops.layout import reshape
 from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, read_only
-from ..types import promotable, result_dtype, type_of
+from ..types import Function, promotable, result_dtype, type_of
 from .common import as_value, cast, named_dtype, ndim, shape, strong
 
 __all__ = [
@@ -89,7 +89,7 @@ def _finish(name: str, result: Any, out: Any, where: Any) -> Any:
     return target
 
 
-def _ufunc(ufunc: np.ufunc, function: Callable) -> Callable:
+def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
     """The function of the namespace for a ufunc, from what it does to values."""
     name, count = ufunc.__name__, ufunc.nin
 
@@ -427,7 +427,7 @@ def isrealobj(x: Any) -> bool:
 
 def iscomplexobj(x: Any) -> bool:
     """``numpy.iscomplexobj``: whether the dtype is complex."""
-    return type_of(as_value(x)).dtype.kind == "c"
+    return bool(type_of(as_value(x)).dtype.kind == "c")
 
 
 def real_if_close(a: Any, tol: float = 100) -> Any:

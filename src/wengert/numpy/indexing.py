@@ -7,7 +7,6 @@ defines by writing (`put`, `copyto`, ``numpy.add.at``, ...) write to traced arra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..ops.positions import within
 from ..trace.array import Array
 from ..trace.indexing import getitem, setitem
 from ..trace.views import copy_of
-from ..types import result_dtype, type_of
+from ..types import Function, result_dtype, type_of
 from .common import as_value, cast, contains_traced, normal_axis
 from .joining import stack
 from .structure import into, known, moveaxis, numpy_if_plain, ravel, reshape, resize
@@ -201,7 +200,7 @@ def write(name: str, target: Any, new: Any) -> None:
     target._write(new)
 
 
-def _write_flat(name: str, target: Any, change: Callable) -> None:
+def _write_flat(name: str, target: Any, change: Function) -> None:
     """Apply a change to the elements laid flat and write the result back."""
     shape = type_of(target).shape
     changed = change(reshape(target, (math.prod(shape),)))
@@ -358,7 +357,7 @@ def _positions(x: Any, key: Any) -> Any:
     return getitem(np.arange(math.prod(shape)).reshape(shape), key)
 
 
-def _at(name: str, change: Callable) -> Callable:
+def _at(name: str, change: Function) -> Function:
     def at(a: Any, indices: Any, b: Any) -> None:
         found = _positions(a, indices)
         values = cast(as_value(b), type_of(a).dtype)
@@ -397,7 +396,7 @@ def _rank_in_run(places: np.ndarray) -> np.ndarray:
     return np.arange(len(places)) - np.repeat(starts, lengths)
 
 
-UFUNC_METHODS: dict[str, Callable] = {
+UFUNC_METHODS: dict[str, Function] = {
     "add.at": _at("add.at", lambda x, v, i: ops.scatter_add(x, v, i, axes=(0,))),
     "subtract.at": _at("subtract.at", lambda x, v, i: ops.scatter_add(x, -v, i, axes=(0,))),
     "maximum.at": _at("maximum.at", lambda x, v, i: ops.scatter_max(x, v, i, axes=(0,))),

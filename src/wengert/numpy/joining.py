@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..ops import layout
 from ..ops import structure as ops
 from ..trace.indexing import getitem
 from ..trace.views import copy_of
-from ..types import result_dtype, type_of
+from ..types import Function, result_dtype, type_of
 from .common import as_value, cast, normal_axis
 from .structure import (
     atleast_1d,
@@ -298,7 +297,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 # ---------------------------------------------------------------- applying functions
 
 
-def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """``numpy.apply_along_axis``: a function of each vector along an axis."""
     arr = as_value(arr)
     axis = normal_axis("apply_along_axis", axis, len(type_of(arr).shape))
@@ -315,7 +314,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     return result
 
 
-def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Function, a: Any, axes: Any) -> Any:
     """``numpy.apply_over_axes``: a reducing function over axes in turn."""
     value = as_value(a)
     rank = len(type_of(value).shape)

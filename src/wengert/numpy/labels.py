@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,12 @@ def _prepare(
 
 
 def _kept(
-    name: str, own: tuple[int, ...], labels: Labels, other: tuple[int, ...], others: Labels, loose
+    name: str,
+    own: tuple[int, ...],
+    labels: Labels,
+    other: tuple[int, ...],
+    others: Labels,
+    loose: bool,
 ) -> list[int]:
     """The axes without those of length 1 that broadcast against the other array."""
     lengths = dict(zip(others, other, strict=True))
@@ -167,7 +172,7 @@ def _without_repeats(x: Any, labels: Labels) -> Term:
     return x, labels
 
 
-def _einsum_arguments(operands: tuple) -> tuple[Any, list[Any]]:
+def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[Any, list[Any]]:
     """The subscripts (text, or a tuple of label lists) and the arrays."""
     if operands and isinstance(operands[0], str):
         return operands[0].replace(" ", ""), as_factors(*operands[1:])
@@ -298,7 +303,8 @@ def _path(
     if isinstance(optimize, tuple) and optimize and optimize[0] == "einsum_path":
         return list(optimize[1:])
     labels = list(dict.fromkeys(label for own in inputs for label in own))
-    text = lambda own: "".join(string.ascii_letters[labels.index(label)] for label in own)
+    letters = string.ascii_letters
+    text: Callable[[Labels], str] = lambda own: "".join(letters[labels.index(k)] for k in own)
     subscripts = f"{','.join(map(text, inputs))}->{text(out)}"
     stand_ins = [np.broadcast_to(0.0, own) for own in shapes]
     how: Any = optimize if optimize in ("optimal", "greedy") else "greedy"

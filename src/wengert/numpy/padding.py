@@ -6,7 +6,6 @@ the numbers 0, 1, 2, ... of the axis instead, and the elements are taken at thos
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..ops.structure import concatenate
 from ..trace.array import FUNCTIONS
 from ..trace.indexing import getitem
 from ..trace.views import copy_of
-from ..types import type_of
+from ..types import Function, type_of
 from .common import as_value, cast
 from .structure import known, moveaxis, numpy_if_plain, take_places
 
@@ -142,7 +141,7 @@ def _empty(x: Any, widths: Widths, axis: int, rank: int) -> Any:
     return _constant(x, widths, axis, rank, 0)
 
 
-def _repeating(mode: str) -> Callable:
+def _repeating(mode: str) -> Function:
     def rule(x: Any, widths: Widths, axis: int, rank: int, reflect_type: str = "even") -> Any:
         length = type_of(x).shape[0]
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]
@@ -193,7 +192,7 @@ def _ramp(end: Any, edge: Any, count: int) -> Any:
     return convert(FUNCTIONS["floor"](values), dtype=dtype)
 
 
-def _statistic(name: str) -> Callable:
+def _statistic(name: str) -> Function:
     def rule(x: Any, widths: Widths, axis: int, rank: int, stat_length: Any) -> Any:
         length = type_of(x).shape[0]
         near = (None, None) if stat_length is None else known("pad", _pair(stat_length, axis, rank))
@@ -208,7 +207,7 @@ def _statistic(name: str) -> Callable:
     return rule
 
 
-_RULES: dict[str, Callable] = {
+_RULES: dict[str, Function] = {
     "constant": _constant,
     "edge": _repeating("edge"),
     "empty": _empty,

@@ -7,7 +7,6 @@ extremes share the derivative equally; the derivative of `std` where all element
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from ..ops.reductions import (
     reduce_prod,
 )
 from ..ops.structure import concatenate
-from ..types import type_of
+from ..types import Function, type_of
 from .common import as_value, cast, named_dtype, ndim, normal_axes, normal_axis, shape
 
 __all__ = [
@@ -325,7 +324,7 @@ def nanstd(
     return ew.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
 
 
-def _nan_extreme(op: Callable, worst: float, a: Any, axis: Any, keepdims: bool) -> Any:
+def _nan_extreme(op: Function, worst: float, a: Any, axis: Any, keepdims: bool) -> Any:
     x = as_value(a)
     if not type_of(x).inexact:
         return op(x, axis, keepdims=keepdims)
@@ -405,7 +404,13 @@ def logcumsumexp(a: Any, axis: int | None = None) -> Any:
 
 
 def _with_initial(
-    name: str, function: Callable, start: int, x: Any, axis: Any, dtype: Any, include: bool
+    name: str,
+    function: Function,
+    start: int,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    include: bool,
 ) -> Any:
     x = as_value(x)
     if axis is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..ops.indexing import embed, gather
 from ..trace.indexing import getitem
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, is_contiguous, read_only
-from ..types import type_of
+from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, normal_axes, normal_axis
 
 __all__ = [
@@ -60,16 +60,20 @@ __all__ = [
     "triu",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def numpy_if_plain(function: Callable) -> Callable:
+
+def numpy_if_plain(function: Callable[P, R]) -> Callable[P, R]:
     """Call NumPy's function of the same name where no argument is traced."""
     original = getattr(np, function.__name__)
 
     @functools.wraps(function)
-    def choose(*args: Any, **kwargs: Any) -> Any:
+    def choose(*args: P.args, **kwargs: P.kwargs) -> R:
         if contains_traced(args) or contains_traced(list(kwargs.values())):
             return function(*args, **kwargs)
-        return original(*args, **kwargs)
+        found: R = original(*args, **kwargs)
+        return found
 
     return choose
 
@@ -116,7 +120,8 @@ def need_axes(name: str, a: Any, count: int) -> None:
 
 def shape(a: Any) -> tuple[int, ...]:
     """``numpy.shape``: the length of each axis."""
-    return type_of(as_value(a)).shape
+    own: tuple[int, ...] = type_of(as_value(a)).shape
+    return own
 
 
 def ndim(a: Any) -> int:
@@ -306,7 +311,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return layout.reshape(a, shape=layout.without_axes(own, axes))
 
 
-def _at_least(arys: Sequence[Any], full: Callable) -> Any:
+def _at_least(arys: Sequence[Any], full: Function) -> Any:
     results = []
     for item in arys:
         a = as_value(item)

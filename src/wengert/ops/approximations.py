@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from ..types import Function
 from . import special_coefficients as c
 from .indexing import gather
 from .op import Traced
 
-Array = np.ndarray
+Array = Any  # plain or traced
 SQRT_HALF = math.sqrt(0.5)
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # Where digamma is 0, as a sum of two floats.
@@ -60,9 +62,10 @@ def _selected(x: Array, bounds: Sequence[float], functions: Sequence[Piece]) -> 
     return np.where(np.isnan(x), x, result)
 
 
-def choose(mask: Array, yes: Callable, no: Callable, *args: Array) -> Array:
+def choose(mask: Array, yes: Function, no: Function, *args: Array) -> Array:
     """yes(*args) for the elements where the mask holds, no(*args) for the others."""
-    if isinstance(mask, Traced):
+    traced: bool = isinstance(mask, Traced)
+    if traced:
         return np.where(mask, yes(*args), no(*args))
     if mask.all():
         return yes(*args)
@@ -80,7 +83,8 @@ def constant(value: float) -> Piece:
 
 def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     """Horner's rule, lowest power first."""
-    if isinstance(x, Traced):
+    traced: bool = isinstance(x, Traced)
+    if traced:
         result = x * coefficients[-1] + coefficients[-2]
         for coefficient in coefficients[-3::-1]:
             result = result * x + coefficient
@@ -183,7 +187,7 @@ def _erfcinv_tail(x: Array) -> Array:
 
 def ndtr(x: Array) -> Array:
     """The normal distribution function."""
-    left = lambda x: 0.5 * exp_minus_square(x, 0.5) * _erfcx_right(x * -SQRT_HALF)
+    left: Piece = lambda x: 0.5 * exp_minus_square(x, 0.5) * _erfcx_right(x * -SQRT_HALF)
     centre = lambda x: 0.5 + 0.5 * _erf_centre(x * SQRT_HALF)
     right = lambda x: 1 - left(-x)
     return pieces(x, (-1.0, 1.0), left, centre, right)

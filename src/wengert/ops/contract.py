@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import ShapeError, explain
 from ..loops import Product
-from ..types import ArrayType, result_dtype
+from ..types import ArrayType, Function, result_dtype
 from .op import Op
 
 Labels = tuple[int, ...]
@@ -62,7 +62,7 @@ def _contract(x: Any, y: Any, spec: Spec) -> Any:
 
 
 # The products that NumPy has a name for go to it directly.
-_PLANS: dict[Spec, Callable] = {
+_PLANS: dict[Spec, Function] = {
     ((), (), ()): np.multiply,
     ((), (0,), (0,)): np.multiply,
     ((0,), (), (0,)): np.multiply,
@@ -90,7 +90,7 @@ def _matrix_vector(x: np.ndarray, y: np.ndarray) -> Any:
     return np.dot(x, y)
 
 
-def _make_plan(spec: Spec) -> Callable:
+def _make_plan(spec: Spec) -> Function:
     x, y, out = spec
     shared = set(x) & set(y)
     if shared <= set(out):
@@ -106,7 +106,7 @@ def _subscripts(spec: Spec) -> str:
     return f"{x},{y}->{out}"
 
 
-def _multiplication(spec: Spec) -> Callable:
+def _multiplication(spec: Spec) -> Function:
     """Nothing is summed: bring the axes into the order of the result and multiply."""
     x, y, out = spec
     x_axes, x_key = _aligned(x, out)
@@ -120,7 +120,7 @@ def _multiplication(spec: Spec) -> Callable:
     return plan
 
 
-def _aligned(labels: Labels, out: Labels) -> tuple[Labels, tuple]:
+def _aligned(labels: Labels, out: Labels) -> tuple[Labels, tuple[Any, ...]]:
     """The order of the axes, and where the result has axes that this array lacks."""
     axes = tuple(labels.index(label) for label in out if label in labels)
     key = tuple(slice(None) if label in labels else None for label in out)
@@ -151,7 +151,7 @@ class _Matrices:
         # Where the left array's axes stand on both sides of the right one's, as the samples
         # and the pixels of a convolution do, the leading ones can be looped over.
         self.leading, self.trailing = self.rows[:leading], self.rows[leading:]
-        self.steps: dict[Any, tuple] = {}
+        self.steps: dict[Any, tuple[Any, ...]] = {}
 
     def _summed_order(self) -> Labels:
         """An order of the summed axes that needs no copy of one of the arrays."""
@@ -176,7 +176,7 @@ class _Matrices:
             result = result.transpose(axes)
         return result if shape else result[()]
 
-    def _steps(self, left: tuple[int, ...], right: tuple[int, ...]) -> tuple:
+    def _steps(self, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Any, ...]:
         """What to do for these shapes: how to group the axes, which function, how to end."""
         lengths = dict(zip(self.left + self.right, left + right, strict=True))
         make = functools.partial(_Grouping, lengths)

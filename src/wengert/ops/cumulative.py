@@ -9,14 +9,13 @@ log-sum-exps of very different numbers are exact to any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError, explain
 from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Running, cast
-from ..types import ArrayType, result_dtype, type_of
+from ..types import ArrayType, Function, result_dtype, type_of
 from .elementwise import add, exp, scale, select, share_of_sum
 from .indexing import index
 from .layout import broadcast_to, reduce_sum
@@ -60,7 +59,11 @@ def _running(function: str) -> Running:
 
 
 def _accumulation(
-    name: str, evaluate: Callable, type_rule: Callable, zeros: bool = False, **parts: Any
+    name: str,
+    evaluate: Function,
+    type_rule: Function,
+    zeros: bool = False,
+    **parts: Any,
 ) -> Op:
     """An operation along an axis, from its start or (`reverse`) end; `zeros`: sampled at 0 too."""
 
@@ -91,7 +94,8 @@ def _accumulation(
 
 def _accumulated_type(x: ArrayType, axis: int, reverse: bool) -> ArrayType:
     # small integers are summed and multiplied as 64-bit ones
-    return reduce_sum.type_rule(x, axes=())
+    found: ArrayType = reduce_sum.type_rule(x, axes=())
+    return found
 
 
 def _same_type(x: ArrayType, axis: int, reverse: bool) -> ArrayType:
@@ -138,7 +142,7 @@ def _product_of_numbers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(product) & ~np.isnan(a + b), 0, product)
 
 
-def _step_by_step(a: np.ndarray, b: np.ndarray, product: Callable) -> np.ndarray:
+def _step_by_step(a: np.ndarray, b: np.ndarray, product: Function) -> np.ndarray:
     result = np.array(b)
     for k in range(1, len(b)):
         result[k] += product(a[k], result[k - 1])
@@ -239,7 +243,7 @@ cumprod: Op = _accumulation(
 # ---------------------------------------------------------------- extremes
 
 
-def _record_jvp(surpasses: Op) -> Callable:
+def _record_jvp(surpasses: Op) -> Function:
     """The tangent of the first element that reached the running extreme."""
 
     def rule(t: Any, ans: Any, x: Any, axis: int, reverse: bool) -> Any:

@@ -12,13 +12,12 @@ gradient is Hermitian as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import DerivativeError, explain
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .elementwise import absolute, conjugate, imag, over, real, select
 from .layout import convert, reduce_sum
 from .linalg import (
@@ -50,7 +49,7 @@ from .reductions import reduce_max
 _NOT_FINITE = "Check the matrix for inf and nan."
 
 
-def _values(name: str, op: Op, place: int, evaluate: Callable, **params: Any) -> Op:
+def _values(name: str, op: Op, place: int, evaluate: Function, **params: Any) -> Op:
     """The operation that gives the values of a decomposition alone, without vectors."""
     made: Op = Op(
         name,

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError, explain
 from ..functions import FUNCTIONS
 from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
-from ..types import ArrayType, promotable, type_of
+from ..types import ArrayType, Function, promotable, type_of
 from .layout import convert, reshape
 from .op import Op
 
@@ -49,12 +49,12 @@ def loop_dtypes(ufunc: np.ufunc, types: Sequence[ArrayType]) -> Sequence[np.dtyp
     return dtypes
 
 
-def ufunc_takes(ufunc: np.ufunc) -> Callable:
+def ufunc_takes(ufunc: np.ufunc) -> Function:
     """`takes` of an operation with the dtype rules of the ufunc."""
     return lambda *types, **params: loop_dtypes(ufunc, types)[: ufunc.nin]
 
 
-def ufunc_type_rule(name: str, ufunc: np.ufunc) -> Callable:
+def ufunc_type_rule(name: str, ufunc: np.ufunc) -> Function:
     """Types as the ufunc says: NumPy's promotion and broadcasting."""
 
     def rule(*types: ArrayType, **params: Any) -> Any:
@@ -95,7 +95,7 @@ def pointwise(name: str, ufunc: np.ufunc, kinds: str = "biuf") -> Pointwise | No
     return Pointwise(rule, kinds=kinds)
 
 
-def batch_elementwise(op_of: Callable[[], Op]) -> Callable:
+def batch_elementwise(op_of: Callable[[], Op]) -> Function:
     """Batching by broadcasting: ranks are aligned so that the batch axes meet."""
 
     def rule(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> Any:
@@ -115,7 +115,7 @@ def _align(x: Any, shape: tuple[int, ...], rank: int) -> Any:
     return reshape(x, shape=(shape[0], *(1,) * missing, *shape[1:])) if missing else x
 
 
-def of_floats(rule: Callable) -> Callable:
+def of_floats(rule: Function) -> Function:
     """A factor of several arguments, taken at them in the dtype of the result.
 
     The rule may square, negate or take the logarithm of an integer, which is another number in its
@@ -134,7 +134,7 @@ def _in_dtype(x: Any, dtype: np.dtype) -> Any:
     return x if own.inexact or own.dtype == dtype else convert(x, dtype=dtype)
 
 
-def _composed(ufunc: np.ufunc, compose: Callable) -> Callable:
+def _composed(ufunc: np.ufunc, compose: Function) -> Function:
     """The same made of other operations, of integers in the dtypes that the ufunc takes."""
 
     def composed(*args: Any, **params: Any) -> Any:
@@ -146,8 +146,8 @@ def _composed(ufunc: np.ufunc, compose: Callable) -> Callable:
 
 def elementwise(
     name: str,
-    function: Callable,
-    derivative: Sequence[Callable | None] | None,
+    function: Function,
+    derivative: Sequence[Function | None] | None,
     domains: Sequence[Interval],
     *,
     like: np.ufunc | None = None,
@@ -182,8 +182,8 @@ def elementwise(
 
 def unary(
     name: str,
-    function: Callable,
-    derivative: Callable | None = None,
+    function: Function,
+    derivative: Function | None = None,
     domain: Interval = REAL,
     **parts: Any,
 ) -> Op:
@@ -193,9 +193,9 @@ def unary(
 
 def binary(
     name: str,
-    function: Callable,
-    dx: Callable | None = None,
-    dy: Callable | None = None,
+    function: Function,
+    dx: Function | None = None,
+    dy: Function | None = None,
     domains: Sequence[Interval] = (REAL, REAL),
     **parts: Any,
 ) -> Op:
@@ -204,7 +204,7 @@ def binary(
     return elementwise(name, function, derivative, domains, **parts)
 
 
-def broadcast_samples(domains: Sequence[Interval], dtypes: Sequence[str]) -> Callable:
+def broadcast_samples(domains: Sequence[Interval], dtypes: Sequence[str]) -> Function:
     """Sample arguments: equal shapes, every broadcast pattern, 0-d, zero-size."""
     patterns: list[list[tuple[int, ...]]] = [
         [(2, 3)] * len(domains),

@@ -5,13 +5,12 @@ The compiler takes numbers apart by `bits`, in the layout of float32 and float64
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..loops import Apply, Pointwise
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .elementwise import REALS, absolute, copysign, maximum, minimum, select
 from .families import POSITIVE, batch_elementwise, binary, ufunc_takes, ufunc_type_rule, unary
 from .layout import convert
@@ -58,7 +57,7 @@ class _Layout(NamedTuple):
         return bits(integer, dtype=np.dtype(f"f{self.integer.itemsize}"))
 
 
-def _of_bits(compose: Callable) -> Callable:
+def _of_bits(compose: Function) -> Function:
     """A composition for the floats that the compiler knows; NumPy evaluates others."""
 
     def composed(x: Any, *rest: Any) -> Any:

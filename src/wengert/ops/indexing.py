@@ -37,7 +37,7 @@ from ..loops import (
     Scatter,
     cast,
 )
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .elementwise import over, scale, select
 from .families import broadcast_shapes
 from .layout import broadcast_to, convert, fit, permute, reshape, resize_shape
@@ -70,7 +70,7 @@ def key_shape(shape: Sequence[int], key: Key) -> tuple[int, ...]:
     return tuple(result)
 
 
-_ALL_OF = lambda length: (0, length, 1)
+_ALL_OF: Callable[[int], tuple[int, int, int]] = lambda length: (0, length, 1)
 
 
 def _source_index(at: Index, key: Key) -> list[Affine]:
@@ -465,7 +465,7 @@ gather: Op = Op(
 )
 
 
-def _scatter(write: Callable) -> Callable:
+def _scatter(write: Function) -> Function:
     def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
         check_indices("scatter", indices, [np.shape(x)[axis] for axis in axes])
         result = np.array(x)
@@ -488,7 +488,7 @@ def _scatter_takes(x: ArrayType, y: ArrayType, *indices: ArrayType, **params: An
     return None, x.dtype, *[None] * len(indices)
 
 
-def batch_scatter(op_of: Callable[[], Op]) -> Callable:
+def batch_scatter(op_of: Callable[[], Op]) -> Function:
     """Batching of scatters: everything gets the batch axis, an iota selects the sample."""
 
     def rule(
@@ -507,7 +507,7 @@ def batch_scatter(op_of: Callable[[], Op]) -> Callable:
     return rule
 
 
-def _scatter_jvp(op_of: Callable[[], Op]) -> Callable:
+def _scatter_jvp(op_of: Callable[[], Op]) -> Function:
     def rule(tangents: Any, ans: Any, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
         tx, ty = tangents[:2]
         if tx is None:

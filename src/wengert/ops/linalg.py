@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError, WengertError, explain
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .contract import contract, normal_spec
 from .elementwise import conjugate, select
 from .families import batch_elementwise
@@ -38,7 +38,7 @@ LAPACK = "LAPACK computes it, in NumPy"
 SINGULAR = "Use lstsq or pinv for matrices without an inverse."
 
 
-def guarded(name: str, remedy: str, evaluate: Callable, op_of: Callable[[], Op]) -> Callable:
+def guarded(name: str, remedy: str, evaluate: Function, op_of: Callable[[], Op]) -> Function:
     """Evaluation whose LinAlgError names the operation; wrong shapes get the type rule's words."""
 
     def checked(*args: Any, **params: Any) -> Any:
@@ -85,7 +85,7 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def square_type(name: str) -> Callable:
+def square_type(name: str) -> Function:
     """The type rule of an operation from square matrices to matrices of the same shape."""
 
     def rule(a: ArrayType, **params: Any) -> ArrayType:
@@ -95,7 +95,7 @@ def square_type(name: str) -> Callable:
     return rule
 
 
-def batch_leading(op_of: Callable[[], Op]) -> Callable:
+def batch_leading(op_of: Callable[[], Op]) -> Function:
     """Batching of an operation on one stack of matrices: the stack grows by an axis."""
     return lambda size, flags, a, **params: op_of()(a, **params)
 
@@ -203,7 +203,7 @@ def symmetric_part(x: Any) -> Any:
 # ---------------------------------------------------------------- solving
 
 
-def _solve_type(name: str) -> Callable:
+def _solve_type(name: str) -> Function:
     def rule(a: ArrayType, b: ArrayType, **params: Any) -> ArrayType:
         check_matrix(name, a, square=True)
         check_matrix(name, b)

@@ -28,13 +28,13 @@ Vocabulary of the rules: `t` tangent, `g` cotangent, `ans` result, `x, y, z` arg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import LeakedTracerError, WengertError, explain
 from ..functions import FUNCTIONS, Cost
 from ..loops import Alias, Pointwise
-from ..types import Typed, type_of
+from ..types import Function, Typed, type_of
 
 REGISTRY: dict[str, Op] = {}
 
@@ -52,24 +52,24 @@ class Op:
     def __init__(
         self,
         name: str,
-        evaluate: Callable,
-        type_rule: Callable,
+        evaluate: Function,
+        type_rule: Function,
         *,
-        derivative: Sequence[Callable | None] | None = None,
-        jvp: Sequence[Callable | None] | Callable | None = None,
+        derivative: Sequence[Function | None] | None = None,
+        jvp: Sequence[Function | None] | Function | None = None,
         linear: Sequence[int] = (),
-        transpose: Sequence[Callable | None] | Callable | None = None,
-        batch: Callable | None = None,
+        transpose: Sequence[Function | None] | Function | None = None,
+        batch: Function | None = None,
         loops: Any = None,
-        compose: Callable | None = None,
+        compose: Function | None = None,
         hosted: str | None = None,
-        samples: Callable | None = None,
+        samples: Function | None = None,
         multiple: bool = False,
-        write_back: Callable | None = None,
-        resize: Callable | None = None,
+        write_back: Function | None = None,
+        resize: Function | None = None,
         zero: str | None = None,
         absent: dict[str, str] | None = None,
-        takes: Callable | None = None,
+        takes: Function | None = None,
         compares: bool = False,
         additive: bool = False,
         cost: Cost | None = None,
@@ -101,8 +101,8 @@ class Op:
         self.resize = resize
         # For operations with a program inside: pull_rule(node, g) -> cotangents and
         # push_rule(node, tangents) -> tangent, which work at the node's own values.
-        self.pull_rule: Callable | None = None
-        self.push_rule: Callable | None = None
+        self.pull_rule: Function | None = None
+        self.push_rule: Function | None = None
         # Why the derivative is zero everywhere (a comparison, a rounding).
         self.zero = zero
         # Why a part is missing, by the part's name; the registry test asks.

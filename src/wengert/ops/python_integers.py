@@ -14,7 +14,7 @@ error when a result needs more.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import IntegerError, explain
 from ..graph import Constant, Node, Operator
 from ..loops import BOOL, INDEX, Apply, Expr, Index, Literal, Operand, Pointwise, cast
-from ..types import ArrayType, result_dtype, type_of
+from ..types import ArrayType, Function, result_dtype, type_of
 from .op import Op
 
 
@@ -172,7 +172,7 @@ def takes_promoted(*places: int) -> Any:
 
 # ---------------------------------------------------------------- Python integers alone
 
-_PYTHON: dict[str, Callable] = {
+_PYTHON: dict[str, Function] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,

@@ -123,7 +123,8 @@ def _word_from(key: Any, first: Any, blocks: int, word: int, stream: int) -> np.
 def _words_at(key: Any, number: np.ndarray, word: int, stream: int) -> np.ndarray:
     counter = [number & _LOW, number >> _HALF, np.zeros_like(number), np.uint64(stream)]
     keys = np.asarray(key)[..., None, :]
-    return _rounds(counter, [keys[..., 0], keys[..., 1]])[word]
+    words: np.ndarray = _rounds(counter, [keys[..., 0], keys[..., 1]])[word]
+    return words
 
 
 U64 = np.dtype(np.uint64)
@@ -238,7 +239,8 @@ def _bits_at(key: Any, places: Any, width: int, stream: int) -> np.ndarray:
     words = [word.astype(np.uint64) for word in _rounds(counter, list(np.asarray(key)))]
     if width == 64:
         words = [low | high << _HALF for low, high in zip(words[::2], words[1::2], strict=True)]
-    return np.choose(within.astype(np.int64), words).astype(_BITS[width])
+    chosen: np.ndarray = np.choose(within.astype(np.int64), words).astype(_BITS[width])
+    return chosen
 
 
 def _bits_at_loops(at: Index, key: Operand, places: Operand, width: int, stream: int) -> Expr:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ShapeError, explain
 from ..loops import Reduction
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .cumulative import cumprod, shifted, spread
 from .elementwise import divide, scale, select
 from .layout import (
@@ -46,7 +46,7 @@ def reduction_samples(rng: np.random.Generator) -> Any:
     yield (rng.integers(0, 9, size=(2, 3)),), {"axes": (0, 1)}
 
 
-def _with(**params: Any) -> Callable:
+def _with(**params: Any) -> Function:
     """The samples of a reduction with further parameters."""
     return lambda rng: [(args, {**own, **params}) for args, own in reduction_samples(rng)]
 
@@ -66,7 +66,7 @@ def _check_elements(name: str, x: ArrayType, axes: Axes) -> None:
 # ---------------------------------------------------------------- extremes
 
 
-def _extreme_type(name: str) -> Callable:
+def _extreme_type(name: str) -> Function:
     def rule(x: ArrayType, axes: Axes, ties: str) -> ArrayType:
         result = ArrayType(x.dtype, without_axes(x.shape, axes))
         if result.size:
@@ -87,7 +87,7 @@ def _position_array(shape: tuple[int, ...], axes: Axes) -> np.ndarray:
     return np.arange(count, dtype=dtype).reshape(kept)
 
 
-def _extreme_jvp(argument_of: Callable[[], Op]) -> Callable:
+def _extreme_jvp(argument_of: Callable[[], Op]) -> Function:
     def rule(t: Any, ans: Any, x: Any, axes: Axes, ties: str) -> Any:
         shape = type_of(x).shape
         if ties == "first":
@@ -166,7 +166,7 @@ def _argument_samples(rng: np.random.Generator) -> Any:
     yield (rng.integers(0, 9, size=(300, 3)).astype(np.uint8),), {"axes": (0, 1)}
 
 
-def _first_place(extreme: Op) -> Callable:
+def _first_place(extreme: Op) -> Function:
     """The least position of an element that equals the extreme; the first NaN, if there is one."""
 
     def compose(x: Any, axes: Axes) -> Any:
@@ -182,7 +182,7 @@ def _first_place(extreme: Op) -> Callable:
     return compose
 
 
-def _argument(name: str, function: Callable, extreme: Op) -> Op:
+def _argument(name: str, function: Function, extreme: Op) -> Op:
     """The position of an extreme among the elements reduced together, in C order."""
 
     def evaluate(x: Any, axes: Axes) -> Any:

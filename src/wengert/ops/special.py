@@ -13,7 +13,7 @@ is 0, and the softmax of a line that is -inf throughout is 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import DTypeError, explain
 from ..functions import FUNCTIONS
 from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
-from ..types import ArrayType, inexact_dtype, result_dtype, type_of
+from ..types import ArrayType, Function, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
 from .elementwise import exp, log, log1p, logaddexp, maximum, negative, scale, select
 from .families import (
@@ -67,7 +67,7 @@ def real_dtype(name: str, types: Sequence[ArrayType]) -> np.dtype:
     return dtype
 
 
-def _widened(name: str, function: Callable) -> Callable:
+def _widened(name: str, function: Function) -> Function:
     """Evaluation in float64, block by block, rounded once to the dtype of the arguments."""
 
     def evaluate(*args: Any, **params: Any) -> Any:
@@ -85,8 +85,8 @@ def _widened(name: str, function: Callable) -> Callable:
 
 def special(
     name: str,
-    function: Callable,
-    *derivative: Callable,
+    function: Function,
+    *derivative: Function,
     domains: Sequence[Interval] = (REAL,),
     params: Sequence[dict[str, Any]] = ({},),
     **parts: Any,
@@ -112,7 +112,7 @@ def special(
     return op
 
 
-def _composed(name: str, function: Callable) -> Callable:
+def _composed(name: str, function: Function) -> Function:
     """The evaluation, traced."""
 
     def compose(*args: Any, **params: Any) -> Any:
@@ -291,7 +291,7 @@ def _xlog1py(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
 
 
-def _unless_both_zero(x: Any, y: Any, form: Callable, safe: float, zero: float) -> Any:
+def _unless_both_zero(x: Any, y: Any, form: Function, safe: float, zero: float) -> Any:
     """form(y), but 0 where x is 0 and y is `zero`; also for its derivatives."""
     both = logical_and(equal(x, 0), equal(y, zero))
     return select(both, 0.0, form(select(both, safe, y)))
@@ -366,7 +366,7 @@ def _weights(x: Any, total: Any, axes: tuple[int, ...]) -> Any:
     return _softmax(x, axes)
 
 
-def _of_reals(composed: Callable) -> Callable:
+def _of_reals(composed: Function) -> Function:
     """The program for any real numbers, from that for floats."""
     return lambda x, axes: composed(as_dtype(x, real_dtype("exp", [type_of(x)])), axes)
 
@@ -442,7 +442,7 @@ def _batch_weights(size: int, flags: Sequence[bool], x: Any, total: Any, axes: A
     return weights(*given, axes=tuple(axis + 1 for axis in axes))
 
 
-def _reduced_type(name: str) -> Callable:
+def _reduced_type(name: str) -> Function:
     return lambda x, axes: ArrayType(real_dtype(name, [x]), without_axes(x.shape, axes))
 
 
@@ -473,7 +473,7 @@ def _softmax_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return part - scale(mean, ans)
 
 
-def _same_type(name: str) -> Callable:
+def _same_type(name: str) -> Function:
     return lambda x, axes: ArrayType(real_dtype(name, [x]), x.shape)
 
 

@@ -145,7 +145,7 @@ def _split(items: Numbers) -> tuple[Numbers, Numbers]:
     return items[:half], items[half:]
 
 
-def _slices(starts: Sequence[int], steps: Numbers, counts: Numbers) -> tuple:
+def _slices(starts: Sequence[int], steps: Numbers, counts: Numbers) -> tuple[Any, ...]:
     slices = [
         slice(start, start + step * (count - 1) + 1, step)
         for start, step, count in zip(starts, steps, counts, strict=True)

@@ -21,7 +21,7 @@ from ..jit import is_tracing
 from ..tensor import Tensor, operand
 
 
-class Group(MutableMapping):
+class Group(MutableMapping[str, Any]):
     """The parameters of one group, and their options.
 
     >>> from wengert import optim, tensor
@@ -31,7 +31,9 @@ class Group(MutableMapping):
     (0.05, False)
     """
 
-    def __init__(self, owner: str, params: Sequence[Tensor], options: Mapping, switches: Any):
+    def __init__(
+        self, owner: str, params: Sequence[Tensor], options: Mapping[str, Any], switches: Any
+    ):
         self.params = list(params)
         self._owner = owner  # for messages
         self._places: dict[str, int | tuple[int, ...]] = {}  # of numbers, in the one tensor

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..errors import AbstractValueError, OptionError, ShapeError, StructureError, explain
 from ..jit import is_tracing
-from ..tensor import no_grad, peek
+from ..tensor import no_grad, peek, replace
 from .group import Group
 from .line_search import Point, strong_wolfe
-from .optimizer import Optimizer, array_of, replace
+from .optimizer import Optimizer, array_of
 
 # A pair with less curvature along the step than this would spoil the estimate.
 LEAST_CURVATURE = 1e-10
@@ -54,7 +54,7 @@ class Memory:
 
     def descent(self, gradient: np.ndarray) -> np.ndarray:
         """Minus the inverse Hessian times the gradient."""
-        vector = -gradient
+        vector: np.ndarray = -gradient
         shares = []
         for step, change, weight in reversed(self.pairs):
             shares.append(weight * (step @ vector))
@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
@@ -116,7 +116,7 @@ class LBFGS(Optimizer):
         )
         self.memory = Memory()
 
-    def add_param_group(self, param_group: Mapping) -> None:
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """L-BFGS has a single group: the Hessian is of all parameters together."""
         if self.param_groups:
             raise StructureError(
@@ -253,7 +253,7 @@ class LBFGS(Optimizer):
             }
         return found
 
-    def _check_entries(self, group: Group, entries: list[Mapping]) -> None:
+    def _check_entries(self, group: Group, entries: list[Mapping[str, Any]]) -> None:
         count = sum(p.size for p in group.params)
         if entries[0] and np.size(entries[0]["d"]) != count:
             raise ShapeError(
@@ -264,7 +264,7 @@ class LBFGS(Optimizer):
                 )
             )
 
-    def _load_group(self, group: Group, entries: list[Mapping]) -> None:
+    def _load_group(self, group: Group, entries: list[Mapping[str, Any]]) -> None:
         self.memory = memory = Memory()
         entry = entries[0]
         if not entry:

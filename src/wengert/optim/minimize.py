@@ -8,7 +8,6 @@ itself. The function to minimize takes and the result holds whatever tree of arr
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from .. import tree
 from ..errors import DTypeError, MissingPackageError, OptionError, StructureError, explain
 from ..jit import jit
 from ..transforms import hessian, hvp, jacobian, value_and_grad
+from ..types import Function
 
 # What SciPy's methods can make use of.
 _GRADIENT = """
@@ -29,7 +29,7 @@ _METHODS = _GRADIENT_METHODS | {"nelder-mead", "powell", "cobyla", "cobyqa"}
 
 
 def minimize(
-    f: Callable,
+    f: Function,
     x0: Any,
     args: Any = (),
     method: str | None = None,
@@ -38,8 +38,8 @@ def minimize(
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
-    callback: Callable | None = None,
-    options: dict | None = None,
+    callback: Function | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Any:
     """Minimize a scalar function of arrays with `scipy.optimize.minimize` and exact derivatives.
 
@@ -159,11 +159,16 @@ class _Problem:
     """The function as SciPy calls it, with its derivatives."""
 
     def __init__(
-        self, f: Callable, vector: _Vector, args: tuple, exact_jac: bool, exact_hess: bool
+        self,
+        f: Function,
+        vector: _Vector,
+        args: tuple[Any, ...],
+        exact_jac: bool,
+        exact_hess: bool,
     ):
         self.args, self.exact_jac, self.exact_hess = args, exact_jac, exact_hess
 
-        def objective(flat: Any, args: tuple) -> Any:
+        def objective(flat: Any, args: tuple[Any, ...]) -> Any:
             return f(vector.tree(flat), *args)
 
         self._value = jit(objective)
@@ -171,7 +176,7 @@ class _Problem:
         self._product = jit(lambda flat, v, args: hvp(lambda z: objective(z, args), flat, v))
         self._hessian = jit(hessian(objective))
 
-    def function(self, method: str) -> Callable:
+    def function(self, method: str) -> Function:
         """Value alone, or value and gradient."""
         if not (self.exact_jac and method in _GRADIENT_METHODS):
             return lambda flat: float(self._value(flat, self.args))
@@ -201,7 +206,7 @@ def _is_exact(how: Any) -> bool:
     return isinstance(how, str) and how == "exact"
 
 
-def _method(method: str | None, bounds: Any, constraints: list) -> str:
+def _method(method: str | None, bounds: Any, constraints: list[Any]) -> str:
     """The method that SciPy will use, in lower case."""
     if method is None:
         if constraints:
@@ -235,7 +240,7 @@ def _end(end: Any, vector: _Vector, default: float) -> np.ndarray | None:
     return vector.flat(end, "bounds")
 
 
-def _as_list(constraints: Any) -> list:
+def _as_list(constraints: Any) -> list[Any]:
     if isinstance(constraints, (list, tuple)):
         return list(constraints)
     return [constraints]
@@ -271,13 +276,13 @@ def _constraint(optimize: Any, given: Any, vector: _Vector, method: str) -> Any:
 class _Constraint:
     """A function that gives the constrained numbers, with its derivatives."""
 
-    def __init__(self, function: Callable, vector: _Vector, args: tuple):
-        def numbers(flat: Any, args: tuple) -> Any:
+    def __init__(self, function: Function, vector: _Vector, args: tuple[Any, ...]):
+        def numbers(flat: Any, args: tuple[Any, ...]) -> Any:
             leaves = tree.leaves(function(vector.tree(flat), *args))
             parts = [np.reshape(leaf, (-1,)) for leaf in leaves]
             return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-        def weighted(flat: Any, weights: Any, args: tuple) -> Any:
+        def weighted(flat: Any, weights: Any, args: tuple[Any, ...]) -> Any:
             return np.sum(numbers(flat, args) * weights)
 
         value, derivative = jit(numbers), jit(jacobian(numbers))
@@ -287,7 +292,7 @@ class _Constraint:
         self.hessian = lambda flat, weights: second(flat, np.ascontiguousarray(weights), args)
 
 
-def _callback(callback: Callable | None, vector: _Vector) -> Any:
+def _callback(callback: Function | None, vector: _Vector) -> Any:
     """The user's callback, given trees; SciPy tells its two forms apart by the argument's name."""
     if callback is None:
         return None
@@ -301,7 +306,7 @@ def _callback(callback: Callable | None, vector: _Vector) -> Any:
     return lambda xk, *rest: callback(vector.tree(np.array(xk)), *rest)
 
 
-def _parameter_names(function: Callable) -> list[str]:
+def _parameter_names(function: Function) -> list[str]:
     try:
         return list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # of a built-in

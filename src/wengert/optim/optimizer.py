@@ -38,7 +38,7 @@ class Optimizer:
     # numbers among the options that turn a part of the rule off when they are zero
     switches: tuple[str, ...] = ("weight_decay",)
 
-    def __init__(self, params: Iterable, **defaults: Any):
+    def __init__(self, params: Iterable[Any], **defaults: Any):
         self.defaults = defaults
         self.param_groups: list[Group] = []
         # for each parameter, in the order of the groups, the arrays that the rule keeps
@@ -60,7 +60,7 @@ class Optimizer:
     def _name(self) -> str:
         return type(self).__name__
 
-    def _listed(self, params: Any) -> list:
+    def _listed(self, params: Any) -> list[Any]:
         if isinstance(params, (Tensor, np.ndarray, Mapping)) or not isinstance(params, Iterable):
             raise DTypeError(
                 explain(
@@ -165,7 +165,7 @@ class Optimizer:
 
     # ------------------------------------------------------------ groups and state
 
-    def add_param_group(self, param_group: Mapping) -> None:
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add a group: a dict with "params" and the options that differ from the defaults."""
         options = {name: value for name, value in param_group.items() if name != "params"}
         unknown = set(options) - set(self.defaults)
@@ -188,7 +188,7 @@ class Optimizer:
         self._complete()
         group.watch(self._complete)
 
-    def _check(self, params: list) -> None:
+    def _check(self, params: list[Any]) -> None:
         known = {id(p) for group in self.param_groups for p in group.params}
         for number, p in enumerate(params):
             problem = ""
@@ -255,7 +255,7 @@ class Optimizer:
             groups.append({**group, "params": list(places)})
         return {"state": state, "param_groups": groups}
 
-    def load_state_dict(self, state_dict: Mapping) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and options from `state_dict`, of wengert or of PyTorch."""
         loaded = state_dict["param_groups"]
         own = [len(group.params) for group in self.param_groups]
@@ -277,7 +277,7 @@ class Optimizer:
                     group[name] = value
             self._load_group(group, own_entries)
 
-    def _check_entries(self, group: Group, entries: list[Mapping]) -> None:
+    def _check_entries(self, group: Group, entries: list[Mapping[str, Any]]) -> None:
         """Refuse state of another model before anything is changed."""
         for number, (p, entry) in enumerate(zip(group.params, entries, strict=True)):
             for name, value in entry.items():
@@ -291,7 +291,7 @@ class Optimizer:
                         )
                     )
 
-    def _load_group(self, group: Group, entries: list[Mapping]) -> None:
+    def _load_group(self, group: Group, entries: list[Mapping[str, Any]]) -> None:
         kept = self.kept(group)
         for p, state, entry in zip(group.params, self._states_of(group), entries, strict=True):
             for name, value in kept.items():
@@ -328,7 +328,7 @@ class _Numbers:
             setattr(self, name, value.astype(real))
 
 
-def _entry(state: Mapping, key: Any) -> Mapping:
+def _entry(state: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
     found = state.get(key, state.get(str(key), {}))  # files know keys as text
     return {name: value for name, value in found.items() if value is not None}
 

@@ -34,7 +34,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
@@ -101,7 +101,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -178,7 +178,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -214,7 +214,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -286,7 +286,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Iterable,
+        params: Iterable[Any],
         lr: float = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,

@@ -91,7 +91,8 @@ class StepLR(Schedule):
     def rate(self, group: Group, base: float) -> float:
         """What holds now, times gamma at each end of a stretch; so changes by hand are kept."""
         ends = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
-        return group["lr"] * self.gamma if ends else group["lr"]
+        rate: float = group["lr"]
+        return rate * self.gamma if ends else rate
 
 
 class CosineLR(Schedule):

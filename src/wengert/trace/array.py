@@ -7,7 +7,6 @@ the same name in `FUNCTIONS`, which `wengert.numpy` fills: one place for the mea
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from ..ops import logic
 from ..ops.layout import convert, permute, reshape
 from ..ops.op import Op
 from ..ops.python_integers import exact
-from ..types import ArrayType, type_of, weaken
+from ..types import ArrayType, Function, type_of, weaken
 from .indexing import getitem, setitem
 from .views import Views, copy_of
 
 # NumPy's names -> wengert's functions: "sum", "linalg.norm", "fft.rfft", ...
-FUNCTIONS: dict[str, Callable] = {}
+FUNCTIONS: dict[str, Function] = {}
 
 _METHODS = (
     "all any argmax argmin argpartition argsort clip conj cumprod cumsum diagonal dot max mean min "
@@ -31,7 +30,7 @@ _METHODS = (
 ).split()
 
 
-def _numpy_function(name: str) -> Callable:
+def _numpy_function(name: str) -> Function:
     function = FUNCTIONS.get(name)
     if function is None:
         raise DTypeError(
@@ -44,7 +43,7 @@ def _numpy_function(name: str) -> Callable:
     return function
 
 
-def _operator(op: Op, swapped: bool = False) -> Callable:
+def _operator(op: Op, swapped: bool = False) -> Function:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
@@ -62,7 +61,7 @@ def _is_weak(value: Any) -> bool:
     while isinstance(value, Array):
         node = value._node
         if node.output is None:
-            return node.type.weak
+            return bool(node.type.weak)
         value = node.output
     return type(value) in _PYTHON_NUMBERS
 
@@ -85,7 +84,7 @@ def _power_operator(self: Any, exponent: Any) -> Any:
 _plain_power = _operator(ew.power)
 
 
-def _in_place(op: Op) -> Callable:
+def _in_place(op: Op) -> Function:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
@@ -103,7 +102,7 @@ def _in_place(op: Op) -> Callable:
 
 
 def _differs(result: Any, array: Any) -> bool:
-    return type_of(result).dtype != array.type.dtype
+    return bool(type_of(result).dtype != array.type.dtype)
 
 
 def _check_in_place(name: str, target: ArrayType, result: ArrayType) -> None:
@@ -281,7 +280,7 @@ class Array(Views):
         if self.type.dtype.kind not in "iu":
             raise TypeError(f"only integer arrays can be an index, not {self.type}")
         value = self._concrete("int() or an index")
-        return value.__index__()
+        return int(value.__index__())
 
     def __int__(self) -> int:
         return int(self._concrete("int()"))
@@ -349,7 +348,7 @@ class Array(Views):
         result = _numpy_function(_UFUNC_NAMES.get(name, name))(*inputs, **kwargs)
         return result if out is None else _write_out(name, out, result)
 
-    def __array_function__(self, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         module = func.__module__.removeprefix("numpy").lstrip(".")
         name = f"{module}.{func.__name__}" if module in ("linalg", "fft") else func.__name__
         out = kwargs.pop("out", None) if "out" in kwargs else None
@@ -474,7 +473,7 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and not getattr(value, "shape", ())
 
 
-def _write_out(name: str, out: tuple, result: Any) -> Any:
+def _write_out(name: str, out: tuple[Any, ...], result: Any) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     for target, value in zip(out, results, strict=False):
         if target is None:
@@ -508,7 +507,7 @@ _UFUNC_NAMES = {
 }
 
 
-def _method(name: str) -> Callable:
+def _method(name: str) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _numpy_function(name)(self, *args, **kwargs)
 

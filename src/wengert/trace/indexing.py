@@ -92,7 +92,7 @@ def _is_mask_of(key: Any, x: Any) -> bool:
     if not isinstance(key, (np.ndarray, Traced)):
         return False
     mask = type_of(key)
-    return mask.dtype.kind == "b" and mask.shape == type_of(x).shape[: len(mask.shape)] != ()
+    return bool(mask.dtype.kind == "b" and mask.shape == type_of(x).shape[: len(mask.shape)] != ())
 
 
 def _is_abstract(mask: Any) -> bool:
@@ -296,7 +296,7 @@ def _integer_item(item: Any, length: int, axis: int) -> int:
 
 def _as_int(item: Any) -> int:
     try:
-        return item.__index__()
+        return int(item.__index__())
     except AbstractValueError:
         raise
     except (AttributeError, TypeError):

@@ -8,7 +8,6 @@ takes those that it selects: ``x[x > 1] *= 2`` and ``x[m] = np.log(x[m])`` need 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..errors import AbstractValueError, DTypeError, explain
 from ..graph import Node, Operator
 from ..ops.elementwise import select
 from ..ops.layout import convert, reshape
-from ..types import type_of
+from ..types import Function, type_of
 
 
 def unknown_count() -> AbstractValueError:
@@ -65,7 +64,7 @@ class Selected:
             raise AttributeError(name)
         raise unknown_count()
 
-    def _each(self, function: Callable, *args: Any) -> Selected:
+    def _each(self, function: Function, *args: Any) -> Selected:
         """The function of each element; other arguments are numbers, or of the same mask."""
         whole = [self._matching(arg) for arg in args]
         return Selected(self.mask, function(*whole))
@@ -84,19 +83,19 @@ class Selected:
         raise unknown_count()
 
 
-def _unary(function: Callable) -> Any:
+def _unary(function: Function) -> Any:
     return lambda self: self._each(function, self)
 
 
-def _binary(function: Callable) -> Any:
+def _binary(function: Function) -> Any:
     return lambda self, other: self._each(function, self, other)
 
 
-def _swapped(function: Callable) -> Any:
+def _swapped(function: Function) -> Any:
     return lambda self, other: self._each(function, other, self)
 
 
-def _in_place(function: Callable) -> Any:
+def _in_place(function: Function) -> Any:
     def method(self: Selected, other: Any) -> Selected:
         own, result = type_of(self.whole), self._each(function, self, other)
         found = type_of(result.whole)

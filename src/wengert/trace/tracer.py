@@ -67,7 +67,11 @@ class Trace:
         _state.stack.remove(self)
 
     def variable(
-        self, value: Any = None, array_type: ArrayType | None = None, name: str = "", active=True
+        self,
+        value: Any = None,
+        array_type: ArrayType | None = None,
+        name: str = "",
+        active: bool = True,
     ) -> Tracer:
         """A new input, with a concrete value or with a type alone."""
         node = Variable(name, snapshot(value), array_type, active)
@@ -81,7 +85,8 @@ class Trace:
         """The node of a tracer of this trace; anything else becomes a `Constant`."""
         if isinstance(value, Traced):
             if value._trace is self:
-                return value.node  # type: ignore[attr-defined]
+                node: Node = value.node  # type: ignore[attr-defined]
+                return node
             if value._trace.closed:
                 raise leaked("trace")
             if value._trace.thread not in (self.thread, None):
@@ -178,6 +183,7 @@ class Tracer(Array, Traced, Typed):
     """A traced array: behaves like a NumPy array, records into its trace."""
 
     __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable")
+    _node: Node
 
     def __init__(self, trace: Trace, node: Node):
         self._trace = trace
@@ -205,7 +211,8 @@ class Tracer(Array, Traced, Typed):
     @property
     def type(self) -> ArrayType:  # type: ignore[override]
         """The array type."""
-        return self._node.type
+        own: ArrayType = self._node.type
+        return own
 
     @property
     def value(self) -> Any:

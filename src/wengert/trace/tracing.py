@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
-from ..types import lost_meaning
+from ..types import Function, lost_meaning
 from .tracer import Trace, Tracer
 
 _LEAVES = (np.ndarray, np.generic, bool, int, float, complex)
@@ -57,7 +57,10 @@ def argument(trace: Trace, value: Any, name: str = "", active: bool = True) -> T
 
 
 def traced_call(
-    trace: Trace, function: Callable, args: Sequence[Any], kwargs: dict[str, Any] | None = None
+    trace: Trace,
+    function: Function,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
 ) -> tuple[list[Node], tree.Structure]:
     """Call the function inside the running trace; the nodes of its result and their structure."""
     result = function(*args, **(kwargs or {}))
@@ -66,7 +69,7 @@ def traced_call(
     return [trace.node_of(leaf) for leaf in checked], structure
 
 
-def trace(function: Callable, *args: Any) -> Graph:
+def trace(function: Function, *args: Any) -> Graph:
     """Run `function` once on traced arguments and return its `Graph`.
 
     The arguments may be any trees of arrays and numbers.
@@ -89,7 +92,7 @@ def trace(function: Callable, *args: Any) -> Graph:
     return Graph(variables, outputs, structure, out_structure, function_name(function))  # type: ignore[arg-type]
 
 
-def argument_names(function: Callable, args: Sequence[Any]) -> list[str]:
+def argument_names(function: Function, args: Sequence[Any]) -> list[str]:
     """A name for every leaf of the arguments, from the function's signature."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -110,7 +113,7 @@ class LeafName:
 
     __slots__ = ("args", "function", "number")
 
-    def __init__(self, function: Callable, args: Sequence[Any], number: int):
+    def __init__(self, function: Function, args: Sequence[Any], number: int):
         self.function = function
         self.args = args
         self.number = number
@@ -133,6 +136,6 @@ class ArgumentName(LeafName):
         return names[before].split(".")[0] if before < len(names) else f"arg{self.number}"
 
 
-def function_name(function: Callable) -> str:
+def function_name(function: Function) -> str:
     """The name of a function for messages and printing."""
     return getattr(function, "__name__", type(function).__name__)

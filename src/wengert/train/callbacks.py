@@ -7,12 +7,13 @@ of every epoch. All get the `Run`: the model, the optimizer, the history, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, OptionError, explain
+from ..types import Function
 
 _EVENTS = ("on_start", "on_progress", "on_epoch_end", "on_end")
 
@@ -113,7 +114,7 @@ class EarlyStopping(Callback):
 class Callbacks:
     """All callbacks of a training as one."""
 
-    def __init__(self, callbacks: Iterable[Any] | Callable):
+    def __init__(self, callbacks: Iterable[Any] | Function):
         given = [callbacks] if callable(callbacks) or _has_event(callbacks) else callbacks
         self._all: list[Any] = list(given)
         for one in self._all:

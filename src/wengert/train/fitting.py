@@ -57,7 +57,7 @@ def fit(
     batch_size: int | None = None,
     validation: Any = None,
     seed: int = 0,
-    callbacks: Iterable[Any] | Callable = (),
+    callbacks: Iterable[Any] | Callable[[Any], Any] = (),
     checkpoint: Any = None,
     *,
     metrics: str | Metrics | None = "auto",

@@ -128,7 +128,7 @@ def _are_classes(output: Any, target: Any) -> bool:
     return target.dtype.kind in "iu" and output.ndim == target.ndim + 1
 
 
-def _checked_metrics(metrics: Any) -> str | Metrics:
+def _checked_metrics(metrics: Any) -> Any:
     if metrics is None:
         return {}
     if metrics == "auto":

@@ -92,11 +92,11 @@ class Orders:
 
     def __init__(self, count: int, seed: int):
         self._count, self._seed = count, seed
-        self._ahead: tuple[int, threading.Thread, list[Any]] | None = None
+        self._ahead: tuple[int, threading.Thread, list[np.ndarray]] | None = None
 
     def of(self, epoch: int, last: bool) -> np.ndarray:
         """The order of an epoch; unless it is the last, the next one is begun."""
-        found: list[Any] = []
+        found: list[np.ndarray] = []
         if self._ahead is not None and self._ahead[0] == epoch:
             _, thread, found = self._ahead
             thread.join()
@@ -106,7 +106,7 @@ class Orders:
         return found[0] if found else epoch_order(self._count, self._seed, epoch)
 
     def _begin(self, epoch: int) -> None:
-        made: list[Any] = []
+        made: list[np.ndarray] = []
         thread = threading.Thread(
             target=lambda: made.append(epoch_order(self._count, self._seed, epoch)), daemon=True
         )

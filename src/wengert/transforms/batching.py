@@ -69,7 +69,8 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
             _place(value, flag, size, axis)
             for (value, flag), axis in zip(results, targets, strict=True)
         ]
-        return tree.unflatten(out_structure, moved)
+        result: R = tree.unflatten(out_structure, moved)
+        return result
 
     return batched
 
@@ -152,7 +153,8 @@ def _batch_size(leaves: Sequence[Any], axes: Sequence[Any], name: str) -> int:
             f"vmap: arguments of {name} have batch axes of lengths {sorted(sizes)}, expected one "
             "length. Check in_axes."
         )
-    return next(iter(sizes))
+    size: int = next(iter(sizes))
+    return size
 
 
 def _shared(trace: Trace, leaf: Any) -> Any:

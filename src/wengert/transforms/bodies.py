@@ -419,7 +419,7 @@ def _cheapest(kept: dict[int, Node], is_kept: Callable[[Node], bool]) -> list[No
 
 
 def _nbytes(node: Node) -> int:
-    return node.type.size * node.type.dtype.itemsize
+    return int(node.type.size * node.type.dtype.itemsize)
 
 
 def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
@@ -439,7 +439,7 @@ def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
             continue
         linear.add(node.serial)
         new[node.serial] = _linear_node(node, depends, new)
-    outputs = [_orzeros(new[node.serial], node) for node in body.graph.outputs]  # type: ignore
+    outputs = [_orzeros(new[node.serial], node) for node in body.graph.outputs if node is not None]
     kept = [node for node in inputs if node.serial not in gone]
     return Body(Graph(kept, outputs), body.constants, body.carry)
 

@@ -23,7 +23,7 @@ from ..ops.op import Op, Traced
 from ..trace import Trace, current_trace
 from ..trace.tracing import argument, check_leaf, function_name
 from ..trace.views import snapshot
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .batching import vmap
 from .modes import pull, push, zero_like
 from .plans import strong, transpose_linear
@@ -63,7 +63,8 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
             graph = _inner_graph(of_arrays, leaves, abstract=False)
         captured = [node for node in graph.nodes if _is_captured(node)]
         outputs = call(*leaves, *[node.output for node in captured], graph=_closed(graph, captured))
-        return tree.unflatten(graph.out_structure, outputs)  # type: ignore[arg-type]
+        result: R = tree.unflatten(graph.out_structure, outputs)  # type: ignore[arg-type]
+        return result
 
     return checkpointed
 
@@ -73,7 +74,7 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (np.ndarray, np.inexact, float, complex, Traced))
 
 
-def _inner_graph(f: Callable, leaves: Sequence[Any], abstract: bool) -> Graph:
+def _inner_graph(f: Function, leaves: Sequence[Any], abstract: bool) -> Graph:
     with Trace() as trace:
         inputs = [argument(trace, leaf) for leaf in leaves]
         variables = [tracer.node for tracer in inputs]
@@ -124,7 +125,7 @@ def _closed(graph: Graph, captured: Sequence[Any]) -> ClosedGraph:
     return ClosedGraph(graph, captured)
 
 
-def _result_types(function: Callable, types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
+def _result_types(function: Function, types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
     """The types of a function's results, found by tracing it on abstract arguments."""
     with Trace() as trace:
         inputs = [trace.variable(array_type=t) for t in types]
@@ -155,7 +156,7 @@ def _rerun_push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
 class BatchedCall:
     """A program of one sample as a program of a batch."""
 
-    def __init__(self, inner: Callable, size: int, flags: Sequence[bool]):
+    def __init__(self, inner: Function, size: int, flags: Sequence[bool]):
         self.inner = inner
         self.size = size
         self.flags = tuple(flags)
@@ -182,7 +183,7 @@ call.push_rule = _rerun_push
 
 
 def custom_rule(
-    jvp: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None
+    jvp: Function | None = None, vjp: Function | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator that gives a function derivatives of one's own: either rule, or both.
 
@@ -206,7 +207,7 @@ def custom_rule(
     if (jvp is not None and not callable(jvp)) or (vjp is not None and not callable(vjp)):
         raise StructureError("custom_rule: rules must be functions. Write @custom_rule(jvp=rule).")
 
-    def decorate(f: Callable[..., Any]) -> Any:
+    def decorate(f: Function) -> Any:
         @functools.wraps(f)
         def with_rule(*args: Any, **kwargs: Any) -> Any:
             if kwargs:  # the rules take all arguments by position
@@ -230,7 +231,11 @@ class Rule:
     """A function of flat leaves together with its own derivatives."""
 
     def __init__(
-        self, f: Callable, jvp: Callable | None, vjp: Callable | None, structure: tree.Structure
+        self,
+        f: Function,
+        jvp: Function | None,
+        vjp: Function | None,
+        structure: tree.Structure,
     ):
         self.f = f
         self.jvp = jvp
@@ -330,13 +335,15 @@ def _custom_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
     seeds = [
         zero_like(out) if part is None else part for out, part in zip(node.output, g, strict=True)
     ]
-    return node.params["rule"].cotangents(values, seeds)
+    found: list[Any] = node.params["rule"].cotangents(values, seeds)
+    return found
 
 
 def _custom_push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
     values = [source.output for source in node.inputs]
     filled = [zero_like(v) if t is None else t for v, t in zip(values, tangents, strict=True)]
-    return node.params["rule"].tangents(values, filled)
+    found: list[Any] = node.params["rule"].tangents(values, filled)
+    return found
 
 
 def _batch_custom(size: int, flags: Sequence[bool], *args: Any, rule: Rule) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from .. import tree
 from ..errors import CheckGradsError, StructureError
 from ..trace.tracing import argument_names, function_name
+from ..types import Function
 from .forward import jvp
 from .reverse import vjp
 
@@ -19,7 +20,7 @@ TOLERANCE = 1e-6
 
 
 def check_grads(
-    f: Callable,
+    f: Function,
     args: Sequence[Any],
     order: int = 2,
     modes: Sequence[str] = ("forward", "reverse"),
@@ -58,8 +59,8 @@ def _nestings(modes: Sequence[str], order: int) -> list[tuple[str, ...]]:
 
 
 def _check(
-    f: Callable,
-    args: tuple,
+    f: Function,
+    args: tuple[Any, ...],
     nesting: Sequence[str],
     tolerance: float,
     step: float,
@@ -78,9 +79,9 @@ def _check(
 
 
 def _check_once(
-    f: Callable,
-    args: tuple,
-    tangents: tuple,
+    f: Function,
+    args: tuple[Any, ...],
+    tangents: tuple[Any, ...],
     mode: str,
     tolerance: float,
     step: float,
@@ -109,7 +110,9 @@ def _check_once(
             )
 
 
-def _derivative(f: Callable, mode: str, tangents: tuple, rng: np.random.Generator) -> Callable:
+def _derivative(
+    f: Function, mode: str, tangents: tuple[Any, ...], rng: np.random.Generator
+) -> Function:
     """The first derivative as a function of the arguments, to be checked in its turn."""
     if mode == "forward":
         return lambda *args: jvp(f, args, tangents)[1]
@@ -148,7 +151,9 @@ def _direction(leaf: Any, rng: np.random.Generator) -> Any:
     return np.asarray(values, dtype)[()]
 
 
-def _difference(f: Callable, args: tuple, tangents: tuple, step: float) -> list[np.ndarray]:
+def _difference(
+    f: Function, args: tuple[Any, ...], tangents: tuple[Any, ...], step: float
+) -> list[np.ndarray]:
     """Fourth-order central difference of f along the tangents."""
 
     def at(h: float) -> list[np.ndarray]:
@@ -180,8 +185,8 @@ def _close(got: Any, expected: Any, tolerance: float) -> bool:
 
 
 def _compare(
-    f: Callable,
-    args: tuple,
+    f: Function,
+    args: tuple[Any, ...],
     got: list[Any],
     expected: list[np.ndarray],
     tolerance: float,
@@ -203,7 +208,7 @@ def _compare(
         )
 
 
-def _elements(args: tuple) -> Any:
+def _elements(args: tuple[Any, ...]) -> Any:
     """Every float element of the arguments: its leaf number, index, and unit tangents."""
     leaves, structure = tree.flatten(args)
     for number, leaf in enumerate(leaves):
@@ -215,7 +220,9 @@ def _elements(args: tuple) -> Any:
             yield number, position, tree.unflatten(structure, [u[()] for u in unit])
 
 
-def _locate_forward(f: Callable, args: tuple, result: int, tolerance: float, step: float) -> str:
+def _locate_forward(
+    f: Function, args: tuple[Any, ...], result: int, tolerance: float, step: float
+) -> str:
     for number, position, unit in _elements(args):
         mine = tree.leaves(jvp(f, args, unit)[1])[result]
         theirs = _difference(f, args, unit, step)[result]
@@ -225,8 +232,8 @@ def _locate_forward(f: Callable, args: tuple, result: int, tolerance: float, ste
 
 
 def _locate_reverse(
-    f: Callable,
-    args: tuple,
+    f: Function,
+    args: tuple[Any, ...],
     seeds: Any,
     cotangents: Any,
     tolerance: float,
@@ -247,7 +254,7 @@ def _locate_reverse(
             )
 
 
-def _label(f: Callable, args: tuple, number: int, position: tuple[int, ...]) -> str:
+def _label(f: Function, args: tuple[Any, ...], number: int, position: tuple[int, ...]) -> str:
     name = argument_names(f, args)[number]
     value = np.asarray(tree.leaves(args)[number])[position]
     where = f"{name}[{', '.join(map(str, position))}]" if position else name

@@ -24,7 +24,7 @@ from ..ops.structure import concatenate
 from ..trace import Trace
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .batching import stack_samples, take_sample
 from .bodies import Body, closed_body
 from .loop import loop, order
@@ -97,7 +97,7 @@ def _length(rows: Sequence[Any], length: Any) -> int:
         raise ShapeError(
             explain("scan", "xs holds a number, expected arrays", "Give arrays with a row a step.")
         )
-    lengths = sorted({shape[0] for shape in shapes})
+    lengths: list[int] = sorted({shape[0] for shape in shapes})
     if length is not None:
         length = operator.index(length)
         lengths = sorted({*lengths, length})
@@ -148,7 +148,10 @@ def _pair(result: Any) -> tuple[Any, Any]:
 
 
 def _traced(
-    on_leaves: Callable, carry: Sequence[Any], structure: tree.Structure, rows: Sequence[Any]
+    on_leaves: Function,
+    carry: Sequence[Any],
+    structure: tree.Structure,
+    rows: Sequence[Any],
 ) -> tuple[list[Any], Body, list[Any], tree.Structure]:
     """The initial carry in its final types, the body, the values it captures, y's structure."""
     row_types = [ArrayType(t.dtype, t.shape[1:]) for t in map(type_of, rows)]
@@ -176,7 +179,7 @@ def _settled(own: ArrayType, found: ArrayType) -> ArrayType:
 
 
 def _traced_once(
-    on_leaves: Callable,
+    on_leaves: Function,
     types: Sequence[ArrayType],
     row_types: Sequence[ArrayType],
     structure: tree.Structure,
@@ -248,7 +251,7 @@ class _Shown:
 
 
 def _unrolled(
-    on_leaves: Callable,
+    on_leaves: Function,
     carry: Sequence[Any],
     structure: tree.Structure,
     rows: Sequence[Any],
@@ -281,7 +284,10 @@ def _run(
 ) -> Sequence[Any]:
     """The loop; with checkpoints as a loop over segments, each of which is a loop."""
     if every is None:
-        return loop(*values, body=body, length=length, reverse=reverse, recompute=False)
+        results: Sequence[Any] = loop(
+            *values, body=body, length=length, reverse=reverse, recompute=False
+        )
+        return results
     fixed, carry, rows = body.split(values)
     whole = length // every
     parts = [(0, whole, every), (whole * every, 1, length - whole * every)]
@@ -310,7 +316,8 @@ def _run_segments(
         outputs = [trace.node_of(result) for result in results]
     graph = Graph([tracer.node for tracer in inputs], outputs)  # type: ignore[misc]
     segment = Body(graph, body.constants, body.carry)
-    return loop(*values, body=segment, length=count, reverse=reverse, recompute=True)
+    results = loop(*values, body=segment, length=count, reverse=reverse, recompute=True)
+    return tuple(results)
 
 
 def _segments(x: Any, start: int, count: int, steps: int) -> Any:

@@ -10,6 +10,7 @@ from ..errors import StructureError
 from ..graph import Graph, Node
 from ..trace import Trace
 from ..trace.tracing import LeafName, argument, check_leaf
+from ..types import Function
 from .modes import owned, push, released, zero_like
 from .plans import strong
 from .reverse import match_tangents, strong_value
@@ -21,7 +22,7 @@ Primals = TypeVarTuple("Primals")
 class Recording:
     """A function run once at a point: input and output nodes, which hold their values."""
 
-    def __init__(self, f: Callable, primals: Sequence[Any], operation: str):
+    def __init__(self, f: Function, primals: Sequence[Any], operation: str):
         leaves, self.in_structure = tree.flatten(tuple(primals))
         with Trace() as trace:
             trace.stores = operation != "jvp"
@@ -98,6 +99,7 @@ def linearize(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callab
             tangents, recording.inputs, recording.in_structure, "linearize", "tangent"
         )
         live = [tangent for tangent in given if tangent is not None]
-        return tree.unflatten(recording.out_structure, owned(graph.evaluate(live), live))
+        tangent: R = tree.unflatten(recording.out_structure, owned(graph.evaluate(live), live))
+        return tangent
 
     return recording.value(), jvp_at_point

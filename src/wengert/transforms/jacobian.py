@@ -13,6 +13,7 @@ from ..errors import DTypeError, StructureError
 from ..graph import Node
 from ..ops.layout import permute, reshape
 from ..trace.tracing import function_name
+from ..types import Function
 from .batching import evaluate_batched, vmap
 from .forward import Recording, jvp
 from .modes import owned, pull, zero_like
@@ -41,7 +42,7 @@ def jacobian(
     if mode not in MODES:
         raise StructureError(f"jacobian: got mode {mode!r}, expected one of {', '.join(MODES)}.")
 
-    function: Callable[..., Any] = f
+    function: Function = f
 
     @functools.wraps(f)
     def jacobian_of_f(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -92,7 +93,8 @@ def hvp(f: Callable[[X], Any], x: X, v: X) -> X:
     >>> hvp(lambda x: x[0] ** 2 * x[1], np.array([1.0, 2.0]), np.array([1.0, 0.0]))
     array([4., 2.])
     """
-    return jvp(grad(f), (x,), (v,))[1]
+    product: X = jvp(grad(f), (x,), (v,))[1]
+    return product
 
 
 def _check_types(recording: Recording, name: str) -> None:
@@ -166,7 +168,7 @@ def _reverse_blocks(recording: Recording) -> list[list[Any]]:
     return blocks
 
 
-def _pullback_of(recording: Recording, number: int) -> Callable:
+def _pullback_of(recording: Recording, number: int) -> Function:
     def pullback(seed: Any) -> list[Any]:
         found = pull([recording.outputs[number]], [seed], recording.inputs)
         return [

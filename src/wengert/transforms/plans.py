@@ -21,7 +21,7 @@ from ..ops.layout import fit
 from ..ops.op import Op, Traced
 from ..trace import Trace, Tracer
 from ..trace.tracer import ITEM
-from ..types import ArrayType, is_weak, type_of, weaken
+from ..types import ArrayType, Function, is_weak, type_of, weaken
 
 PLANS_PER_OPERATION = 4096
 # Elements from which on an array that is not needed any more is used again.
@@ -49,7 +49,7 @@ class Program:
             slots[constant.serial] = len(slots)
             self.constants.append(constant.output)
         # what to call on traced values, what on plain ones, where its arguments are
-        self.steps: list[tuple[Callable, Callable, tuple[int, ...], dict[str, Any]]] = []
+        self.steps: list[tuple[Function, Function, tuple[int, ...], dict[str, Any]]] = []
         self._types: list[Any] = []
         for node in graph.nodes:
             if isinstance(node, Operator) and node.serial not in inputs:
@@ -61,8 +61,8 @@ class Program:
                 self.steps.append((*functions, sources, node.params))
                 self._types.append(node.type)
         self.outputs = [None if node is None else slots[node.serial] for node in graph.outputs]
-        self._quick: Callable | None = None
-        self._careful: Callable | None = None
+        self._quick: Callable[..., list[Any]] | None = None
+        self._careful: Callable[..., list[Any]] | None = None
 
     def __call__(self, values: Sequence[Any], quick: bool = False) -> list[Any]:
         """The outputs for flat inputs; None stays None."""
@@ -78,7 +78,7 @@ class Program:
         return self._careful(*values)
 
     def _free_to_overwrite(
-        self, steps: Sequence[tuple], outputs: Sequence[Any], place: int, first: int
+        self, steps: Sequence[tuple[Any, ...]], outputs: Sequence[Any], place: int, first: int
     ) -> list[int]:
         """The slot, if any, of a large array that this step may put its result into: one that a
         ufunc has just made, of the same type, and that nothing needs any more."""
@@ -96,7 +96,7 @@ class Program:
                 return [slot]
         return []
 
-    def _quick_steps(self, first: int) -> tuple[list[tuple], list[Any]]:
+    def _quick_steps(self, first: int) -> tuple[list[tuple[Any, ...]], list[Any]]:
         """Numbered steps and outputs without the care for what would be a NaN."""
         same: dict[Any, Any] = {}  # slots that others stand for
         steps = []
@@ -125,13 +125,13 @@ class Program:
             env.append(apply(*[env[slot] for slot in sources], **params))
         return [None if slot is None else env[slot] for slot in self.outputs]
 
-    def _as_function(self, inputs: int, quick: bool = False) -> Callable:
+    def _as_function(self, inputs: int, quick: bool = False) -> Function:
         """The steps as Python code."""
         known: dict[str, Any] = {
             f"v{inputs + place}": constant for place, constant in enumerate(self.constants)
         }
         first = inputs + len(self.constants)
-        steps: list[tuple] = [(n, *step[1:]) for n, step in enumerate(self.steps)]
+        steps: list[tuple[Any, ...]] = [(n, *step[1:]) for n, step in enumerate(self.steps)]
         outputs = self.outputs
         if quick:
             steps, outputs = self._quick_steps(first)
@@ -149,10 +149,11 @@ class Program:
         names = ["None" if slot is None else f"v{slot}" for slot in outputs]
         lines.append(f" return [{', '.join(names)}]")
         exec("\n".join(lines), known)  # only names and numbers made above
-        return known["replay"]
+        replay: Function = known["replay"]
+        return replay
 
 
-def _then_weaken(function: Callable) -> Callable:
+def _then_weaken(function: Function) -> Function:
     return lambda *args, **params: weaken(function(*args, **params))
 
 
@@ -267,7 +268,9 @@ def apply_transpose(
     return rule(g, *args, **params)
 
 
-def vjp_plan(op: Op, types: Sequence[ArrayType], ans: Any, params: dict, active: tuple) -> Program:
+def vjp_plan(
+    op: Op, types: Sequence[ArrayType], ans: Any, params: dict[str, Any], active: tuple[Any, ...]
+) -> Program:
     """Inputs: the arguments, the result(s), the cotangent(s). Outputs: argument cotangents."""
     with Trace() as trace:
         primals = [trace.variable(array_type=t, active=False) for t in types]
@@ -289,7 +292,9 @@ def vjp_plan(op: Op, types: Sequence[ArrayType], ans: Any, params: dict, active:
     return Program(Graph(variables, nodes))  # type: ignore[arg-type]
 
 
-def jvp_plan(op: Op, types: Sequence[ArrayType], ans: Any, params: dict, active: tuple) -> Program:
+def jvp_plan(
+    op: Op, types: Sequence[ArrayType], ans: Any, params: dict[str, Any], active: tuple[Any, ...]
+) -> Program:
     """Inputs: the arguments, the result(s), the live tangents. Outputs: the result tangent(s)."""
     with Trace() as trace:
         primals = [trace.variable(array_type=t, active=False) for t in types]
@@ -318,7 +323,12 @@ def _result_variables(trace: Trace, op: Op, ans: Any) -> list[Tracer]:
 
 
 def cached_plan(
-    make: Callable[..., Program], op: Op, values: Sequence[Any], ans: Any, params: dict, active
+    make: Callable[..., Program],
+    op: Op,
+    values: Sequence[Any],
+    ans: Any,
+    params: dict[str, Any],
+    active: tuple[Any, ...],
 ) -> Program:
     """The program for this signature, derived on first use."""
     signature: list[Any] = [make, active]

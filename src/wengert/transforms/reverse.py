@@ -18,7 +18,7 @@ from ..ops.op import Traced
 from ..trace import Trace
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .modes import owned, pull, released, zero_like
 
 X = TypeVar("X")
@@ -42,8 +42,8 @@ def value_and_grad(
     f: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool = False
 ) -> Callable[P, tuple[Any, Any]]: ...
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+    f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Function:
     """A function that returns ``(f(...), gradient)``.
 
     `argnums` names the positional arguments to differentiate by (one, or a tuple); the gradient
@@ -87,9 +87,7 @@ def grad(
 def grad(
     f: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool = False
 ) -> Callable[P, Any]: ...
-def grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """The gradient of a scalar function, with the structure of the argument.
 
     >>> import numpy as np
@@ -146,7 +144,8 @@ def stop_gradient(x: X) -> X:
     >>> grad(lambda x: x * stop_gradient(x))(3.0)
     np.float64(3.0)
     """
-    return tree.map(logic.stop_gradient, x)
+    stopped: X = tree.map(logic.stop_gradient, x)
+    return stopped
 
 
 def match_tangents(
@@ -178,8 +177,12 @@ def _match_leaf(leaf: Any, node: Node, operation: str, what: str) -> Any:
 
 
 def _differentiate_by(
-    trace: Trace, f: Callable, args: tuple, argnums: int | Sequence[int], operation: str
-) -> tuple[list[Any], list[Node], Callable]:
+    trace: Trace,
+    f: Function,
+    args: tuple[Any, ...],
+    argnums: int | Sequence[int],
+    operation: str,
+) -> tuple[list[Any], list[Node], Function]:
     """Trace the arguments that `argnums` names; the other arguments stay as they are."""
     numbers, single = argument_numbers(argnums)
     traced = list(args)

@@ -14,7 +14,7 @@ Inside `jit` the choice is ignored: the compiler makes its own loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from ... import numpy as wnp
 from ...errors import ShapeError, explain
 from ...jit import is_tracing
+from ...types import Function
 from ..choices import one_of
 
 Numbers = tuple[int, ...]
@@ -131,7 +132,7 @@ def border(name: str, padding: Any, sizes: Numbers, dilations: Numbers) -> list[
 
 
 def _by_group(
-    way: Callable, x: Any, weight: Any, strides: Numbers, dilations: Numbers, groups: int
+    way: Function, x: Any, weight: Any, strides: Numbers, dilations: Numbers, groups: int
 ) -> Any:
     if groups == 1:
         return way(x, weight, strides, dilations)
@@ -206,7 +207,7 @@ def _spread_out(weight: Any, dilations: Numbers) -> Any:
     return weight
 
 
-WAYS: dict[str, Callable] = {"direct": _direct, "im2col": _im2col, "fft": _fft}
+WAYS: dict[str, Function] = {"direct": _direct, "im2col": _im2col, "fft": _fft}
 
 
 def conv_transpose2d(
