@@ -31,39 +31,12 @@ from .structure import (
 )
 
 __all__ = [
-    "arange",
-    "array",
-    "asanyarray",
-    "asarray",
-    "ascontiguousarray",
-    "can_cast",
-    "copy",
-    "diag_indices",
-    "diag_indices_from",
-    "empty",
-    "empty_like",
-    "eye",
-    "fromfunction",
-    "full",
-    "full_like",
-    "geomspace",
-    "identity",
-    "indices",
-    "linspace",
-    "logspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "result_type",
-    "tri",
-    "tril_indices",
-    "tril_indices_from",
-    "triu_indices",
-    "triu_indices_from",
-    "vander",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "array", "asanyarray", "asarray", "ascontiguousarray", "can_cast", "copy",
+    "diag_indices", "diag_indices_from", "empty", "empty_like", "eye", "fromfunction", "full",
+    "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones",
+    "ones_like", "result_type", "tri", "tril_indices", "tril_indices_from", "triu_indices",
+    "triu_indices_from", "vander", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- constant arrays

@@ -27,25 +27,10 @@ from .joining import stack
 from .structure import into, known, moveaxis, numpy_if_plain, ravel, reshape, resize
 
 __all__ = [
-    "choose",
-    "compress",
-    "copyto",
-    "extract",
-    "fill_diagonal",
-    "ix_",
-    "place",
-    "put",
-    "put_along_axis",
-    "putmask",
-    "ravel_multi_index",
-    "scatter_add",
-    "scatter_max",
-    "scatter_min",
-    "scatter_set",
-    "take",
-    "take_along_axis",
-    "unravel_index",
-]
+    "choose", "compress", "copyto", "extract", "fill_diagonal", "ix_", "place", "put",
+    "put_along_axis", "putmask", "ravel_multi_index", "scatter_add", "scatter_max", "scatter_min",
+    "scatter_set", "take", "take_along_axis", "unravel_index",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- taking

@@ -33,27 +33,10 @@ from .structure import (
 )
 
 __all__ = [
-    "append",
-    "apply_along_axis",
-    "apply_over_axes",
-    "array_split",
-    "block",
-    "column_stack",
-    "concat",
-    "concatenate",
-    "delete",
-    "dsplit",
-    "dstack",
-    "hsplit",
-    "hstack",
-    "insert",
-    "row_stack",
-    "split",
-    "stack",
-    "unstack",
-    "vsplit",
-    "vstack",
-]
+    "append", "apply_along_axis", "apply_over_axes", "array_split", "block", "column_stack",
+    "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit", "hstack", "insert",
+    "row_stack", "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- joining

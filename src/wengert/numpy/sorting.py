@@ -22,25 +22,10 @@ from ..types import type_of
 from .common import as_value, cast, ndim, normal_axis, shape
 
 __all__ = [
-    "argpartition",
-    "argsort",
-    "argwhere",
-    "bincount",
-    "digitize",
-    "flatnonzero",
-    "histogram",
-    "lexsort",
-    "nonzero",
-    "partition",
-    "searchsorted",
-    "sort",
-    "top_k",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+    "argpartition", "argsort", "argwhere", "bincount", "digitize", "flatnonzero", "histogram",
+    "lexsort", "nonzero", "partition", "searchsorted", "sort", "top_k", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values",
+]  # fmt: skip
 
 
 def _line(name: str, a: Any, axis: int | None) -> tuple[Any, int]:

@@ -25,40 +25,12 @@ from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, normal_axes, normal_axis
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "diag",
-    "diagflat",
-    "diagonal",
-    "expand_dims",
-    "flip",
-    "fliplr",
-    "flipud",
-    "matrix_transpose",
-    "moveaxis",
-    "ndim",
-    "permute_dims",
-    "ravel",
-    "repeat",
-    "reshape",
-    "resize",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "shape",
-    "size",
-    "squeeze",
-    "swapaxes",
-    "tile",
-    "trace",
-    "transpose",
-    "tril",
-    "triu",
-]
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "diag", "diagflat", "diagonal", "expand_dims", "flip", "fliplr", "flipud",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "repeat", "reshape", "resize",
+    "roll", "rollaxis", "rot90", "shape", "size", "squeeze", "swapaxes", "tile", "trace",
+    "transpose", "tril", "triu",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
