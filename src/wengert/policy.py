@@ -315,6 +315,37 @@ class Prologues(Record):
     few_costly: int = 512
 
 
+class Products(Record):
+    """How products are cut up: rough costs in cycles, and from where on packing is worth it.
+
+    Loads and multiply-adds go two at a time on every processor of interest.
+    """
+
+    latency: float = 4.0
+    # Loads cost a little even where they hide behind arithmetic, and vectors more than scalars:
+    # they cross cache lines or come from further away. It makes tiles square rather than thin.
+    traffic: float = 0.1
+    tile_call: float = 12.0
+    gathered_lane: float = 1.5
+    scattered_lane: float = 6.0
+    add_lanes: float = 9.0
+    sum_chains: int = 4
+    tile_length: int = 8
+    # What a second size of tile costs for its code, as a share of the whole.
+    second_size: float = 0.02
+    # Steps of the innermost sum, and products altogether, written out in one turn of its loop.
+    unrolled_steps: int = 4
+    unrolled_products: int = 64
+    # Tiles that must read a packed operand to make packing it worth while.
+    worth_packing: int = 4
+    # With at most so many rows a copy of the other operand takes longer than it saves, if that lies
+    # well: in vectors, and its rows so close together that several are on one page of memory. It is
+    # read where it is, in blocks of so many sums at least.
+    few_rows: int = 192
+    close_bytes: int = 2048
+    least_block: int = 128
+
+
 class Code(Record):
     """How much code is written out, by what it saves and what it costs LLVM."""
 
@@ -340,6 +371,7 @@ class Policy(Record):
     rewriting: Rewriting
     fusion: Fusion
     prologues: Prologues
+    products: Products
     code: Code
 
     def changed(self, **groups: dict[str, Any]) -> Policy:
@@ -376,5 +408,6 @@ def policy_for(
         rewriting=Rewriting(),
         fusion=Fusion(most_kept=l3 // 16),
         prologues=Prologues(large_bytes=l2 // 4),
+        products=Products(),
         code=Code(),
     )

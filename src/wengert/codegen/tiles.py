@@ -18,6 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..machine import policy
 from .plans import Axis, Piece, Plan, tail_pieces
 from .scalars import Scalars
 from .strided import (
@@ -34,8 +35,6 @@ from .summation import FEW_RUNS, Runs, fold, settled
 
 # The flags of a tile; and in the first and last block of those that go to a total together.
 ADD_TO_RESULT, LAST_BLOCK, FIRST_TOTAL, END_OF_TOTAL = 1, 2, 4, 8
-# Steps of the innermost sum, and products altogether, written out in one turn of its loop.
-_UNROLLED_STEPS, _UNROLLED_PRODUCTS = 4, 64
 # Sums from this length on are added to what the result holds; shorter ones begin with it.
 _ADDED_AFTER = 64
 
@@ -322,7 +321,8 @@ class TileEmitter:
         if self.plan.along_sum:
             return 1
         products = self.shape.rows * self.shape.columns * len(self.pieces)
-        most = max(1, min(_UNROLLED_STEPS, _UNROLLED_PRODUCTS // products))
+        limits = policy().products
+        most = max(1, min(limits.unrolled_steps, limits.unrolled_products // products))
         if not {self.shape.x.vector, self.shape.y.vector} <= {0, 1}:
             most = 1  # gathered vectors make long code already
         if not self.plan.block and axis.extent <= 2 * most:

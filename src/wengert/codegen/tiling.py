@@ -1,7 +1,8 @@
 """How a product of two arrays is cut up: which loop runs over vectors, and what a tile is.
 
-Every choice (vector axis, tile, packing) goes by one estimate of cycles; nothing is tuned for
-particular shapes. What a `Plan` consists of is said in `plans`.
+Every choice (vector axis, tile, packing) goes by one estimate of cycles, whose rates are
+`policy.Products`; nothing is tuned for particular shapes. What a `Plan` consists of is said in
+`plans`.
 """
 
 from __future__ import annotations
@@ -15,30 +16,9 @@ import numpy as np
 
 from ..errors import WengertError
 from ..loops import Contraction
+from ..policy import Products
 from .plans import ONCE, Axis, Plan, Tile, axes_of
 from .target import Target
-
-# Rough costs in cycles; loads and multiply-adds go two at a time on every processor of interest.
-_LATENCY = 4.0
-# Loads cost a little even where they hide behind arithmetic, and vectors more than scalars: they
-# cross cache lines or come from further away. It makes tiles square rather than thin.
-_TRAFFIC = 0.1
-_TILE_CALL = 12.0
-_GATHERED_LANE = 1.5
-_SCATTERED_LANE = 6.0
-_ADD_LANES = 9.0
-_SUM_CHAINS = 4
-_TILE_LENGTH = 8
-# What a second size of tile costs for its code, as a share of the whole.
-_SECOND_SIZE = 0.02
-_UNROLLED_STEPS = 4
-# Tiles that must read a packed operand to make packing it worth while.
-_WORTH_PACKING = 4
-# With at most so many rows a copy of the other operand takes longer than it saves, if that lies
-# well: in vectors, and its rows so close together that several are on one page of memory. It is
-# read where it is, in blocks of so many sums at least.
-_FEW_ROWS, _CLOSE_BYTES = 192, 2048
-_LEAST_BLOCK = 128
 
 
 def make_plan(kernel: Contraction, target: Target) -> Plan | None:
@@ -82,7 +62,7 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     rows, columns, batch, sums = (
         [axis for axis in rest if axis.kind == kind] for kind in ("row", "column", "batch", "sum")
     )
-    row, column = _nearest(rows), _nearest(columns)
+    row, column = (_nearest(one, target.policy.products.tile_length) for one in (rows, columns))
     lanes = 1 if vector is ONCE else target.lanes(dtype.itemsize)
     sums.sort(key=lambda axis: (abs(axis.x) + abs(axis.y), -axis.extent), reverse=True)
     plan = Plan(
@@ -103,20 +83,23 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     return _with_best_tile(plan, target)
 
 
-def _nearest(axes: Sequence[Axis]) -> Axis:
+def _nearest(axes: Sequence[Axis], enough: int) -> Axis:
     """The axis to tile: long enough for a tile, and of those the one that stays closest by."""
     return max(
         axes,
-        key=lambda axis: (min(axis.extent, _TILE_LENGTH), -abs(axis.x + axis.y), axis.extent),
+        key=lambda axis: (min(axis.extent, enough), -abs(axis.x + axis.y), axis.extent),
         default=ONCE,
     )
 
 
 def _with_best_tile(plan: Plan, target: Target) -> Plan:
     options = (False, True) if _may_pack_y(plan) else (False,)
+    rates = target.policy.products
     cycles, _, tile, pack = min(
-        (_cycles(plan, tile, pack), number, tile, pack)
-        for number, tile in enumerate(_possible_tiles(plan, target.vector_registers))
+        (_cycles(plan, tile, pack, rates), number, tile, pack)
+        for number, tile in enumerate(
+            _possible_tiles(plan, target.vector_registers, rates.sum_chains)
+        )
         for pack in options
     )
     return replace(plan, tile=tile, pack_y=pack, cycles=cycles)
@@ -126,7 +109,7 @@ def _may_pack_y(plan: Plan) -> bool:
     return plan.vector.kind == "column" and plan.vector.y != 1
 
 
-def _possible_tiles(plan: Plan, registers: int) -> Iterator[Tile]:
+def _possible_tiles(plan: Plan, registers: int, most_chains: int) -> Iterator[Tile]:
     along_sum = plan.along_sum
     vectors = 1 if along_sum else ceil(plan.vector.extent / plan.lanes)
     for rows in range(1, min(plan.row.extent, registers) + 1):
@@ -137,12 +120,12 @@ def _possible_tiles(plan: Plan, registers: int) -> Iterator[Tile]:
                 if sums + held > registers and sums > 1:
                     continue
                 chains = 1
-                while along_sum and chains < _SUM_CHAINS and 2 * chains * sums <= 8:
+                while along_sum and chains < most_chains and 2 * chains * sums <= 8:
                     chains *= 2
                 yield Tile(rows, columns, count, chains)
 
 
-def _cycles(plan: Plan, tile: Tile, pack: bool) -> float:
+def _cycles(plan: Plan, tile: Tile, pack: bool, rates: Products) -> float:
     """Estimated cycles of the whole contraction."""
     vector, lanes = plan.vector, plan.lanes
     along_sum = plan.along_sum
@@ -156,18 +139,18 @@ def _cycles(plan: Plan, tile: Tile, pack: bool) -> float:
     # the average tile: sizes are evened out
     rows = plan.row.extent / row_tiles
     columns = plan.column.extent * (1 if along_sum else vectors) / column_tiles
-    x_loads = rows * _load_cost(vector.x, lanes)
+    x_loads = rows * _load_cost(vector.x, lanes, rates)
     if vector.kind == "batch":
         x_loads *= tile.vectors
-    y_loads = columns * (1.0 if pack else _load_cost(vector.y, lanes))
-    busy = max(rows * columns / 2, (x_loads + y_loads) / 2, _LATENCY / tile.chains)
-    busy += _TRAFFIC * (x_loads * (1 if vector.x == 0 else 3) + y_loads * 3)
+    y_loads = columns * (1.0 if pack else _load_cost(vector.y, lanes, rates))
+    busy = max(rows * columns / 2, (x_loads + y_loads) / 2, rates.latency / tile.chains)
+    busy += rates.traffic * (x_loads * (1 if vector.x == 0 else 3) + y_loads * 3)
     if along_sum:
-        store = rows * columns * _ADD_LANES
+        store = rows * columns * rates.add_lanes
     else:
-        store = rows * columns * (1.0 if vector.out == 1 else _SCATTERED_LANE * lanes)
+        store = rows * columns * (1.0 if vector.out == 1 else rates.scattered_lane * lanes)
     uneven = (plan.row.extent % row_tiles != 0) + (plan.column.extent * vectors % column_tiles != 0)
-    inner = tiles * (steps * busy + store + _TILE_CALL) * (1 + _SECOND_SIZE * uneven)
+    inner = tiles * (steps * busy + store + rates.tile_call) * (1 + rates.second_size * uneven)
     repeats = prod(axis.extent for axis in (*plan.batch, *plan.extra_columns))
     packing = 0.0
     if pack:
@@ -175,8 +158,8 @@ def _cycles(plan: Plan, tile: Tile, pack: bool) -> float:
     return repeats * (inner * prod(axis.extent for axis in plan.extra_rows) + packing)
 
 
-def _load_cost(stride: int, lanes: int) -> float:
-    return 1.0 if stride in (0, 1) else _GATHERED_LANE * lanes
+def _load_cost(stride: int, lanes: int, rates: Products) -> float:
+    return 1.0 if stride in (0, 1) else rates.gathered_lane * lanes
 
 
 def _pack_cost(plan: Plan) -> float:
@@ -203,12 +186,12 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     column_tiles = ceil(columns / (tile.columns * tile.vectors * plan.lanes))
     touched = item * (steps * rows + steps * columns + rows * columns)
     large = touched > target.l2_bytes // 2
-    often = row_tiles >= _WORTH_PACKING and column_tiles >= _WORTH_PACKING
+    often = min(row_tiles, column_tiles) >= target.policy.products.worth_packing
     # windows that overlap would be written out one by one
     own = [plan.column, plan.vector, *plan.sums]
     span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
     overlap = steps * columns > 2 * span
-    if large and not overlap and _lies_well(plan):
+    if large and not overlap and _lies_well(plan, target.policy.products):
         return _with_blocks_in_place(plan, target)
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
@@ -221,10 +204,10 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 
-def _lies_well(plan: Plan) -> bool:
+def _lies_well(plan: Plan, limits: Products) -> bool:
     """Whether y is better read where it is than copied."""
-    close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= _CLOSE_BYTES
-    return close and _every_row(plan) <= _FEW_ROWS
+    close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= limits.close_bytes
+    return close and _every_row(plan) <= limits.few_rows
 
 
 def _every_row(plan: Plan) -> int:
@@ -241,13 +224,15 @@ def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
     if inner * plan.sums[0].extent * (rows + tile.columns * across) <= most:
         return plan
     columns = plan.column.extent * plan.vector.extent
-    wanted = max(_LEAST_BLOCK, most // (rows + columns))
-    block = _even_block(plan.sums[0].extent, max(1, wanted // inner))
+    least = target.policy.products.least_block
+    wanted = max(least, most // (rows + columns))
+    turn = target.policy.products.unrolled_steps
+    block = _even_block(plan.sums[0].extent, max(1, wanted // inner), turn)
     if not block:
         return plan
     tiles = sum(segment.tiles for segment in plan.vector_segments)
     fitting = tiles
-    if wanted == _LEAST_BLOCK:
+    if wanted == least:
         fitting = max(1, (most // wanted - rows) // (across * plan.column.extent))
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / fitting)))
 
@@ -258,18 +243,19 @@ def _with_blocks(plan: Plan, target: Target) -> Plan:
     item, tile = plan.dtype.itemsize, plan.tile
     inner = prod(axis.extent for axis in plan.sums[1:])
     outer = plan.sums[0].extent
-    block = _even_block(outer, max(1, target.l1d_bytes // 3 // (item * tile.rows * inner)))
+    limits, near = target.policy.products, target.l1d_bytes // 3 // (item * tile.rows * inner)
+    block = _even_block(outer, max(1, near), limits.unrolled_steps)
     panel = (block or outer) * inner * tile.vectors * plan.lanes * plan.column.extent * item
-    most = max(_WORTH_PACKING, target.l2_bytes // 2 // panel)
+    most = max(limits.worth_packing, target.l2_bytes // 2 // panel)
     tiles = sum(segment.tiles for segment in plan.vector_segments)
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / most)))
 
 
-def _even_block(extent: int, wanted: int) -> int:
+def _even_block(extent: int, wanted: int, turn: int) -> int:
     """The length of blocks as equal as can be, of about the length wanted; 0: all in one."""
     block = ceil(extent / ceil(extent / wanted))
     # whole turns of an unrolled loop in each block, and at least one in the last
-    block = ceil(block / _UNROLLED_STEPS) * _UNROLLED_STEPS
-    while block < extent and 0 < extent % block < _UNROLLED_STEPS:
-        block += _UNROLLED_STEPS
+    block = ceil(block / turn) * turn
+    while block < extent and 0 < extent % block < turn:
+        block += turn
     return 0 if block >= extent else block
