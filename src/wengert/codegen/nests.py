@@ -35,13 +35,13 @@ from ..loops import (
 )
 from ..machine import policy
 from ..schedule.cost import iterations, nest_cost
+from ..schedule.steps import is_on
 from .interrupts import leave_if_stopped
 from .ordering import has_chains, interleave
 from .scalars import Scalars, memory_type
 from .strided import Memory, lane_mask
 from .summation import Total, fold, loses, place_folds, settled
 from .target import Target
-from .turning import emit_squares, has_squares
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Vectors worked on at once in the innermost loop, by the number of instructions in its body.
@@ -263,7 +263,7 @@ class NestEmitter:
         elif level == self.folded_level:
             results = self._folded_loop(level, accumulators)
         else:
-            first = emit_squares(self) if level == self.last - 1 and has_squares(self) else 0
+            first = self._squares() if level == self.last - 1 else 0
             if first == self.vars[level].extent:
                 return {}
             results = self._loop(level, first, self.vars[level].extent, accumulators)
@@ -271,6 +271,14 @@ class NestEmitter:
             self._finish(store, self._across_lanes(store, self._whole(store, results)))
         ended = {id(store) for store in own}
         return {key: value for key, value in results.items() if key[0] not in ended}
+
+    def _squares(self) -> int:
+        """Emit what is transposed in squares; how much of the loop they are."""
+        if not is_on("kernels"):
+            return 0
+        from .turning import emit_squares, has_squares
+
+        return emit_squares(self) if has_squares(self) else 0
 
     def _fresh(self, stores: Sequence[Store]) -> Accumulators:
         """Accumulators that hold nothing yet, and of what is folded totals."""

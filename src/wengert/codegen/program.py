@@ -55,7 +55,7 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
     constants = constants_of(program)
     segments: list[str | Host] = []
     with compiling_for(target):
-        emitter = _emitter_class()(module, target, program, constants, threads)
+        emitter = _emitter_for(program)(module, target, program, constants, threads)
         for group in _segments(program.kernels):
             if isinstance(group, Host):
                 segments.append(group)
@@ -65,9 +65,10 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
     return ProgramModule(module, segments, constants)
 
 
-def _emitter_class() -> type[Segments]:
+def _emitter_for(program: LoopProgram) -> type[Segments]:
     """What emits the kernels of a program."""
-    if not is_on("kernels"):
+    nests = all(isinstance(kernel, (Nest, Check, Host)) for kernel in program.kernels)
+    if nests and not is_on("kernels"):
         return Segments
     from .kernels import ProgramEmitter
 

@@ -10,12 +10,9 @@ import numpy as np
 from ..graph import Graph
 from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
 from ..machine import compiling_for, policy
-from ..passes import optimise
-from ..passes.lengths import AnyLength, for_any_length
 from ..schedule import schedule
 from ..schedule.cost import costs_from, kernel_cost
-from ..schedule.prologues import Packing
-from ..schedule.verify import verify_loops
+from ..schedule.steps import is_on
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
@@ -26,6 +23,8 @@ from .tracing import Captured, StaticResult
 
 if TYPE_CHECKING:
     from ..codegen.target import Target
+    from ..passes.lengths import AnyLength
+    from ..schedule.prologues import Packing
 
 
 class Stages:
@@ -44,13 +43,13 @@ class Stages:
     def _run(self, leaves: Sequence[Leaf], clock: debugging.Clock) -> None:
         captured = self.captured
         with clock("passes"):
-            self.optimised = optimise(
+            self.optimised = _optimised(
                 self.graph, lambda name, graph: self.passes.append((name, graph))
             )
             if captured.family is not None:
-                others = [optimise(graph) for graph in captured.family.graphs[1:]]
+                others = [_optimised(graph) for graph in captured.family.graphs[1:]]
                 family = captured.family.changed([self.optimised, *others])
-                self.any_length = for_any_length(family)
+                self.any_length = _any_length(family)
                 self.optimised = self.any_length.graph
                 leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
@@ -58,6 +57,8 @@ class Stages:
             self.loops: LoopProgram = self.schedule()
             self.direct = _direct(captured, self.loops)
         if debugging.verifies():
+            from ..schedule.verify import verify_loops
+
             with clock("verify"):
                 verify_loops(self.loops)
 
@@ -89,6 +90,26 @@ class Stages:
             )
             for node in nodes
         ]
+
+
+def _optimised(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
+    """The graph after all passes, or after the one without which operations have no loops."""
+    if is_on("passes"):
+        from ..passes import optimise
+
+        return optimise(graph, watch)
+    from ..passes.expand import expand
+
+    graph = expand(graph)
+    if watch is not None:
+        watch(expand.__name__, graph)
+    return graph
+
+
+def _any_length(family: Any) -> AnyLength:
+    from ..passes.lengths import for_any_length
+
+    return for_any_length(family)
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
@@ -165,7 +186,6 @@ def build(
     """
     from ..codegen.compile import compile_module
     from ..codegen.program import emit_program
-    from ..runtime.builtin import c_api_addresses
 
     stages = Stages(captured, leaves, clock, target)
     with clock("emit"):
@@ -187,10 +207,9 @@ def build(
         signature = prepare(program)
         program.signature_text = repr(signature)
         has_entry = _emit_around(native.module, program, signature)
+    cache, symbols = object_cache() if is_on("records") else None, _symbols(stages.loops, signature)
     with clock("compile"):
-        program.compiled = compile_module(
-            native.module, target, cache=object_cache(), symbols=c_api_addresses()
-        )
+        program.compiled = compile_module(native.module, target, cache=cache, symbols=symbols)
     with clock("link"):
         entry = program.bind(signature, program.compiled, "entry") if has_entry else None
     if signature is not None and not has_entry:
@@ -199,13 +218,22 @@ def build(
     return program, entry
 
 
+def _symbols(loops: LoopProgram, signature: Any) -> dict[str, int]:
+    """The functions of Python that the code calls: entries, and kernels that Ctrl-C may end."""
+    if signature is None and not loops.watched:
+        return {}
+    from ..runtime.builtin import c_api_addresses
+
+    return c_api_addresses()
+
+
 def _emit_around(module: Any, program: Program, signature: Any) -> bool:
     """Add what stands between the entry and the kernel, and the entry unless it is large."""
+    if signature is None:
+        return False
     from ..codegen.entry import emit_entry
     from ..codegen.wrapping import emit_commit
 
-    if signature is None:
-        return False
     if program.main == "commit":
         emit_commit(module, "commit", "kernel0", *program.places())
     if not signature.is_large:

@@ -323,7 +323,7 @@ class Jitted(staticmethod, Generic[P, R]):
             return leaves, None
         name = function_name(self.function)
         leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
-        if self.dynamic and _takes_any_length():
+        if self.dynamic and _is_on("lengths"):
             parameters = self._known_parameters()
             leaves, kinds = describe_any(call, leaves, self.dynamic, parameters)
             key = (structure, tuple(kinds), call.statics())
@@ -391,7 +391,7 @@ class Jitted(staticmethod, Generic[P, R]):
             same = all(static.holds() for _, static in call.statics())
             if not same or tree.flatten(call.dynamic())[1] != structure:
                 return None  # the function has changed its arguments: each call is traced anew
-            return self._signature(program, args, kwargs)
+            return self._signature(program, args, kwargs) if _is_on("entries") else None
 
         with clock("trace"):
             captured = self._capture(call, key)
@@ -445,15 +445,17 @@ class Jitted(staticmethod, Generic[P, R]):
     ) -> tuple[Any, Any]:
         """The program of a traced function, from the cache or compiled now."""
         from ..codegen.target import Target
-        from . import lookup
+        from .building import build
 
         name, target = function_name(self.function), Target.host()
+        if not _is_on("records"):
+            return build(captured, kinds, prepare, clock, name, target, self.threads)
+        from . import lookup
+
         with clock("fingerprint"):
             key = lookup.graph_key(captured, kinds, (*style, self.threads), target)
         found = lookup.load(key, name, kinds, prepare, clock, captured)
         if found is None:
-            from .building import build
-
             found = build(captured, kinds, prepare, clock, name, target, self.threads)
             lookup.save(key, found[0])
         return found
@@ -461,15 +463,16 @@ class Jitted(staticmethod, Generic[P, R]):
     def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
         style = _style(args, kwargs)
-        if style in program.entries or len(program.entries) >= ENTRIES or not program.native:
+        known = style in program.entries or len(program.entries) >= ENTRIES
+        if known or not program.native or not _is_on("entries"):
             return program.entries.get(style)
         if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
             return None  # converted; one without that may still come
         with self._lock:
             if style not in program.entries:
                 signature = self._signature(program, args, kwargs)
-                known = program.is_flat and program.flat is not None
-                entry = None if signature is None or known else program.add_entry(signature)
+                taken = program.is_flat and program.flat is not None
+                entry = None if signature is None or taken else program.add_entry(signature)
                 program.entries[style] = entry
                 if entry is not None and entry.native:
                     self._put(program, entry)
@@ -563,11 +566,11 @@ def _unpickled(
     return Jitted(f, static_argnames, threads, dynamic)
 
 
-def _takes_any_length() -> bool:
-    """Whether one program may be for any length: not where the schedule leaves that out."""
+def _is_on(step: str) -> bool:
+    """Whether a step is taken that is there for speed; see `schedule.steps`."""
     from ..schedule.steps import is_on
 
-    return is_on("lengths")
+    return is_on(step)
 
 
 def _missed(*args: Any) -> Any:

@@ -1,0 +1,55 @@
+"""Graph -> better Graph: named passes in one ordered list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph import Graph
+from .convolution import correlate, trim
+from .expand import expand
+from .gathering import gather_products
+from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
+from .narrowing import narrow
+from .ordering import put_in_order
+from .products import turn_products
+from .simplify import fold_constants, share_common, simplify
+from .totals import take_in_totals, turn_totals
+from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
+
+
+def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
+    """Run all passes in order; `watch(name, graph)` sees the graph after each."""
+    for function in PASSES:
+        graph = function(graph)
+        if watch is not None:
+            watch(function.__name__, graph)
+    return graph
+
+
+PASSES: list[Callable[[Graph], Graph]] = [
+    expand,
+    narrow,
+    fold_constants,
+    optimise_bodies(optimise),
+    prune_loops,
+    hoist_products,
+    sink_products,
+    take_in_totals,
+    turn_totals,
+    last_rows,
+    first_rows,
+    fold_sigmoids,
+    absorb_rows,
+    lay_out_constants,
+    prune_loops,
+    simplify,
+    correlate,
+    share_common,
+    simplify,
+    trim,
+    gather_products,
+    simplify,
+    turn_products,
+    share_common,
+    put_in_order,
+]
