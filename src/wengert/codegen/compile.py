@@ -26,10 +26,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from .cache import ObjectCache, cache_key, shared_cache
 from .target import Target, llvm
+
+if TYPE_CHECKING:
+    from .cache import ObjectCache
 
 Optimise = Literal["none", "light"]
 
@@ -147,7 +149,11 @@ def compile_module(
     text = module if isinstance(module, str) else str(module)
     target = target or Target.host()
     timings = Timings()
-    key = cache_key("image", target.key(), optimise, level, text) if cache is not None else ""
+    key = ""
+    if cache is not None:
+        from .cache import cache_key
+
+        key = cache_key("image", target.key(), optimise, level, text)
     image = cache.get(key) if cache is not None else None
     from_cache = image is not None
     if image is None:
@@ -297,6 +303,7 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
     builder = llvm().JITLibraryBuilder().add_object_img(compiled.object_code)
     if any(name.startswith("wengert_parallel_for") for name in compiled.needs):
         from . import pool  # which is itself compiled here
+        from .cache import shared_cache
 
         pool.load(shared_cache())
     for name in compiled.needs:

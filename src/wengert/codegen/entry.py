@@ -36,11 +36,10 @@ from ..runtime.builtin import (
     CONTEXT_SPARES,
     RECYCLED_BYTES,
     SPARE_BYTES,
-    SPARES,
     Pointer,
 )
 from ..runtime.layout import WORD, Layout, native_layout
-from ..runtime.limits import NO_FALLBACK, STACK_ARENA_LIMIT
+from ..runtime.limits import NO_FALLBACK, SPARES, STACK_ARENA_LIMIT
 from ..runtime.signature import (
     ArraySpec,
     Dim,

@@ -13,8 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..runtime.builtin import SPARES
 from ..runtime.layout import WORD, Layout
+from ..runtime.limits import SPARES
 
 I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()

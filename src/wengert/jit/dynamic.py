@@ -24,7 +24,6 @@ from .. import tree
 from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
-from .fingerprint import graph_text
 from .tracing import Captured, CapturesTraced, StaticResult, capture
 
 Axes = dict[str, tuple[int, ...]]
@@ -151,7 +150,7 @@ def capture_any(
 
     traced = [_traced(function, call, at_length(kinds, n), structure) for n in LENGTHS]
     family = _general(traced, LENGTHS)
-    alike = functools.partial(_is_alike, traced, graph_text(family.graphs[0]))
+    alike = functools.partial(_is_alike, traced, _text_of(family))
     return traced[0]._replace(graph=family.graphs[0], family=family, alike=alike)
 
 
@@ -179,7 +178,14 @@ def _is_alike(traced: Sequence[Captured], general: str, one: Captured, length: i
         family = _general([*traced, one], (*LENGTHS, length))
     except DependsOnLength:
         return False
-    return graph_text(family.graphs[0]) == general
+    return _text_of(family) == general
+
+
+def _text_of(family: Any) -> str:
+    """A text that changes with the graph of a family."""
+    from .fingerprint import graph_text
+
+    return graph_text(family.graphs[0])
 
 
 def _traced(

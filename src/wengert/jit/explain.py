@@ -247,6 +247,8 @@ class StepTexts:
         after = _counted(work)
         if not is_on:
             change = "left out"
+        elif not step.function and not step.rules:
+            change = "on"
         elif not step.function:
             names = [name for name, _ in step.rules]
             found = sum(node.op.name in names for node in self.work.operators)

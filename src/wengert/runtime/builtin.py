@@ -40,15 +40,15 @@ import numpy as np
 
 from .arena import Arena
 from .layout import WORD, Layout, native_layout, numpy_functions
-from .limits import NO_FALLBACK, STACK_ARENA_LIMIT
+from .limits import NO_FALLBACK, SPARES, STACK_ARENA_LIMIT
 from .signature import Signature, context_objects
 from .twin import CtypesCall
 
 CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, CONTEXT_SPARES, CONTEXT_OBJECTS = range(5)
 CONTEXT_FINISH = CONTEXT_OBJECTS
 # Results of this many bytes are used again once nobody holds them: fresh memory of that size costs
-# more than most programs. Two of each, because a caller usually holds the last while it calls.
-SPARE_BYTES, SPARES = 1 << 20, 2
+# more than most programs.
+SPARE_BYTES = 1 << 20
 # What one program may keep so, and what all others may keep of results that nobody holds.
 RECYCLED_BYTES, IDLE_BYTES = 512 << 20, 256 << 20
 

@@ -12,3 +12,6 @@ NO_FALLBACK = -1  # the code given to on_error when the cell of the next callabl
 ROOM_TOO_SMALL, NO_ELEMENTS, NEW_LENGTH = -3, -4, -5
 # Lengths that are known are kept in a table of so many words, each in its place.
 KNOWN_LENGTHS = 1024
+# Results of each kind that are kept to be used again: two, because a caller usually holds the last
+# one while it calls.
+SPARES = 2
