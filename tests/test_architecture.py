@@ -134,6 +134,22 @@ def test_what_is_built_on_the_library_reads_no_private_attributes(part):
     assert not private_attributes(part)
 
 
+def test_modules_of_the_schedule_import_each_other_in_no_circle():
+    edges = {
+        path.stem: {
+            pieces[2]
+            for module in imported_modules(path)
+            if (pieces := module.split("."))[:2] == ["wengert", "schedule"] and len(pieces) > 2
+        }
+        for path in (ROOT / "schedule").glob("*.py")
+        if path.stem != "__init__"
+    }
+    while edges:  # whatever imports nothing that is left comes first
+        first = {one for one, targets in edges.items() if not targets & edges.keys()}
+        assert first, f"a circle among {sorted(edges)}"
+        edges = {one: targets for one, targets in edges.items() if one not in first}
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_outside_packages(path):
     outside = {module.split(".")[0] for module in imported_modules(path)}

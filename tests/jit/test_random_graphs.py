@@ -624,10 +624,18 @@ def test_random_graph(data):
     check(build(Chance(lambda low, high: data.draw(st.integers(low, high)))))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graph_on_the_spine_alone(seed, monkeypatch):
+    monkeypatch.setenv("WENGERT_SCHEDULE", "plain")
+    check(build(Chance(random.Random(seed).randint)))
+
+
 @pytest.mark.slow
-def test_many_random_graphs():
+@pytest.mark.parametrize("setting, share", [("", 1), ("plain", 4)])
+def test_many_random_graphs(setting, share, monkeypatch):
+    monkeypatch.setenv("WENGERT_SCHEDULE", setting)
     first = int(os.environ.get("WENGERT_RANDOM_SEED", "0"))
-    count = int(os.environ.get("WENGERT_RANDOM_GRAPHS", "2000"))
+    count = int(os.environ.get("WENGERT_RANDOM_GRAPHS", "2000")) // share
     failures = []
     for seed in range(first, first + count):
         try:

@@ -46,6 +46,23 @@ def test_compiled_equals_evaluated(op, args, params):
     assert_same(got, want)
 
 
+@pytest.mark.parametrize("op, args, params", CASES[::12])
+def test_some_on_the_spine_alone(op, args, params, monkeypatch):
+    on_the_spine(op, args, params, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op, args, params", CASES)
+def test_all_on_the_spine_alone(op, args, params, monkeypatch):
+    on_the_spine(op, args, params, monkeypatch)
+
+
+def on_the_spine(op, args, params, monkeypatch):
+    """With every step left out that is there for speed."""
+    monkeypatch.setenv("WENGERT_SCHEDULE", "plain")
+    test_compiled_equals_evaluated(op, args, params)
+
+
 def weighted(part):
     """A scalar of the result in which every element has another weight."""
     kind = type_of(part).dtype.kind
