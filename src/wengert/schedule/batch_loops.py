@@ -33,4 +33,4 @@ def _result_buffer(
         kind = MemoryKind.ARENA if scheduler.length is None else MemoryKind.ROOM
         made = scheduler.buffers[node.serial] = scheduler._new_buffer(node.type, kind, "t")
         made.strides = strides or made.strides
-    return scheduler._buffer_of(node)
+    return scheduler.buffer_of(node)

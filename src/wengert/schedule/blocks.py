@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from ..graph import Node, Operator
 from ..loops import (
     BOOL,
-    FEW,
     Affine,
     Apply,
     BlockLoop,
@@ -29,7 +27,6 @@ from ..loops import (
     Load,
     MemoryKind,
     Nest,
-    Reduction,
     Store,
     Transfer,
     Var,
@@ -65,7 +62,13 @@ class BlockScheduler(Scheduler):
         inputs: Sequence[Buffer],
         outputs: Sequence[Buffer],
     ):
-        super().__init__(outer.task.inside("block", region.graph), region.graph)
+        summed = frozenset(  # the results that are sums over all samples
+            node.serial
+            for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
+            if node is not None and axis is None
+        )
+        task = outer.task.inside("block", region.graph, continued=summed)
+        super().__init__(task, region.graph)
         self.outer, self.region = outer, region
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
@@ -86,12 +89,6 @@ class BlockScheduler(Scheduler):
         self.folds: list[Nest] = []
         self.ends: list[Nest] = []
         self.flags: list[tuple[Buffer, Operator]] = []
-        # the results that are sums over all samples
-        self.summed = {
-            node.serial
-            for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
-            if node is not None and axis is None
-        }
 
     def loop(self, node: Operator) -> BlockLoop:
         """The whole loop."""
@@ -237,8 +234,8 @@ class BlockScheduler(Scheduler):
             assert node is not None
             if not self.region.direct:
                 self._schedule_transfer(outer, self._contiguous(node), axis, False)
-            elif root(self._buffer_of(node)) is not root(outer):
-                self._copy(node, self._buffer_of(node), self._block_of(outer, axis))
+            elif root(self.buffer_of(node)) is not root(outer):
+                self._copy(node, self.buffer_of(node), self._block_of(outer, axis))
 
     def _partial(self, outer: Buffer, combine: str, strides: tuple[int, ...] = ()) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
@@ -306,9 +303,6 @@ class BlockScheduler(Scheduler):
         nothing = Literal(identity_of(combine, own.dtype), own.dtype)
         self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
 
-    def _continues(self, node: Operator) -> bool:
-        return node.serial in self.summed
-
     # ------------------------------------------------------------ checks
 
     def _new_flag(self) -> Buffer:
@@ -319,28 +313,10 @@ class BlockScheduler(Scheduler):
         final = self.joins[-1].stores[0].buffer
         self.flags.append((final, node))
 
-    # ------------------------------------------------------------ small reductions
-
-    def lowering(self, node: Operator) -> Any:
-        """How the node lowers; a reduction of a few elements is an expression of them all."""
-        if isinstance(node.op.loops, Reduction) and node.serial not in self.lowerings:
-            loops = node.op.loops
-            few = 0 < _terms(node) <= FEW and node.serial not in self.summed
-            self.lowerings[node.serial] = loops.written_out(node.type.dtype) if few else loops
-        return super().lowering(node)
-
-    def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
-        return isinstance(node.op.loops, Reduction) or super()._needs_memory(node, users)
-
 
 def _cost(node: Operator) -> int:
     """A rough cost of an operator, in elements."""
     return flops_of(node) // policy().costs.flops or int(node.type.size)
-
-
-def _terms(node: Operator) -> int:
-    """How many elements a reduction combines into one."""
-    return prod(node.inputs[0].type.shape[axis] for axis in node.params["axes"])
 
 
 def strides_with_inner(shape: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, ...]:

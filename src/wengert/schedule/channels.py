@@ -62,7 +62,7 @@ class ChannelScheduler(BlockScheduler):
     # ------------------------------------------------------------ other shapes
 
     def _schedule_alias(self, node: Operator) -> None:
-        source = self._buffer_of(node.inputs[0])
+        source = self.buffer_of(node.inputs[0])
         strides = strides_under(source.shape, source.strides, node.type.shape)
         self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
         if strides is None:

@@ -43,7 +43,7 @@ def lower_chunks(scheduler: Scheduler, node: Operator) -> None:
     """A loop over chunks of samples, with the program of one chunk inside."""
     inputs = [scheduler._view(source) for source in node.inputs]
     items = scheduler._items_of(node)
-    outputs = [scheduler._buffer_of(items[number]) for number in range(len(node.type))]
+    outputs = [scheduler.buffer_of(items[number]) for number in range(len(node.type))]
     schedule = scheduler.task.schedule_chunk
     kernels = chunk_kernels(node, inputs, outputs, schedule, scheduler._arena_buffer)
     scheduler.add(node, kernels)

@@ -10,13 +10,12 @@ merged, so that a function and its gradient, or several sums over the same data,
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..functions import Cost
-from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph import Constant, Graph, Node, Operator
 from ..loops import (
     BOOL,
     Accumulate,
@@ -25,17 +24,13 @@ from ..loops import (
     Apply,
     Buffer,
     Check,
-    Expr,
     Host,
-    Index,
-    InRange,
     Kernel,
     Literal,
     Load,
     LoopProgram,
     MemoryKind,
     Nest,
-    Operand,
     Pointwise,
     Product,
     Reduction,
@@ -45,20 +40,19 @@ from ..loops import (
     c_strides,
     cast,
 )
-from ..machine import policy
 from ..ops.layout import again, reshape
-from ..passes.rewriting import users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType, is_weak
+from .forms import Forms, reads_views
+from .fused import FusedNest
 from .lowering import (
     Element,
     is_native,
     loop_variables,
-    lowering_of,
-    multiplication,
     product_extents,
 )
 from .running import running_nests
+from .stored import choose_stored
 from .task import Task
 
 
@@ -67,11 +61,11 @@ class Scheduler:
 
     def __init__(self, task: Task, graph: Graph):
         self.task, self.graph = task, graph
-        self.limits = policy().fusion
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel] = []
         self.kernel_of: dict[int, int] = {}
-        self.lowerings: dict[int, Any] = {}
+        self.forms = Forms(task)
+        self.stored: set[int] = set()
         self.constants: dict[Any, Buffer] = {}
         self.items: dict[int, list[Buffer]] = {}
         self.item_outputs: dict[tuple[int, int], Buffer] = {}
@@ -90,7 +84,7 @@ class Scheduler:
     def run(self) -> LoopProgram:
         """Schedule the whole graph; checks come last."""
         inputs = self._input_buffers()
-        self._choose_stored()
+        self.stored = choose_stored(self.graph, self.forms)
         outputs = self._output_buffers()
         for node in self.graph.operators:
             self._schedule_check(node)
@@ -99,186 +93,6 @@ class Scheduler:
         self._copy_outputs(outputs)
         kernels = [*self.kernels, *self.checks]
         return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels, length=self.length)
-
-    # ------------------------------------------------------------ what operations become
-
-    def lowering(self, node: Operator) -> Any:
-        """How the node lowers to loops, or None: NumPy evaluates it."""
-        found = self.lowerings.get(node.serial, self)
-        if found is self:
-            found = lowering_of(node)
-            if isinstance(found, Product) and not self._continues(node):
-                found = multiplication(node) or found
-            self.lowerings[node.serial] = found
-        return found
-
-    def is_pointwise(self, node: Node) -> bool:
-        """Whether the node's elements are expressions, computed where they are needed."""
-        return isinstance(node, Operator) and isinstance(self.lowering(node), Pointwise)
-
-    def _is_free(self, node: Operator) -> bool:
-        return bool(getattr(self.lowering(node), "free", False))
-
-    def _is_outer(self, node: Operator) -> bool:
-        """Whether the node is a product that sums over nothing."""
-        return isinstance(node.op.loops, Product) and self.is_pointwise(node)
-
-    def _only_moves(self, node: Node) -> bool:
-        """Whether the elements of the node lie in memory, at whatever places."""
-        pending = [node]
-        while pending:
-            one = pending.pop()
-            if isinstance(one, Operator) and one.serial not in self.stored:
-                if not self._is_free(one):
-                    return False
-                pending.extend(one.inputs)
-        return True
-
-    def is_aligned(self, node: Operator) -> bool:
-        """Whether the element at an index depends on the operands at that index alone."""
-        loops = self.lowering(node)
-        if isinstance(loops, Reduction):
-            return True
-        if not isinstance(loops, Pointwise) or loops.free or loops.whole:
-            return False
-        shape = node.type.shape
-        return all(source.type.shape == shape for source in node.inputs if source.type.shape)
-
-    # ------------------------------------------------------------ what gets a buffer
-
-    def _choose_stored(self) -> None:
-        """The nodes that need memory of their own."""
-        users = users_of(self.graph)
-        wanted = {node.serial for node in self.graph.outputs if node is not None}
-        wanted |= self._kept_for_later(users)
-        chosen_from = self._chosen_from(users)
-        self.stored: set[int] = set()
-        inlined: dict[int, int] = {}  # operations that reading an element would repeat
-        depths: dict[int, int] = {}  # of the expressions of what is not stored
-        choices: dict[int, int] = {}  # that are made in them
-        for node in self.graph.operators:
-            readers = users.get(node.serial, [])
-            work = 1 + sum(inlined.get(source.serial, 0) for source in node.inputs)
-            depth = 1 + max((depths.get(source.serial, 0) for source in node.inputs), default=0)
-            if (
-                not self.is_pointwise(node)
-                or node.serial in wanted
-                or depth > self.limits.most_deep
-                or self._needs_memory(node, readers)
-                or (work > self.limits.most_repeated and self._crosses_passes(node, readers))
-                or (work > self.limits.most_repeated and node.serial in chosen_from)
-            ):
-                self.stored.add(node.serial)
-            else:
-                inlined[node.serial] = min(work, self.limits.most_repeated + 1)
-                depths[node.serial] = depth
-            if self.is_pointwise(node):
-                choices[node.serial] = self._limit_choices(node, choices)
-
-    def _chosen_from(self, users: dict[int, list[Operator]]) -> set[int]:
-        """Values that several read, and of which an index chooses: each chosen piece is a nest of
-        its own, which would compute them anew."""
-        found: set[int] = set()
-        leading: set[int] = set()  # to a choice, by expressions
-        for node in reversed(self.graph.operators):
-            readers = users.get(node.serial, [])
-            if any(user.serial in leading for user in readers):
-                if len({user.serial for user in readers}) > 1:
-                    found.add(node.serial)
-            elif not self._chooses(node):
-                continue
-            if self.is_pointwise(node):
-                leading.add(node.serial)
-        return found
-
-    def _chooses(self, node: Operator) -> bool:
-        return bool(getattr(self.lowering(node), "chooses", False))
-
-    def _limit_choices(self, node: Operator, choices: dict[int, int]) -> int:
-        """How many choices the node's expression makes; arguments that make it too many are stored.
-
-        Each choice cuts the loops, and what cannot be cut further branches in the innermost one.
-        """
-        own = max(1, len(node.inputs) - 1) if self._chooses(node) else 0
-        sources = {s.serial for s in node.inputs if choices.get(s.serial)} - self.stored
-        total = own + sum(choices[serial] for serial in sources)
-        for serial in sorted(sources, key=lambda s: (-choices[s], s)):
-            if total <= self.limits.most_choices:
-                break
-            self.stored.add(serial)
-            total -= choices[serial]
-        return total
-
-    def _kept_for_later(self, users: dict[int, list[Operator]]) -> set[int]:
-        """Values whose expensive functions an earlier pass computes anyway: it stores them.
-
-        Such as the slope of an activation: the backward pass multiplies with it, after many other
-        passes, but its functions are those of the activation itself.
-        """
-        passes: dict[int, int] = {}  # that have to be over before a value can be computed
-        functions: dict[int, set[int]] = {}  # the expensive ones that an element needs
-        for node in self.graph.operators:
-            pointwise = self.is_pointwise(node)
-            sources = [source for source in node.inputs if isinstance(source, Operator)]
-            passes[node.serial] = max(
-                (passes[s.serial] + (not self.is_pointwise(s)) for s in sources), default=0
-            )
-            if pointwise:
-                found = functions[node.serial] = set()
-                if node.op.cost is Cost.LONG:
-                    found.add(node.serial)
-                found.update(*[functions.get(source.serial, ()) for source in sources])
-        computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
-        for node in self.graph.operators:
-            readers = users.get(node.serial, [])
-            if functions.get(node.serial) and not all(map(self.is_pointwise, readers)):
-                computed |= {(serial, passes[node.serial]) for serial in functions[node.serial]}
-        return {
-            node.serial
-            for node in self.graph.operators
-            if any(
-                (serial, passes[node.serial]) in computed
-                for serial in functions.get(node.serial, ())
-            )
-            and any(
-                passes[user.serial] > passes[node.serial] for user in users.get(node.serial, [])
-            )
-            and node.type.size <= self.limits.most_kept
-        }
-
-    def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
-        """Whether the node is read in a pass over it and again after that pass."""
-        return len(users) > 1 and not all(self.is_pointwise(user) for user in users)
-
-    def _needs_memory(self, node: Operator, users: Sequence[Operator]) -> bool:
-        for user in users:
-            loops = self.lowering(user)
-            if (isinstance(loops, Product) or reads_views(user)) and self._is_free(node):
-                continue  # read through its strides
-            if isinstance(loops, Pointwise):
-                if any(user.inputs[place] is node for place in loops.whole):
-                    return True
-                # each element is read along a whole line of the product
-                spread = self._is_outer(user) and node.type.size < user.type.size
-                if spread and not self._only_moves(node):
-                    return True
-            elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
-                isinstance(loops, Scatter) and user.inputs[0] is node
-            ):
-                return True
-        if isinstance(node.op.loops, Reduction) and not self._feeds_one(node, users):
-            return True
-        if node.op.cost is not Cost.LONG:
-            return False
-        if self._crosses_passes(node, users) and node.type.size <= self.limits.most_kept:
-            return True
-        # an expensive value that is read at several places or in several shapes
-        shapes = {user.type.shape if self.is_pointwise(user) else node.type.shape for user in users}
-        return len(users) > 1 and len(shapes) > 1
-
-    def _feeds_one(self, node: Operator, users: Sequence[Operator]) -> bool:
-        """Whether each element is used once, for the same element of one other value."""
-        return len(users) == 1 and self.is_aligned(users[0])
 
     # ------------------------------------------------------------ buffers
 
@@ -330,9 +144,10 @@ class Scheduler:
         """Whether the node's result can be computed straight into a buffer given to it."""
         if node.op is ITEM:
             return reads_views(node.inputs[0])
-        return not isinstance(self.lowering(node), Alias)
+        return not isinstance(self.forms.lowering(node), Alias)
 
-    def _buffer_of(self, node: Node) -> Buffer:
+    def buffer_of(self, node: Node) -> Buffer:
+        """The memory of a node."""
         found = self.buffers.get(node.serial)
         if found is None:
             if isinstance(node, Constant):
@@ -356,7 +171,7 @@ class Scheduler:
     # ------------------------------------------------------------ kernels
 
     def _schedule(self, node: Operator) -> None:
-        loops = self.lowering(node)
+        loops = self.forms.lowering(node)
         if isinstance(loops, Alias):
             self._schedule_alias(node)
         elif isinstance(loops, Pointwise):
@@ -394,7 +209,7 @@ class Scheduler:
 
     def _contiguous(self, node: Node) -> Buffer:
         """The buffer of a node whose elements lie one after the other; copied if need be."""
-        buffer = self._buffer_of(node)
+        buffer = self.buffer_of(node)
         if buffer.strides == self._standard_strides(node):
             return buffer
         if not is_native(node):
@@ -417,7 +232,7 @@ class Scheduler:
         self._join(node, node.type.shape, lambda nest: self._pointwise_store(nest, node))
 
     def _pointwise_store(self, nest: FusedNest, node: Operator) -> Store:
-        buffer = self._buffer_of(node)
+        buffer = self.buffer_of(node)
         index = nest.index
         return Store(buffer, buffer.flat(index), nest.element(node, index))
 
@@ -426,15 +241,13 @@ class Scheduler:
         self._join(node, source.type.shape, lambda nest: self._reduction_store(nest, node, loops))
 
     def _reduction_store(self, nest: FusedNest, node: Operator, loops: Reduction) -> Store:
-        buffer = self._buffer_of(node)
+        buffer = self.buffer_of(node)
         axes = node.params["axes"]
         kept = tuple(at for axis, at in enumerate(nest.index) if axis not in axes)
         value = cast(nest.element(node.inputs[0], nest.index), buffer.dtype)
-        return Store(buffer, buffer.flat(kept), value, loops.kind, continues=self._continues(node))
-
-    def _continues(self, node: Operator) -> bool:
-        """Whether the memory of a sum already holds a part of it."""
-        return node.serial in self.task.continued
+        return Store(
+            buffer, buffer.flat(kept), value, loops.kind, continues=self.forms.continues(node)
+        )
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
         """Put the store of a node into a nest over these loops."""
@@ -462,7 +275,7 @@ class Scheduler:
         """The first kernel position that sees everything the node reads."""
         earliest = 0
         pending: list[tuple[Node, bool]] = [
-            (source, self.is_aligned(node)) for source in node.inputs
+            (source, self.forms.is_aligned(node)) for source in node.inputs
         ]
         seen: set[tuple[int, bool]] = set()
         while pending:
@@ -482,13 +295,13 @@ class Scheduler:
                 )
                 earliest = max(earliest, position if same else position + 1)
             else:
-                keeps = aligned and self.is_aligned(source)
+                keeps = aligned and self.forms.is_aligned(source)
                 pending.extend((inner, keeps) for inner in source.inputs)
         return earliest
 
     def _schedule_check(self, node: Operator) -> None:
         """The condition under which the node may be computed, as a flag that is read at the end."""
-        loops = self.lowering(node)
+        loops = self.forms.lowering(node)
         check = getattr(loops, "check", None)
         if check is None:
             return
@@ -515,9 +328,9 @@ class Scheduler:
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
         """Copy the first argument, then put the elements of the second in, one after the other."""
-        out = self._buffer_of(node)
-        if not self._continues(node):
-            self._copy(node, self._buffer_of(node.inputs[0]), out)
+        out = self.buffer_of(node)
+        if not self.forms.continues(node):
+            self._copy(node, self.buffer_of(node.inputs[0]), out)
         shape = loops.shape(*[source.type for source in node.inputs], **node.params)
         nest = FusedNest(self, shape)
         operands = nest.operands(node)
@@ -534,7 +347,7 @@ class Scheduler:
 
         Where no two elements meet they are put there, and if they fill it all, without zeros.
         """
-        out = self._buffer_of(node)
+        out = self.buffer_of(node)
         nest = FusedNest(self, node.inputs[0].type.shape)
         target = out.flat(tuple(loops.place(nest.index, **node.params)))
         apart = target.is_one_to_one()
@@ -554,7 +367,7 @@ class Scheduler:
 
     def _schedule_running(self, node: Operator, loops: Running) -> None:
         new_nest = functools.partial(FusedNest, self)
-        self.kernels += running_nests(node, loops, self._buffer_of(node), new_nest)
+        self.kernels += running_nests(node, loops, self.buffer_of(node), new_nest)
         self.kernel_of[node.serial] = len(self.kernels) - 1
 
     def _schedule_product(self, node: Operator) -> None:
@@ -572,11 +385,11 @@ class Scheduler:
 
     def _product_store(self, node: Operator, labels: Sequence[int], nest: FusedNest) -> Store:
         """A product as a nest: the products of elements, added up."""
-        buffer, place = self._buffer_of(node), dict(zip(labels, nest.index, strict=True))
+        buffer, place = self.buffer_of(node), dict(zip(labels, nest.index, strict=True))
         x, y, out = (tuple(place[label] for label in part) for part in node.params["spec"])
         factors = nest.element(node.inputs[0], x), nest.element(node.inputs[1], y)
         value = Apply("multiply", factors, buffer.dtype)
-        return Store(buffer, buffer.flat(out), value, "add", continues=self._continues(node))
+        return Store(buffer, buffer.flat(out), value, "add", continues=self.forms.continues(node))
 
     def _strided(self, node: Node) -> tuple[Buffer, Sequence[int], int]:
         """A value as a buffer with strides: slices, transposes, windows need no copy."""
@@ -587,7 +400,7 @@ class Scheduler:
                 strides = [element.at.coefficient(var) for var in nest.vars]
                 return element.buffer, strides, element.at.constant
             self._materialise(node)
-        buffer = self._buffer_of(node)
+        buffer = self.buffer_of(node)
         return buffer, buffer.strides, 0
 
     def _materialise(self, node: Operator) -> None:
@@ -601,7 +414,7 @@ class Scheduler:
             if isinstance(source, Operator) and source.serial not in self.stored:
                 self._materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
-        outputs = self._results(node) if node.op.multiple else [self._buffer_of(node)]
+        outputs = self._results(node) if node.op.multiple else [self.buffer_of(node)]
         return inputs, outputs
 
     def _schedule_host(self, node: Operator) -> None:
@@ -664,134 +477,13 @@ class Scheduler:
         for node, buffer in outputs:
             if self.buffers.get(node.serial) is buffer:
                 continue
-            self._copy(node, self._buffer_of(node), buffer)
-
-
-def reads_views(node: Node) -> bool:
-    """Whether an operation, of the scheduler's own, reads arguments with any strides."""
-    return isinstance(node, Operator) and bool(getattr(node.op, "reads_views", False))
+            self._copy(node, self.buffer_of(node), buffer)
 
 
 def _put_together(node: Node, buffer: Buffer, element: Element, nest: FusedNest) -> Store:
     """Store a result, which the nest knows from now on."""
     value = nest.memo[node.serial, nest.index] = element(nest.index)
     return Store(buffer, buffer.flat(nest.index), value)
-
-
-class FusedNest(Nest):
-    """A nest under construction: expressions are shared among its stores."""
-
-    def __init__(self, scheduler: Scheduler, shape: tuple[int, ...]):
-        variables = loop_variables(shape)
-        super().__init__(variables, [])
-        self.scheduler = scheduler
-        self.shape = shape
-        self.index: Index = tuple(Affine.of(v) for v in variables)
-        self.members: set[int] = set()
-        self.memo: dict[tuple[int, Index], Expr] = {}
-
-    def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Whether a store over these loops may join: the same loops, or nearly the same."""
-        if len(self.stores) >= policy().fusion.most_stores:
-            return False
-        if self.shape == shape:
-            return True
-        if not self.scheduler.task.has("pieces"):  # what is guarded is cut at its guards
-            return False
-        if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
-            return False
-        return all(
-            a == b or (abs(a - b) <= 2 and min(a, b) >= 8)
-            for a, b in zip(self.shape, shape, strict=True)
-        )
-
-    def cover(self, shape: tuple[int, ...]) -> tuple[InRange, ...]:
-        """Widen the loops to hold `shape`; the guards for a store over that shape alone."""
-        if self.shape == shape:
-            return ()
-        for axis, (var, length) in enumerate(zip(self.vars, shape, strict=True)):
-            if length > var.extent:
-                guard = InRange(self.index[axis], 0, var.extent)
-                self.stores = [s.changed(guards=(*s.guards, guard)) for s in self.stores]
-                self.members.clear()  # their expressions are no longer known everywhere
-                self.memo.clear()
-                var.extent = length
-        guards = tuple(
-            InRange(at, 0, length)
-            for at, var, length in zip(self.index, self.vars, shape, strict=True)
-            if length < var.extent
-        )
-        self.shape = tuple(var.extent for var in self.vars)
-        return guards
-
-    def element(self, node: Node, index: Index) -> Expr:
-        """The expression of a node's element; what is missing is built iteratively."""
-        pending = [(node, index)]
-        while pending:
-            current, at = pending[-1]
-            key = (current.serial, at)
-            if key in self.memo:
-                pending.pop()
-                continue
-            try:
-                self.memo[key] = self._build(current, at)
-                pending.pop()
-            except _Missing as missing:
-                pending.append(missing.wanted)
-        return self.memo[node.serial, index]
-
-    def _build(self, node: Node, index: Index) -> Expr:
-        scheduler = self.scheduler
-        if isinstance(node, Variable):
-            buffer = scheduler.buffers[node.serial]
-            return Load(buffer, buffer.flat(index))
-        if isinstance(node, Constant):
-            return self._constant(node, index)
-        assert isinstance(node, Operator)
-        is_member = node.serial in self.members and index == self.index
-        if node.serial in scheduler.stored and not (is_member and scheduler.is_pointwise(node)):
-            buffer = scheduler._buffer_of(node)
-            return Load(buffer, buffer.flat(index))
-        value = self.scheduler.lowering(node).rule(index, *self.operands(node), **node.params)
-        return cast(value, node.type.dtype)
-
-    def operands(self, node: Operator) -> list[Operand]:
-        """The arguments of a node, as its lowering rule sees them."""
-        return [
-            Operand(
-                source.type,
-                functools.partial(self._operand, source),
-                functools.partial(self.scheduler._buffer_of, source),
-                source.output if isinstance(source, Constant) else None,
-            )
-            for source in node.inputs
-        ]
-
-    def complete(self, build: Callable[[], Any]) -> Any:
-        """Run a rule, supplying the elements it asks for."""
-        while True:
-            try:
-                return build()
-            except _Missing as missing:
-                self.element(*missing.wanted)
-
-    def _operand(self, node: Node, index: Index) -> Expr:
-        found = self.memo.get((node.serial, index))
-        if found is None:
-            raise _Missing((node, index))
-        return found
-
-    def _constant(self, node: Constant, index: Index) -> Expr:
-        value = np.asarray(node.output)
-        if value.size == 1 or (value.size and not any(value.strides)):
-            return Literal(value.flat[0], node.type.dtype)
-        buffer = self.scheduler._buffer_of(node)
-        return Load(buffer, buffer.flat(index))
-
-
-class _Missing(Exception):  # noqa: N818 - control flow, not an error
-    def __init__(self, wanted: tuple[Node, Index]):
-        self.wanted = wanted
 
 
 def lower(graph: Graph, task: Task) -> LoopProgram:

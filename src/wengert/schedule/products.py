@@ -16,7 +16,7 @@ def lower_product(scheduler: Scheduler, node: Operator) -> None:
     """A product as a kernel of its own, its factors read through their strides."""
     x_labels, y_labels, out_labels = node.params["spec"]
     (x, x_strides, x_offset), (y, y_strides, y_offset) = map(scheduler._strided, node.inputs)
-    out = scheduler._buffer_of(node)
+    out = scheduler.buffer_of(node)
     product = Contraction(
         product_extents(node),
         out,
@@ -29,6 +29,6 @@ def lower_product(scheduler: Scheduler, node: Operator) -> None:
         y_offset,
         node.op.name,
         [node],
-        scheduler._continues(node),
+        scheduler.forms.continues(node),
     )
     scheduler.add(node, [product])

@@ -43,6 +43,7 @@ STEPS = [
     Step("regions", "regions:regions", WHOLE, (("region", "batch_loops:lower_region"),)),
     Step("scans", rules=(("scan", "repeat:lower_scan"),)),
     Step("products", rules=(("contract", "products:lower_product"),)),
+    Step("keeps"),
     Step("lower", "fusion:lower", (*WHOLE, "step"), is_speed=False),
     Step("epilogues", "epilogues:epilogues"),
     Step("prologues", "prologues:prologues"),

@@ -1,0 +1,155 @@
+"""A nest under construction: the expressions of several stores over the same loops."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..graph import Constant, Node, Operator, Variable
+from ..loops import (
+    Affine,
+    Buffer,
+    Expr,
+    Index,
+    InRange,
+    Literal,
+    Load,
+    Nest,
+    Operand,
+    cast,
+)
+from ..machine import policy
+from .forms import Forms
+from .lowering import loop_variables
+
+
+class Values(Protocol):
+    """Where values are found: in memory, or nowhere yet."""
+
+    forms: Forms
+    stored: set[int]
+    buffers: dict[int, Buffer]
+
+    def buffer_of(self, node: Node) -> Buffer:
+        """The memory of a node."""
+
+
+class FusedNest(Nest):
+    """A nest under construction: expressions are shared among its stores."""
+
+    def __init__(self, scheduler: Values, shape: tuple[int, ...]):
+        variables = loop_variables(shape)
+        super().__init__(variables, [])
+        self.scheduler = scheduler
+        self.shape = shape
+        self.index: Index = tuple(Affine.of(v) for v in variables)
+        self.members: set[int] = set()
+        self.memo: dict[tuple[int, Index], Expr] = {}
+
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Whether a store over these loops may join: the same loops, or nearly the same."""
+        if len(self.stores) >= policy().fusion.most_stores:
+            return False
+        if self.shape == shape:
+            return True
+        if not self.scheduler.forms.task.has("pieces"):  # what is guarded is cut at its guards
+            return False
+        if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
+            return False
+        return all(
+            a == b or (abs(a - b) <= 2 and min(a, b) >= 8)
+            for a, b in zip(self.shape, shape, strict=True)
+        )
+
+    def cover(self, shape: tuple[int, ...]) -> tuple[InRange, ...]:
+        """Widen the loops to hold `shape`; the guards for a store over that shape alone."""
+        if self.shape == shape:
+            return ()
+        for axis, (var, length) in enumerate(zip(self.vars, shape, strict=True)):
+            if length > var.extent:
+                guard = InRange(self.index[axis], 0, var.extent)
+                self.stores = [s.changed(guards=(*s.guards, guard)) for s in self.stores]
+                self.members.clear()  # their expressions are no longer known everywhere
+                self.memo.clear()
+                var.extent = length
+        guards = tuple(
+            InRange(at, 0, length)
+            for at, var, length in zip(self.index, self.vars, shape, strict=True)
+            if length < var.extent
+        )
+        self.shape = tuple(var.extent for var in self.vars)
+        return guards
+
+    def element(self, node: Node, index: Index) -> Expr:
+        """The expression of a node's element; what is missing is built iteratively."""
+        pending = [(node, index)]
+        while pending:
+            current, at = pending[-1]
+            key = (current.serial, at)
+            if key in self.memo:
+                pending.pop()
+                continue
+            try:
+                self.memo[key] = self._build(current, at)
+                pending.pop()
+            except _Missing as missing:
+                pending.append(missing.wanted)
+        return self.memo[node.serial, index]
+
+    def _build(self, node: Node, index: Index) -> Expr:
+        scheduler = self.scheduler
+        if isinstance(node, Variable):
+            buffer = scheduler.buffers[node.serial]
+            return Load(buffer, buffer.flat(index))
+        if isinstance(node, Constant):
+            return self._constant(node, index)
+        assert isinstance(node, Operator)
+        is_member = node.serial in self.members and index == self.index
+        if node.serial in scheduler.stored and not (
+            is_member and scheduler.forms.is_pointwise(node)
+        ):
+            buffer = scheduler.buffer_of(node)
+            return Load(buffer, buffer.flat(index))
+        value = self.scheduler.forms.lowering(node).rule(index, *self.operands(node), **node.params)
+        return cast(value, node.type.dtype)
+
+    def operands(self, node: Operator) -> list[Operand]:
+        """The arguments of a node, as its lowering rule sees them."""
+        return [
+            Operand(
+                source.type,
+                functools.partial(self._operand, source),
+                functools.partial(self.scheduler.buffer_of, source),
+                source.output if isinstance(source, Constant) else None,
+            )
+            for source in node.inputs
+        ]
+
+    def complete(self, build: Callable[[], Any]) -> Any:
+        """Run a rule, supplying the elements it asks for."""
+        while True:
+            try:
+                return build()
+            except _Missing as missing:
+                self.element(*missing.wanted)
+
+    def _operand(self, node: Node, index: Index) -> Expr:
+        found = self.memo.get((node.serial, index))
+        if found is None:
+            raise _Missing((node, index))
+        return found
+
+    def _constant(self, node: Constant, index: Index) -> Expr:
+        value = np.asarray(node.output)
+        if value.size == 1 or (value.size and not any(value.strides)):
+            return Literal(value.flat[0], node.type.dtype)
+        buffer = self.scheduler.buffer_of(node)
+        return Load(buffer, buffer.flat(index))
+
+
+class _Missing(Exception):  # noqa: N818 - control flow, not an error
+    def __init__(self, wanted: tuple[Node, Index]):
+        self.wanted = wanted

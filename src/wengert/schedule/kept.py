@@ -1,0 +1,165 @@
+"""Values that are better kept than computed again, and those that are better computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Graph, Node, Operator
+from ..loops import Product, Reduction
+from ..machine import policy
+from ..ops.op import Cost
+from .forms import Forms
+
+
+class Kept:
+    """Decides for one graph; see `stored.Keeper`."""
+
+    def __init__(self, graph: Graph, forms: Forms, users: dict[int, list[Operator]]):
+        self.graph, self.forms, self.users = graph, forms, users
+        self.limits = policy().fusion
+        self.later, self.chosen_from = self._kept_for_later(), self._chosen_from()
+        self.inlined: dict[int, int] = {}  # operations that reading an element would repeat
+        self.choices: dict[int, int] = {}  # that are made in the expressions of what is not stored
+
+    def keeps(self, node: Operator, readers: Sequence[Operator], stored: set[int]) -> bool:
+        """Whether the node is to be kept."""
+        if node.serial in self.later or self._is_spread(node, readers, stored):
+            return True
+        if isinstance(node.op.loops, Reduction):
+            in_lanes = self.forms.task.kind == "block"
+            if in_lanes or not self._feeds_one(node, readers):
+                return True
+        if node.op.cost is Cost.LONG and self._is_read_again(node, readers):
+            return True
+        crosses = self._crosses_passes(node, readers) or node.serial in self.chosen_from
+        return crosses and self._work(node) > self.limits.most_repeated
+
+    def note(self, node: Operator, stored: set[int]) -> None:
+        """See a node that was decided; arguments that make it too many choices are stored."""
+        if node.serial not in stored:
+            self.inlined[node.serial] = min(self._work(node), self.limits.most_repeated + 1)
+        if self.forms.is_pointwise(node):
+            self.choices[node.serial] = self._limit_choices(node, stored)
+
+    def _work(self, node: Operator) -> int:
+        return 1 + sum(self.inlined.get(source.serial, 0) for source in node.inputs)
+
+    # ------------------------------------------------------------ who reads it
+
+    def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether the node is read in a pass over it and again after that pass."""
+        return len(users) > 1 and not all(self.forms.is_pointwise(user) for user in users)
+
+    def _is_read_again(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether an expensive value is read at several places or in several shapes."""
+        if self._crosses_passes(node, users) and node.type.size <= self.limits.most_kept:
+            return True
+        shapes = {
+            user.type.shape if self.forms.is_pointwise(user) else node.type.shape for user in users
+        }
+        return len(users) > 1 and len(shapes) > 1
+
+    def _feeds_one(self, node: Operator, users: Sequence[Operator]) -> bool:
+        """Whether each element is used once, for the same element of one other value."""
+        return len(users) == 1 and self.forms.is_aligned(users[0])
+
+    def _is_spread(self, node: Operator, users: Sequence[Operator], stored: set[int]) -> bool:
+        """Whether each element is read along a whole line of a product that sums over nothing."""
+        return any(
+            self._is_outer(user)
+            and node.type.size < user.type.size
+            and not self._only_moves(node, stored)
+            for user in users
+        )
+
+    def _is_outer(self, node: Operator) -> bool:
+        """Whether the node is a product that sums over nothing."""
+        return isinstance(node.op.loops, Product) and self.forms.is_pointwise(node)
+
+    def _only_moves(self, node: Node, stored: set[int]) -> bool:
+        """Whether the elements of the node lie in memory, at whatever places."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, Operator) and one.serial not in stored:
+                if not self.forms.is_free(one):
+                    return False
+                pending.extend(one.inputs)
+        return True
+
+    # ------------------------------------------------------------ choices
+
+    def _chosen_from(self) -> set[int]:
+        """Values that several read, and of which an index chooses: each chosen piece is a nest of
+        its own, which would compute them anew."""
+        found: set[int] = set()
+        leading: set[int] = set()  # to a choice, by expressions
+        for node in reversed(self.graph.operators):
+            readers = self.users.get(node.serial, [])
+            if any(user.serial in leading for user in readers):
+                if len({user.serial for user in readers}) > 1:
+                    found.add(node.serial)
+            elif not self._chooses(node):
+                continue
+            if self.forms.is_pointwise(node):
+                leading.add(node.serial)
+        return found
+
+    def _chooses(self, node: Operator) -> bool:
+        return bool(getattr(self.forms.lowering(node), "chooses", False))
+
+    def _limit_choices(self, node: Operator, stored: set[int]) -> int:
+        """How many choices the node's expression makes; arguments that make it too many are stored.
+
+        Each choice cuts the loops, and what cannot be cut further branches in the innermost one.
+        """
+        choices = self.choices
+        own = max(1, len(node.inputs) - 1) if self._chooses(node) else 0
+        sources = {s.serial for s in node.inputs if choices.get(s.serial)} - stored
+        total = own + sum(choices[serial] for serial in sources)
+        for serial in sorted(sources, key=lambda s: (-choices[s], s)):
+            if total <= self.limits.most_choices:
+                break
+            stored.add(serial)
+            total -= choices[serial]
+        return total
+
+    # ------------------------------------------------------------ passes
+
+    def _kept_for_later(self) -> set[int]:
+        """Values whose expensive functions an earlier pass computes anyway: it stores them.
+
+        Such as the slope of an activation: the backward pass multiplies with it, after many other
+        passes, but its functions are those of the activation itself.
+        """
+        passes: dict[int, int] = {}  # that have to be over before a value can be computed
+        functions: dict[int, set[int]] = {}  # the expensive ones that an element needs
+        for node in self.graph.operators:
+            pointwise = self.forms.is_pointwise(node)
+            sources = [source for source in node.inputs if isinstance(source, Operator)]
+            passes[node.serial] = max(
+                (passes[s.serial] + (not self.forms.is_pointwise(s)) for s in sources), default=0
+            )
+            if pointwise:
+                found = functions[node.serial] = set()
+                if node.op.cost is Cost.LONG:
+                    found.add(node.serial)
+                found.update(*[functions.get(source.serial, ()) for source in sources])
+        computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
+        for node in self.graph.operators:
+            readers = self.users.get(node.serial, [])
+            if functions.get(node.serial) and not all(map(self.forms.is_pointwise, readers)):
+                computed |= {(serial, passes[node.serial]) for serial in functions[node.serial]}
+        return {
+            node.serial
+            for node in self.graph.operators
+            if any(
+                (serial, passes[node.serial]) in computed
+                for serial in functions.get(node.serial, ())
+            )
+            and any(
+                passes[user.serial] > passes[node.serial]
+                for user in self.users.get(node.serial, [])
+            )
+            and node.type.size <= self.limits.most_kept
+        }

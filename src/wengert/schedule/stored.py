@@ -1,0 +1,87 @@
+"""Which values get memory of their own: what somebody outside needs, and what is read as a whole.
+
+Without `keeps`, also every computed value that several read: nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..graph import Graph, Operator
+from ..loops import Accumulate, Pointwise, Product, Reduction, Running, Scatter
+from ..machine import policy
+from ..passes.rewriting import users_of
+from .forms import Forms, reads_views
+
+
+class Keeper(Protocol):
+    """Decides which values are better kept than computed again; see `kept`."""
+
+    def keeps(self, node: Operator, readers: Sequence[Operator], stored: set[int]) -> bool:
+        """Whether the node is to be kept."""
+
+    def note(self, node: Operator, stored: set[int]) -> None:
+        """See a node that was decided; may have arguments of it stored."""
+
+
+def choose_stored(graph: Graph, forms: Forms) -> set[int]:
+    """The nodes that need memory of their own, by serial."""
+    users = users_of(graph)
+    keeper = _keeper(graph, forms, users)
+    given = {node.serial for node in graph.outputs if node is not None}
+    stored: set[int] = set()
+    most_deep = policy().fusion.most_deep
+    depths: dict[int, int] = {}  # of the expressions of what is not stored
+    for node in graph.operators:
+        readers = users.get(node.serial, [])
+        depth = 1 + max((depths.get(source.serial, 0) for source in node.inputs), default=0)
+        if (
+            not forms.is_pointwise(node)
+            or node.serial in given
+            or depth > most_deep
+            or is_read_whole(node, readers, forms)
+            or keeper.keeps(node, readers, stored)
+        ):
+            stored.add(node.serial)
+        else:
+            depths[node.serial] = depth
+        keeper.note(node, stored)
+    return stored
+
+
+def _keeper(graph: Graph, forms: Forms, users: dict[int, list[Operator]]) -> Keeper:
+    if not forms.task.has("keeps"):
+        return _EveryValueOnce(forms)
+    from .kept import Kept
+
+    return Kept(graph, forms, users)
+
+
+class _EveryValueOnce:
+    """Keeps what several read."""
+
+    def __init__(self, forms: Forms):
+        self.forms = forms
+
+    def keeps(self, node: Operator, readers: Sequence[Operator], stored: set[int]) -> bool:
+        return len(readers) > 1 and not self.forms.is_free(node)
+
+    def note(self, node: Operator, stored: set[int]) -> None:
+        pass
+
+
+def is_read_whole(node: Operator, users: Sequence[Operator], forms: Forms) -> bool:
+    """Whether somebody reads the node as an array in memory."""
+    for user in users:
+        loops = forms.lowering(user)
+        if (isinstance(loops, Product) or reads_views(user)) and forms.is_free(node):
+            continue  # read through its strides
+        if isinstance(loops, Pointwise):
+            if any(user.inputs[place] is node for place in loops.whole):
+                return True
+        elif not isinstance(loops, (Reduction, Scatter, Accumulate, Running)) or (
+            isinstance(loops, Scatter) and user.inputs[0] is node
+        ):
+            return True
+    return False
