@@ -28,6 +28,7 @@ from ..loops import (
     Repeat,
 )
 from ..machine import compiling_for
+from ..schedule.building import RegionOp
 from ..schedule.chunking import tell_chunks
 from ..schedule.memory import arena_bytes
 from ..schedule.regions import tell_regions
@@ -251,7 +252,8 @@ class StepTexts:
             change = "on"
         elif not step.function:
             names = [name for name, _ in step.rules]
-            found = sum(node.op.name in names for node in self.work.operators)
+            counts = Counter(node.op.name for node in self.work.operators)
+            found = sum(counts[name] for name in names)
             change = f"{found} of {names[0]}" if found else "nothing to do"
         else:
             change = "no change" if after == self.before else f"{self.before} -> {after}"
@@ -263,7 +265,9 @@ class StepTexts:
 def _counted(work: Graph | LoopProgram) -> str:
     """How much a graph or its loops consist of."""
     if isinstance(work, Graph):
-        names = Counter("region" if n.op.name == "region" else "operator" for n in work.operators)
+        names = Counter(
+            "region" if isinstance(node.op, RegionOp) else "operator" for node in work.operators
+        )
     else:
         names = Counter(_KINDS.get(type(kernel), "nest") for kernel in work.kernels)
     parts = [f"{n} {name}" + "s" * (n != 1) for name, n in names.items()]
