@@ -21,7 +21,7 @@ from typing import Any
 from ..runtime.builtin import c_api_addresses, method_descriptor
 from ..runtime.layout import native_layout
 from .cache import shared_cache
-from .compile import compile_module
+from .compile import compile_here
 from .target import Target
 
 BIND = "bind_method"
@@ -106,11 +106,13 @@ def native_binding(kind: type, attribute: str, otherwise: Callable[..., Any]) ->
     """
     if native_layout() is None:
         return None
-    target = Target.host()
     name = sys.intern(attribute)
     symbols = c_api_addresses() | {"attribute": id(name), "otherwise": id(otherwise)}
-    text = _TEXT.format(triple=target.triple, name=BIND)
-    code = compile_module(text, target, cache=shared_cache(), symbols=symbols)
+    code = compile_here(_binding_ir, cache=shared_cache(), symbols=symbols)
     for one in (code, name, otherwise):  # the class may be asked to the very end
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
     return method_descriptor(kind, "__get__", code.address(BIND))
+
+
+def _binding_ir(target: Target) -> str:
+    return _TEXT.format(triple=target.triple, name=BIND)

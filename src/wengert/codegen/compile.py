@@ -24,7 +24,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -170,6 +170,13 @@ def compile_module(
         timings=timings,
         from_cache=from_cache,
     )
+
+
+def compile_here(make: Callable[[Target], Any], **options: Any) -> Compiled:
+    """Compile what `make` gives for the machine in front of us: code of the process, not of a
+    program. Options are those of `compile_module`."""
+    target = Target.host()
+    return compile_module(make(target), target, **options)
 
 
 def load_image(

@@ -20,7 +20,7 @@ import threading
 from ..runtime.builtin import CONTEXT_POINTERS, Pointer, c_api_addresses
 from ..runtime.layout import WORD, Layout, native_layout
 from .cache import shared_cache
-from .compile import compile_module
+from .compile import compile_here
 from .target import Target
 
 GATE = "gate"
@@ -70,9 +70,10 @@ def gate_address() -> int | None:
         return None
     with _lock:
         if _address is None:
-            target = Target.host()
-            code = compile_module(
-                gate_ir(target, layout), target, cache=shared_cache(), symbols=c_api_addresses()
+            code = compile_here(
+                lambda target: gate_ir(target, layout),
+                cache=shared_cache(),
+                symbols=c_api_addresses(),
             )
             # Calls may be inside until the process ends: not even the interpreter's own clearing
             # of modules may free it.

@@ -33,7 +33,7 @@ from typing import Any
 
 from ..runtime import threads
 from .cache import ObjectCache
-from .compile import Compiled, add_symbol, compile_module
+from .compile import Compiled, add_symbol, compile_here
 from .target import Target
 
 MAX_THREADS = 1024
@@ -81,7 +81,7 @@ def load(cache: ObjectCache | None = None) -> Pool:
     global _pool, _pool_code
     with _load_lock:
         if _pool is None:
-            code = compile_module(pool_ir(Target.host()), Target.host(), cache=cache, level=0)
+            code = compile_here(pool_ir, cache=cache, level=0)
             pool = Pool(
                 parallel_for=code.address(PARALLEL_FOR),
                 parallel_for_limited=code.address(PARALLEL_FOR_LIMITED),

@@ -50,15 +50,11 @@ _REPEAT = ctypes.PYFUNCTYPE(
 @functools.cache
 def _native_loop() -> tuple[Any, Any]:
     """The loop as a callable, and the code that it needs in memory."""
-    from ..codegen.compile import compile_module
+    from ..codegen.compile import compile_here
     from ..codegen.repeating import REPEAT, repeat_ir
-    from ..codegen.target import Target
     from ..runtime.builtin import c_api_addresses
 
-    target = Target.host()
-    compiled = compile_module(
-        repeat_ir(target), target, cache=object_cache(), symbols=c_api_addresses()
-    )
+    compiled = compile_here(repeat_ir, cache=object_cache(), symbols=c_api_addresses())
     return _REPEAT(compiled.address(REPEAT)), compiled
 
 

@@ -211,17 +211,13 @@ class Program:
 
     def add_entry(self, signature: Any) -> Any:
         """An entry for another way of writing the call, as a module of its own."""
-        from ..codegen.compile import compile_module
-        from ..codegen.target import Target
+        from ..codegen.compile import compile_here
         from ..codegen.wrapping import entry_module
         from ..runtime.builtin import c_api_addresses
 
-        target = Target.host()
-        module = entry_module(self.main, signature, target)
         level = 0 if signature.is_large else 2
-        compiled = compile_module(
-            module,
-            target,
+        compiled = compile_here(
+            lambda target: entry_module(self.main, signature, target),
             cache=object_cache(),
             symbols=c_api_addresses() | self.kernel,
             level=level,
