@@ -6,13 +6,12 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert.passes import optimise
-from wengert.schedule.building import Part
+from wengert.schedule.restrict import Part, restrict
 from wengert.schedule.samples import (
     MixedSamples,
     SampleClasses,
     cut_loop,
     is_loop,
-    resized_graph,
 )
 
 N, STEPS, FEATURES = 12, 4, 3
@@ -86,7 +85,7 @@ def test_the_loop_for_fewer_samples():
         return wg.scan(step, (wnp.zeros((N, FEATURES)), wnp.zeros(FEATURES)), x)
 
     loop, _, _, found = cut(energy, rows())
-    body = resized_graph(loop.params["body"].graph, found.axes, Part(5, N), found.inner)
+    body = restrict(loop.params["body"].graph, found.axes, Part(5, N), found.inner)
     shapes = [node.type.shape for node in body.outputs]
     assert shapes == [(5, FEATURES), (FEATURES,), (5, FEATURES)]
 

@@ -21,7 +21,7 @@ from ..ops.layout import reshape
 from ..ops.random import random_word, random_word_from
 from ..ops.structure import concatenate
 from ..passes.rewriting import apply
-from .building import Part
+from .restrict import Part
 
 WORDS = 4  # of a block
 

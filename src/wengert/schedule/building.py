@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..errors import WengertError
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..loops import BOOL, Product, Scatter, identity_of
 from ..machine import policy
@@ -23,6 +22,7 @@ from ..ops.layout import broadcast_to, reshape
 from ..passes.lengths import only_counts
 from ..types import ArrayType
 from .lowering import lowering_of
+from .restrict import Part, resized, restrict_constant, restrict_operator
 
 
 @dataclass
@@ -106,50 +106,6 @@ def combine_of(node: Operator) -> str:
     return str(found)
 
 
-class Part(NamedTuple):
-    """How much of an axis of samples is meant: so many out of the whole length.
-
-    Axes that are longer have several places for each sample, one after the other.
-
-    >>> Part(16, 100).of(100), Part(16, 100).of(700)
-    (16, 112)
-    """
-
-    width: int
-    length: int
-
-    def fits(self, extent: int) -> bool:
-        """Whether the part of an axis ends between two places."""
-        return extent * self.width % max(self.length, 1) == 0
-
-    def of(self, extent: int) -> int:
-        """The part's length of an axis."""
-        return extent * self.width // self.length if self.length else self.width
-
-
-def resized(array_type: ArrayType, axis: int | None, part: Part) -> ArrayType:
-    """The type of a part of the samples, which are along this axis."""
-    if axis is None:
-        return array_type
-    shape = array_type.shape
-    return ArrayType(array_type.dtype, (*shape[:axis], part.of(shape[axis]), *shape[axis + 1 :]))
-
-
-def blocked(node: Operator, axes: dict[int, int], part: Part) -> dict[str, Any] | None:
-    """The parameters of an operator on a part of the samples; None where it cannot be had."""
-    axis = axes.get(node.serial)
-    params = node.params
-    if axis is not None and node.op.resize is not None:
-        params = node.op.resize(axis, part.of(node.type.shape[axis]), **params)
-    sources = [resized(source.type, axes.get(source.serial), part) for source in node.inputs]
-    try:
-        found = node.op.type_rule(*sources, **params)
-    except WengertError:
-        return None
-    wanted = resized(node.type, axis, part)
-    return params if (found.dtype, found.shape) == (wanted.dtype, wanted.shape) else None
-
-
 class BlockBuilder:
     """Builds the program of one block out of the members of a region."""
 
@@ -211,16 +167,14 @@ class BlockBuilder:
         return variable
 
     def _add(self, node: Operator) -> None:
-        params = blocked(node, self.axes, self.part)
-        assert params is not None
         axis = self.axes.get(node.serial)
         inputs = [self._input(node, number) for number in range(len(node.inputs))]
         if axis is None and self.exists is not None:
             inputs = self._masked_terms(node, inputs)
-        made: Node = self._apply(
-            node.op, tuple(inputs), params, resized(node.type, axis, self.part), axis
-        )
-        made.source = node.source
+        made = restrict_operator(node, tuple(inputs), self.axes, self.part)
+        assert made is not None  # members can be computed for a part of the samples
+        if axis is not None:
+            self.own[made.serial] = axis
         self.new[node.serial] = self._mask(made, "add") if node.serial in self.masked else made
 
     def _apply(
@@ -261,12 +215,10 @@ class BlockBuilder:
         axis = self.axes.get(source.serial)
         block_type = resized(source.type, axis, self.part)
         if isinstance(source, Constant):
-            if axis is None:
-                return source
-            value = np.asarray(source.output)
-            if value.size and not any(value.strides):  # one number everywhere
-                made = Constant(np.broadcast_to(value.flat[0], block_type.shape), block_type)
-                self.own[made.serial] = axis
+            made = restrict_constant(source, axis, self.part)
+            if made is not None:
+                if axis is not None:
+                    self.own[made.serial] = axis
                 return made
         variable = self._variable(getattr(source, "name", ""), block_type, axis)
         self.sources.append(source)

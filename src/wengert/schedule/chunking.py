@@ -24,11 +24,11 @@ from ..loops import (
     Store,
     identity_of,
 )
-from .building import Part
 from .chunks import Chunks, NotNative
 from .inplace import may_share
 from .lowering import loop_variables
 from .memory import plan
+from .restrict import Part
 from .totals import NewBuffer
 
 Schedule = Callable[..., LoopProgram]

@@ -34,18 +34,17 @@ from ..trace.tracer import ITEM
 from ..transforms.loop import is_loop
 from ..types import ArrayType
 from .bits import counted_part, counts_on, has_whole_blocks
-from .building import BlockBuilder, Part, blocked, combine_of, flops_of, resized
+from .building import BlockBuilder, combine_of, flops_of
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
 from .regions import tell_regions
+from .restrict import BodyCut, Part, blocked, resized, restrict_operator
 from .samples import (
-    BodyCut,
     MixedSamples,
     SampleClasses,
     axes_inside,
     cut_loop,
     items_of,
-    resized_operator,
 )
 from .weighing import nbytes
 
@@ -360,7 +359,7 @@ class _ChunkBuilder(BlockBuilder):
     def _resized(self, node: Operator) -> Operator:
         sources = tuple(self._input(node, number) for number in range(len(node.inputs)))
         cut = self.loops.get(node.serial)
-        found = resized_operator(node, sources, self.axes, self.part, cut)
+        found = restrict_operator(node, sources, self.axes, self.part, cut)
         if found is None:
             raise NotNative
         return found

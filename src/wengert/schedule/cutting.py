@@ -20,8 +20,9 @@ from ..passes.rewriting import apply, is_uniform, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
-from .building import BlockBuilder, Part, RegionOp, blocked, flops_of, has_loops, in_parts, sum_of
+from .building import BlockBuilder, RegionOp, flops_of, has_loops, in_parts, sum_of
 from .lowering import lowering_of
+from .restrict import Part, blocked
 
 
 class Cutter:

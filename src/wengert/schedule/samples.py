@@ -10,20 +10,18 @@ all, as long as nothing but sums and moves is done with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph import Graph, Node, Operator
 from ..passes.rewriting import is_uniform
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop
 from .axes import AxisClasses, Relation, relate
 from .bits import counted_axes
-from .building import Part, blocked, has_loops, resized, sum_of
+from .building import has_loops, sum_of
 from .lowering import lowering_of
+from .restrict import BodyCut, Part, blocked
 
 _NEEDS_SUM = "needs the sum over all samples at every step"
 
@@ -96,15 +94,6 @@ class SampleClasses(AxisClasses):
 
 
 # ---------------------------------------------------------------- what a loop does to samples
-
-
-@dataclass
-class BodyCut:
-    """How a body is cut along its samples."""
-
-    axes: dict[int, int]  # of samples, by the serial of a value in the body
-    inner: dict[int, BodyCut] = field(default_factory=dict)  # of the loops in it, by serial
-    totals: set[int] = field(default_factory=set)  # the results that are sums over all samples
 
 
 class MixedSamples(Exception):  # noqa: N818 - control flow, not an error
@@ -298,68 +287,3 @@ def keeps_apart(
     if is_sum:
         return node.serial not in axes and relation.adds_up(places)
     return node.serial in axes and relation.separates(axes[node.serial], places)
-
-
-# ---------------------------------------------------------------- for fewer samples
-
-
-def resized_graph(
-    graph: Graph, axes: dict[int, int], part: Part, inner: dict[int, BodyCut] | None = None
-) -> Graph | None:
-    """The graph for a part of the samples; None where a constant has other values for each."""
-    new: dict[int, Any] = {}
-    for node in graph.nodes:
-        axis = axes.get(node.serial)
-        made: Node | None
-        if isinstance(node, Operator):
-            sources = tuple(new[source.serial] for source in node.inputs)
-            made = resized_operator(node, sources, axes, part, (inner or {}).get(node.serial))
-        elif isinstance(node, Variable):
-            made = Variable(node.name, None, resized(node.type, axis, part), False)
-        else:
-            assert isinstance(node, Constant)
-            made = _resized_constant(node, axis, part)
-        if made is None:
-            return None
-        new[node.serial] = made
-    inputs = [new[node.serial] for node in graph.inputs]
-    return Graph(inputs, [new[node.serial] for node in graph.outputs if node is not None])
-
-
-def resized_operator(
-    node: Operator,
-    sources: tuple[Node, ...],
-    axes: dict[int, int],
-    part: Part,
-    cut: BodyCut | None,
-) -> Operator | None:
-    """An operator on a part of the samples; of a loop, also its body is."""
-    if cut is not None:
-        body = _resized_body(node.params["body"], cut, part)
-        if body is None:
-            return None
-        params = {**node.params, "body": body}
-        kind: Any = node.op.type_rule(*[source.type for source in sources], **params)
-    elif node.op is ITEM or is_loop(node):
-        params = node.params
-        kind = sources[0].type[params["index"]] if node.op is ITEM else node.type
-    else:
-        params = blocked(node, axes, part) or node.params
-        kind = resized(node.type, axes.get(node.serial), part)
-    made = Operator(node.op, sources, params, None, kind)
-    made.source = node.source
-    return made
-
-
-def _resized_body(body: Body, cut: BodyCut, part: Part) -> Body | None:
-    graph = resized_graph(body.graph, cut.axes, part, cut.inner)
-    return None if graph is None else Body(graph, body.constants, body.carry)
-
-
-def _resized_constant(node: Constant, axis: int | None, part: Part) -> Constant | None:
-    if axis is None:
-        return node
-    value, kind = np.asarray(node.output), resized(node.type, axis, part)
-    if any(value.strides) or not value.size:
-        return None  # each part would need a table of its own
-    return Constant(np.broadcast_to(value.flat[0], kind.shape), kind)

@@ -15,8 +15,8 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..machine import policy
 from .axes import AxisClasses
-from .building import Part
-from .samples import keeps_apart, resized_graph
+from .restrict import Part, restrict
+from .samples import keeps_apart
 from .weighing import time_apart
 
 
@@ -69,7 +69,7 @@ def split_body(
         if not keeps_apart(node, classes, known, [Part(width, length)], node.serial in summed):
             return None
     sizes = [Part(n, length) for n in ([width, width + 1] if wide else [width])]
-    graphs = [found for part in sizes if (found := resized_graph(graph, known, part)) is not None]
+    graphs = [found for part in sizes if (found := restrict(graph, known, part)) is not None]
     if len(graphs) < len(sizes):
         return None
     return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
