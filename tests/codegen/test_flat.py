@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+import wengert as wg
 from wengert import machine
 from wengert.codegen.compile import compile_module
 from wengert.codegen.flat import emit_flat, grid_of
@@ -106,6 +107,17 @@ def test_loops_in_another_order_and_rows_with_strides(no_limit, name):
         for step, swapped in ((1, True), (3, False), (7, True))
     ]
     run_all(updates, target_of(name))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_flag_for_all_elements_is_a_byte_in_memory(flag):
+    def step(p, g, x, flag):
+        rate = np.where(flag, 0.5, 0.25)
+        return p - rate * g[:, None] * x, np.where(flag, p - g[:, None] * x, p)
+
+    args = np.ones((5, 7)), np.arange(5.0), np.arange(7.0), np.array(flag)
+    for got, want in zip(wg.jit(step)(*args), step(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-15)
 
 
 def test_code_for_another_processor(no_limit):

@@ -9,14 +9,9 @@ from llvmlite import ir
 
 from wengert import machine
 from wengert.codegen.compile import compile_module
+from wengert.codegen.llvm_types import declare, element_type, memory_type, type_suffix
 from wengert.codegen.nests import NestEmitter
-from wengert.codegen.scalars import (
-    Scalars,
-    declare,
-    element_type,
-    memory_type,
-    type_suffix,
-)
+from wengert.codegen.scalars import Scalars
 from wengert.codegen.target import Target
 from wengert.errors import WengertError
 from wengert.functions import FUNCTIONS

@@ -10,10 +10,10 @@ from llvmlite import ir
 from ..loops import BlockLoop, Contraction, Kernel, Nest, Transfer
 from ..machine import policy
 from ..schedule.cost import kernel_cost
+from .counted import counted_loop
 from .interrupts import leave_if_stopped
 from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
 from .products import Products
-from .strided import counted_loop
 from .tasks import one_by_one
 from .transfer import emit_transfer
 

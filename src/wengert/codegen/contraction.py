@@ -19,9 +19,9 @@ from ..machine import policy
 from ..schedule.cost import epilogue_cost, prologue_cost
 from ..schedule.prologues import Packing
 from .driver import Driver, shared_loop
+from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Layout
 from .plans import Plan, pieces_of
-from .strided import I64, POINTER, private_function
 from .target import Target
 from .tiling import make_plan
 
@@ -139,7 +139,7 @@ def emit_contraction(
         count, scratch = shared_loop(plan).units, Layout(plan).bytes
     whole = private_function(module, name, [POINTER] * 4 + more)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))
-    units_of_all = [ir.Constant(I64, 0), ir.Constant(I64, count)]
+    units_of_all = [i64(0), i64(count)]
     builder.call(part, [*whole.args[:4], *units_of_all, *whole.args[4:]])
     builder.ret_void()
     return scratch

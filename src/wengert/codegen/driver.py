@@ -24,6 +24,7 @@ memory at all, only in room for one tile; or, where they are cut into blocks, in
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,11 +33,13 @@ from llvmlite import ir
 
 from ..errors import WengertError
 from ..loops import Contraction
+from .counted import counted_loop
 from .epilogue import Epilogue
 from .interrupts import leave_if_stopped
+from .llvm_types import I8, I64, as_i64, i64
+from .memory import Memory, moved
 from .packing import Factor, Layout, Placed, packing_of
 from .plans import Axis, Plan, Segment, VectorSegment
-from .strided import I64, Memory, counted_loop, moved, offset
 from .target import Target
 from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Operand, Shape, tile_of
 
@@ -112,8 +115,8 @@ class Driver:
         self.epilogue: Epilogue | None = None
         if kernel.stores:
             self.epilogue = Epilogue(module, kernel, plan, target.has_fma, name)
-        self.steps: ir.Value = ir.Constant(I64, plan.sums[0].extent)
-        self.flags: ir.Value = ir.Constant(I64, LAST_BLOCK)
+        self.steps: ir.Value = i64(plan.sums[0].extent)
+        self.flags: ir.Value = i64(LAST_BLOCK)
 
     def emit(self) -> None:
         """The body of the function for a range of units."""
@@ -153,15 +156,13 @@ class Driver:
         counted_loop(self.builder, start, stop, 1, inside)
 
     def _along(self, axis: Axis, index: ir.Value, at: Pointers) -> Pointers:
+        move = self.memory.along
         return Pointers(
-            self._moved(at.out, index, axis.out),
-            self._moved(at.x, index, axis.x),
-            self._moved(at.y, index, axis.y),
+            move(at.out, index, axis.out),
+            move(at.x, index, axis.x),
+            move(at.y, index, axis.y),
             moved(self.builder, at.others, self.dtypes, index, axis.others),
         )
-
-    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
-        return self.memory.at(pointer, offset(self.builder, index, stride))
 
     def _ranges(
         self, loop: str, segments: Sequence[Segment | VectorSegment]
@@ -178,8 +179,8 @@ class Driver:
 
     def _clipped(self, value: ir.Value, base: int, most: int) -> ir.Value:
         b = self.builder
-        inside = b.sub(value, ir.Constant(I64, base)) if base else value
-        zero, top = ir.Constant(I64, 0), ir.Constant(I64, most)
+        inside = b.sub(value, i64(base)) if base else value
+        zero, top = i64(0), i64(most)
         inside = b.select(b.icmp_signed("<", inside, zero), zero, inside)
         return b.select(b.icmp_signed(">", inside, top), top, inside)
 
@@ -213,11 +214,11 @@ class Driver:
         if plan.column_block >= tiles:
             body()
             return
-        whole = (ir.Constant(I64, 0), ir.Constant(I64, tiles))
+        whole = (i64(0), i64(tiles))
         first, last = self.windows.get("vector", whole)
 
         def some(start: ir.Value) -> None:
-            end = b.add(start, ir.Constant(I64, plan.column_block))
+            end = b.add(start, i64(plan.column_block))
             end = b.select(b.icmp_signed("<", end, last), end, last)
             self.windows["vector"] = (start, end)
             body()
@@ -231,25 +232,25 @@ class Driver:
         if not plan.block:
             return at
         outer = plan.sums[0]
-        start = b.mul(number, ir.Constant(I64, plan.block))
-        left = b.sub(ir.Constant(I64, outer.extent), start)
-        last = b.icmp_signed("<=", left, ir.Constant(I64, plan.block))
-        self.steps = b.select(last, left, ir.Constant(I64, plan.block))
-        zero = ir.Constant(I64, 0)
+        start = b.mul(number, i64(plan.block))
+        left = b.sub(i64(outer.extent), start)
+        last = b.icmp_signed("<=", left, i64(plan.block))
+        self.steps = b.select(last, left, i64(plan.block))
+        zero = i64(0)
         first = b.icmp_signed("==", number, zero)
-        flags = [b.select(last, ir.Constant(I64, LAST_BLOCK), zero)]
+        flags = [b.select(last, i64(LAST_BLOCK), zero)]
         again = b.not_(first)
         if plan.gathered:
-            some = ir.Constant(I64, plan.gathered)
+            some = i64(plan.gathered)
             turn = b.urem(number, some)
             again = b.icmp_signed("!=", turn, zero)
-            ends = b.icmp_signed("==", turn, ir.Constant(I64, plan.gathered - 1))
-            flags.append(b.select(b.or_(ends, last), ir.Constant(I64, END_OF_TOTAL), zero))
+            ends = b.icmp_signed("==", turn, i64(plan.gathered - 1))
+            flags.append(b.select(b.or_(ends, last), i64(END_OF_TOTAL), zero))
             begins = b.icmp_signed("<", number, some)
-            flags.append(b.select(begins, ir.Constant(I64, FIRST_TOTAL), zero))
+            flags.append(b.select(begins, i64(FIRST_TOTAL), zero))
         if plan.accumulates:
             again = b.or_(again, first)
-        self.flags = b.select(again, ir.Constant(I64, ADD_TO_RESULT), zero)
+        self.flags = b.select(again, i64(ADD_TO_RESULT), zero)
         for flag in flags:
             self.flags = b.or_(self.flags, flag)
         return self._along(outer, start, at)
@@ -291,16 +292,16 @@ class Driver:
     def _panel(self, i: ir.Value, j: ir.Value, before: tuple[int, int]) -> ir.Value:
         """Where the columns of a tile are packed; `before` are the tiles of earlier segments."""
         b = self.builder
-        row = b.mul(b.add(i, ir.Constant(I64, before[0])), ir.Constant(I64, self.plan.column_block))
-        number = b.add(b.add(row, j), ir.Constant(I64, before[1]))
+        row = b.mul(b.add(i, i64(before[0])), i64(self.plan.column_block))
+        number = b.add(b.add(row, j), i64(before[1]))
         if "vector" in self.windows:
             number = b.sub(number, self.windows["vector"][0])
-        return self._moved(self.scratch, number, self.layout.column_pitch)
+        return self.memory.along(self.scratch, number, self.layout.column_pitch)
 
     def _at_tile(
         self, axis: Axis, start: int, size: int, index: ir.Value, at: Pointers
     ) -> Pointers:
-        first = self._along(axis, ir.Constant(I64, start), at)
+        first = self._along(axis, i64(start), at)
         out, x, y, *others = axis.times(size)
         return self._along(Axis(0, out, x, y, tuple(others)), index, first)
 
@@ -341,8 +342,8 @@ class Driver:
             size = min(plan.row_block, rows.tiles)
 
             def block(start: ir.Value, rows=rows, high=high, size=size) -> None:
-                end = b.add(start, ir.Constant(I64, size))
-                top = high if isinstance(high, ir.Value) else ir.Constant(I64, high)
+                end = b.add(start, i64(size))
+                top = as_i64(high)
                 stop = b.select(b.icmp_signed("<", end, top), end, top)
                 self._row_block(rows, start, stop, at)
 
@@ -355,7 +356,7 @@ class Driver:
 
         def panel_of(tile: ir.Value) -> ir.Value:
             base = self.memory.at(self.scratch, self.layout.columns)
-            return self._moved(base, b.sub(tile, start), self.layout.row_pitch)
+            return self.memory.along(base, b.sub(tile, start), self.layout.row_pitch)
 
         def pack(tile: ir.Value) -> None:
             here = self._at_tile(plan.row, rows.start, rows.size, tile, at)
@@ -409,51 +410,33 @@ class Driver:
             y = self.layout.columns_of(columns.size, vectors)
         shape = Shape(rows.size, columns.size, vectors.pieces, x, y)
         source = at.y if panel is None else panel
-        out, tile_plan = self._place_of_sums(at)
+        out, tile_plan = at.out, plan
+        if self.epilogue:
+            out, tile_plan = self.room or at.out, self.epilogue.tile_plan
         tile = tile_of(self.module, tile_plan, self.target.has_fma, shape)
-        pitch = ir.Constant(I64, tile_plan.row.out)
+        pitch = i64(tile_plan.row.out)
         self.builder.call(tile, [out, pitch, at.x, source, self.steps, self.flags])
         if plan.gathered:
             gather = tile_of(self.module, tile_plan, self.target.has_fma, shape, total=True)
             self._if_flagged(END_OF_TOTAL, lambda: self._gather(gather, out, pitch))
-        self._after(rows, columns, vectors, at, out)
+        if self.epilogue:
+            after, lines = self.epilogue.after(rows.size, columns.size, vectors)
+            call = functools.partial(self.builder.call, after, [out, lines, *at.others])
+            if plan.block:
+                self._if_flagged(LAST_BLOCK, call)
+            else:
+                call()
 
     def _gather(self, gather: ir.Function, out: ir.Value, pitch: ir.Value) -> None:
         """Add what a tile holds of the sums to its total, which lies where they do."""
         b = self.builder
         away = b.sub(b.ptrtoint(out, I64), b.ptrtoint(self.result, I64))
         totals = self.memory.at(self.scratch, self.layout.totals)
-        total = b.gep(totals, [away], source_etype=ir.IntType(8))
+        total = b.gep(totals, [away], source_etype=I8)
         b.call(gather, [out, pitch, total, total, self.steps, self.flags])
-
-    def _place_of_sums(self, at: Pointers) -> tuple[ir.Value, Plan]:
-        """Where a tile leaves its sums, and the plan with strides of that place."""
-        if not self.epilogue:
-            return at.out, self.plan
-        return self.room or at.out, self.epilogue.tile_plan
-
-    def _after(
-        self,
-        rows: Segment,
-        columns: Segment,
-        vectors: VectorSegment,
-        at: Pointers,
-        out: ir.Value,
-    ) -> None:
-        """What is done with the sums of a tile."""
-        if self.epilogue:
-            after, lines = self.epilogue.after(rows.size, columns.size, vectors)
-            self._if_finished(lambda: self.builder.call(after, [out, lines, *at.others]))
-
-    def _if_finished(self, body: Callable[[], Any]) -> None:
-        """What is done once the sums of a tile are finished."""
-        if self.plan.block:
-            self._if_flagged(LAST_BLOCK, body)
-        else:
-            body()
 
     def _if_flagged(self, flag: int, body: Callable[[], Any]) -> None:
         b = self.builder
-        found = b.and_(self.flags, ir.Constant(I64, flag))
-        with b.if_then(b.icmp_unsigned("!=", found, ir.Constant(I64, 0))):
+        found = b.and_(self.flags, i64(flag))
+        with b.if_then(b.icmp_unsigned("!=", found, i64(0))):
             body()

@@ -20,24 +20,14 @@ from functools import partial
 
 from llvmlite import ir
 
-from ..loops import (
-    Affine,
-    Buffer,
-    Contraction,
-    Expr,
-    Literal,
-    Load,
-    Store,
-    Sum,
-    parts_of,
-    roots_of,
-    walk,
-)
+from ..loops import Affine, Buffer, Contraction, Expr, Load, Sum, roots_of, walk
+from .counted import counted_loop
+from .expressions import Known, add_values, splats, unchanging, wanted
+from .llvm_types import I64, POINTER, i64, private_function
+from .memory import Memory, moved
 from .ordering import has_chains, interleave
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
-from .strided import I64, POINTER, Memory, counted_loop, moved, offset, private_function
-from .values import add_values, from_memory, to_memory, value_of
 
 
 @dataclass(frozen=True)
@@ -68,33 +58,31 @@ class Stores:
         piece: Piece,
         sums: ir.Value,
         others: Sequence[ir.Value],
-        same: dict[int, ir.Value],
+        same: Known,
     ) -> None:
         """All stores for one vector; `same` are the scalars that do not change."""
-        scalars = Scalars(builder, piece.width, self.has_fma)
-        known = {key: scalars.splat(value) for key, value in same.items()}
+        known = self.on_lanes(builder, piece.width, same)
         _Vector(self, builder, lanes, piece, lambda: sums, others, known).emit()
+
+    def on_lanes(self, builder: ir.IRBuilder, width: int, same: Known) -> Known:
+        """The scalars that do not change, on all lanes."""
+        return splats(Scalars(builder, width, self.has_fma), same)
 
     def same_for_all(
         self, builder: ir.IRBuilder, axes: Sequence[Axis], others: Sequence[ir.Value]
-    ) -> dict[int, ir.Value]:
+    ) -> Known:
         """The expressions that do not change along these axes, as scalars."""
-        fixed = [
-            not any(axis.others and axis.others[k] for axis in axes) for k in range(len(others))
-        ]
+        roots = roots_of(self.stores)
+
+        def changes(expr: Expr) -> bool:
+            if not isinstance(expr, Load):
+                return isinstance(expr, Sum)
+            number = self.number[id(expr.buffer), expr.at]
+            return any(axis.others and axis.others[number] for axis in axes)
+
+        fixed = unchanging(roots, changes)
         one = _Vector(self, builder, ONCE, Piece(0, 1, 1), lambda: None, others, {})
-        values: dict[int, ir.Value] = {}
-        used = {id(root) for root in roots_of(self.stores)}  # on all lanes
-        for expr in walk(roots_of(self.stores)):
-            if isinstance(expr, Load):
-                known = fixed[self.number[id(expr.buffer), expr.at]]
-            else:
-                known = not isinstance(expr, Sum) and all(id(p) in values for p in parts_of(expr))
-            if known:
-                values[id(expr)] = one.value(expr, values)
-            else:
-                used |= {id(part) for part in parts_of(expr) if not isinstance(part, Literal)}
-        return {key: value for key, value in values.items() if key in used}
+        return wanted(roots, one.values(fixed))
 
 
 class Epilogue(Stores):
@@ -142,11 +130,7 @@ class Epilogue(Stores):
             return None
         rows, columns, across = self._lengths()
         # whole vectors are read, also at the end
-        count = rows * columns * across + self.plan.lanes
-        room = builder.alloca(ir.ArrayType(Memory(builder, self.plan.dtype).element, count))
-        room.align = 64
-        room.type = POINTER
-        return room
+        return Memory(builder, self.plan.dtype).room(rows * columns * across + self.plan.lanes)
 
     # ------------------------------------------------------------ functions
 
@@ -165,7 +149,7 @@ class Epilogue(Stores):
             lines, count = _Lines(pieces, tile.column, tile.row), rows
         if lines not in self.functions:
             self.functions[lines] = self._emit(lines, f"{self.name}.after{len(self.functions)}")
-        return self.functions[lines], ir.Constant(I64, count)
+        return self.functions[lines], i64(count)
 
     def _emit(self, lines: _Lines, name: str) -> ir.Function:
         kinds = [POINTER, I64, *[POINTER] * len(self.dtypes)]
@@ -174,13 +158,8 @@ class Epilogue(Stores):
         sums, count, *others = function.args
         axes = [lines.lanes, lines.down, self.tile_plan.column]
         same = self.same_for_all(builder, axes, others)
-        widths = {
-            piece.width: Scalars(builder, piece.width, self.has_fma) for piece in lines.pieces
-        }
-        known = {
-            width: {key: scalars.splat(value) for key, value in same.items()}
-            for width, scalars in widths.items()
-        }
+        widths = dict.fromkeys(piece.width for piece in lines.pieces)
+        known = {width: self.on_lanes(builder, width, same) for width in widths}
 
         def column(index: ir.Value, sums: ir.Value, others: Sequence[ir.Value]) -> None:
             near, rest = self._along(builder, self.tile_plan.column, index, sums, others)
@@ -215,7 +194,7 @@ class Epilogue(Stores):
         sums: ir.Value,
         others: Sequence[ir.Value],
     ) -> tuple[ir.Value, tuple[ir.Value, ...]]:
-        near = Memory(builder, self.plan.dtype).at(sums, offset(builder, index, axis.out))
+        near = Memory(builder, self.plan.dtype).along(sums, index, axis.out)
         return near, moved(builder, others, self.dtypes, index, axis.others)
 
 
@@ -230,7 +209,7 @@ class _Vector:
         piece: Piece,
         sums: Callable[[], ir.Value],
         others: Sequence[ir.Value],
-        known: dict[int, ir.Value],
+        known: Known,
     ):
         self.known = known
         self.epilogue, self.builder, self.piece = epilogue, builder, piece
@@ -240,20 +219,25 @@ class _Vector:
     def emit(self) -> None:
         """All values, and then all stores: a value may be stored where another one is read."""
         stores = self.epilogue.stores
-        values = dict(self.known)
-        add_values(self.scalars, roots_of(stores), values, self._leaf)
+        values = self.values(roots_of(stores))
         for store in stores:
-            self._store(store, values[id(store.value)])
+            memory, address, stride = self._place(store.buffer, store.at)
+            memory.write(values[id(store.value)], address, stride, self.piece.count)
 
-    def value(self, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
-        """An expression whose parts are known."""
-        return value_of(self.scalars, expr, values, self._leaf)
+    def values(self, roots: Sequence[Expr]) -> Known:
+        """All that is needed for some expressions, and they themselves."""
+        values = dict(self.known)
+        add_values(self.scalars, roots, values, self._leaf)
+        return values
 
     def _leaf(self, expr: Expr) -> ir.Value:
         if isinstance(expr, Sum):
             return self.sums()
         assert isinstance(expr, Load)
-        return self._load(expr)
+        memory, address, stride = self._place(expr.buffer, expr.at)
+        width, count = self.piece.width, self.piece.count
+        # one scalar may stand in lanes that are not stored
+        return memory.read(address, stride, width, count if stride else width)
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Memory, ir.Value, int]:
         """The memory, the address and the stride from lane to lane of an access."""
@@ -261,15 +245,3 @@ class _Vector:
         stride = self.lanes.others[number] if self.lanes.others else 0
         memory = Memory(self.builder, buffer.dtype)
         return memory, memory.at(self.others[number], self.piece.start * stride), stride
-
-    def _load(self, expr: Load) -> ir.Value:
-        memory, address, stride = self._place(expr.buffer, expr.at)
-        width, count = self.piece.width, self.piece.count
-        # one scalar may stand in lanes that are not stored
-        value = memory.load(address, stride, width, count if stride else width)
-        return from_memory(self.scalars, value, expr.dtype)
-
-    def _store(self, store: Store, value: ir.Value) -> None:
-        memory, address, stride = self._place(store.buffer, store.at)
-        value = to_memory(self.scalars, value, store.buffer.dtype)
-        memory.store(value, address, stride, self.piece.count)

@@ -10,9 +10,11 @@ row, its lanes are chosen between two elements of `g`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 from llvmlite import ir
 
 from ..loops import (
@@ -24,16 +26,18 @@ from ..loops import (
     Load,
     Nest,
     Var,
-    parts_of,
     roots_of,
     takes_long,
     walk,
 )
 from ..machine import policy
+from .expressions import Known, add_values, splats, unchanging, wanted
+from .llvm_types import I1
+from .memory import Memory
 from .plans import Piece, pieces_of
 from .scalars import Scalars
-from .strided import I1, Memory, lane_order
 from .target import Target
+from .vectors import lane_order
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
     if any(map(takes_long, values)):
         return None
     column, row = sorted(nest.vars, key=lambda var: nest.stores[0].at.coefficient(var) != 1)
-    moving = [expr for expr in values if _moves(expr, nest.vars)]
+    fixed = {id(expr) for expr in unchanging(values, _moves)}
+    moving = [expr for expr in values if id(expr) not in fixed]
     accesses = [(store.buffer, store.at) for store in nest.stores]
     accesses += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
     kinds = [_kind(at, row, column) for _, at in accesses]
@@ -76,12 +81,9 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
     return Grid(row, column, pieces)
 
 
-def _moves(expr: Expr, variables: list[Var]) -> bool:
+def _moves(leaf: Expr) -> bool:
     """Whether the value changes from element to element."""
-    return any(
-        isinstance(part, Load) and any(part.at.coefficient(var) for var in variables)
-        for part in walk([expr])
-    )
+    return isinstance(leaf, Load) and bool(leaf.at.terms)
 
 
 def _kind(at: Affine, row: Var, column: Var) -> str:
@@ -103,92 +105,57 @@ def emit_flat(
     target: Target,
     pointers: Callable[[Buffer], ir.Value],
 ) -> None:
-    """All vectors of a nest, into the current block of a builder."""
-    _Emitter(builder, nest, grid, target, pointers).emit()
-
-
-class _Emitter:
-    def __init__(
-        self,
-        builder: ir.IRBuilder,
-        nest: Nest,
-        grid: Grid,
-        target: Target,
-        pointers: Callable[[Buffer], ir.Value],
-    ):
-        self.builder, self.nest, self.grid = builder, nest, grid
-        self.has_fma, self.pointers = target.has_fma, pointers
-        self.exprs = walk(roots_of(nest.stores))
-        self.held: dict[tuple[int, Affine, int, int], ir.Value] = {}
-
-    def emit(self) -> None:
-        """One vector after the other: all its values, and then all its stores."""
-        fixed = self._fixed()
-        wide: dict[int, dict[int, ir.Value]] = {}
-        for piece in self.grid.pieces:
-            if piece.width not in wide:
-                scalars = Scalars(self.builder, piece.width, self.has_fma)
-                wide[piece.width] = {key: scalars.splat(value) for key, value in fixed.items()}
-            self._vector(piece, dict(wide[piece.width]))
-
-    def _fixed(self) -> dict[int, ir.Value]:
-        """The scalars that are the same for all elements; sets the values that are not."""
-        values: dict[int, ir.Value] = {}
-        scalars = Scalars(self.builder, 1, self.has_fma)
-        self.moving: list[Expr] = []
-        for expr in self.exprs:
-            if isinstance(expr, Load):
-                known = not expr.at.terms
-            else:
-                known = all(id(part) in values for part in parts_of(expr))
-            if not known:
-                self.moving.append(expr)
-            elif isinstance(expr, Load):
-                values[id(expr)] = self._once(expr, expr.at.constant, 0, 1, 1)
-            else:
-                values[id(expr)] = self._apply(scalars, expr, values)
-        used = {id(part) for expr in self.moving for part in parts_of(expr)}
-        used |= {id(store.value) for store in self.nest.stores}
-        return {key: value for key, value in values.items() if key in used}
-
-    def _apply(self, scalars: Scalars, expr: Expr, values: dict[int, ir.Value]) -> ir.Value:
-        if isinstance(expr, Literal):
-            return scalars.literal(expr.value, expr.dtype)
-        assert isinstance(expr, Apply)
-        args = [values[id(arg)] for arg in expr.args]
-        return scalars.apply(expr.name, args, [arg.dtype for arg in expr.args], expr.dtype)
-
-    def _vector(self, piece: Piece, values: dict[int, ir.Value]) -> None:
-        scalars = Scalars(self.builder, piece.width, self.has_fma)
-        for expr in self.moving:
-            if isinstance(expr, Load):
-                values[id(expr)] = self._load(expr, piece)
-            else:
-                values[id(expr)] = self._apply(scalars, expr, values)
-        for store in self.nest.stores:
-            memory = Memory(self.builder, store.buffer.dtype)
-            place = memory.at(self.pointers(store.buffer), store.at.constant + piece.start)
+    """All vectors of a nest, into the current block of a builder: of one after the other all its
+    values, and then all its stores."""
+    roots, reader = roots_of(nest.stores), _Reader(builder, grid, pointers)
+    same: Known = {}
+    add_values(Scalars(builder, 1, target.has_fma), unchanging(roots, _moves), same, reader.scalar)
+    same = wanted(roots, same)
+    wide: dict[int, Known] = {}
+    for piece in grid.pieces:
+        scalars = Scalars(builder, piece.width, target.has_fma)
+        if piece.width not in wide:
+            wide[piece.width] = splats(scalars, same)
+        values = dict(wide[piece.width])
+        add_values(scalars, roots, values, functools.partial(reader.vector, piece))
+        for store in nest.stores:
+            memory = Memory(builder, store.buffer.dtype)
+            place = memory.at(pointers(store.buffer), store.at.constant + piece.start)
             memory.store(values[id(store.value)], place, 1, piece.count)
 
-    # ------------------------------------------------------------ what a vector reads
 
-    def _place(self, expr: Load, element: int) -> ir.Value:
-        return Memory(self.builder, expr.dtype).at(self.pointers(expr.buffer), element)
+class _Reader:
+    """Loads what a vector needs, some of it once for all vectors."""
+
+    def __init__(self, builder: ir.IRBuilder, grid: Grid, pointers: Callable[[Buffer], ir.Value]):
+        self.builder, self.grid, self.pointers = builder, grid, pointers
+        self.memories: dict[np.dtype, Memory] = {}
+
+    def _memory(self, buffer: Buffer) -> Memory:
+        return self.memories.setdefault(buffer.dtype, Memory(self.builder, buffer.dtype))
 
     def _once(self, expr: Load, first: int, stride: int, width: int, count: int) -> ir.Value:
         """Some elements, loaded the first time that they are wanted."""
-        key = (id(expr.buffer), expr.at, first, width)
-        if key not in self.held:
-            memory, place = Memory(self.builder, expr.dtype), self._place(expr, first)
-            self.held[key] = memory.load(place, stride, width, count)
-        return self.held[key]
+        pointer = self.pointers(expr.buffer)
+        return self._memory(expr.buffer).load_once(pointer, first, stride, width, count)
 
-    def _load(self, expr: Load, piece: Piece) -> ir.Value:
+    def _some(self, expr: Load, first: int, stride: int, width: int, count: int) -> ir.Value:
+        """Some elements that no other vector wants."""
+        memory = self._memory(expr.buffer)
+        return memory.load(memory.at(self.pointers(expr.buffer), first), stride, width, count)
+
+    def scalar(self, expr: Expr) -> ir.Value:
+        """What is the same for all elements."""
+        assert isinstance(expr, Load)
+        memory = self._memory(expr.buffer)
+        return memory.read(memory.at(self.pointers(expr.buffer), expr.at.constant), 0, 1, 1)
+
+    def vector(self, piece: Piece, expr: Expr) -> ir.Value:
+        """What a vector needs of an array."""
+        assert isinstance(expr, Load)
         kind = _kind(expr.at, self.grid.row, self.grid.column)
         if kind == "dense":
-            place = self._place(expr, expr.at.constant + piece.start)
-            memory = Memory(self.builder, expr.dtype)
-            return memory.load(place, 1, piece.width, piece.count)
+            return self._some(expr, expr.at.constant + piece.start, 1, piece.width, piece.count)
         return self._row(expr, piece) if kind == "row" else self._column(expr, piece)
 
     def _column(self, expr: Load, piece: Piece) -> ir.Value:
@@ -197,8 +164,7 @@ class _Emitter:
         start = piece.start % length
         places = [start + lane for lane in range(width)]
         if width == 1 or start + piece.count <= length:
-            place = self._place(expr, base + start)
-            return Memory(self.builder, expr.dtype).load(place, 1, width, piece.count)
+            return self._some(expr, base + start, 1, width, piece.count)
         if length < width:
             whole = self._once(expr, base, 1, width, length)
             return self._shuffled(whole, whole, [place % length for place in places])
@@ -213,9 +179,7 @@ class _Emitter:
         rows = [(piece.start + min(lane, piece.count - 1)) // length for lane in range(piece.width)]
         first, last = rows[0], rows[-1]
         if last - first > 1:
-            place = self._place(expr, expr.at.constant + first * step)
-            memory = Memory(self.builder, expr.dtype)
-            some = memory.load(place, step, width, last - first + 1)
+            some = self._some(expr, expr.at.constant + first * step, step, width, last - first + 1)
             return self._shuffled(some, some, [row - first for row in rows])
         one = self._spread(expr, first, width)
         if first == last:

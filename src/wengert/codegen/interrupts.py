@@ -22,8 +22,8 @@ import time
 
 from llvmlite import ir
 
+from .llvm_types import declare
 from .objects import C_LONG, I1, I32, I64, NULL, POLL, PTR, c_function, constant
-from .scalars import declare
 
 WATCH = "wengert.watch"
 INTERVAL = 50_000_000  # nanoseconds

@@ -19,21 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from ..loops import Contraction, Expr, Literal, Load, parts_of, walk
+from ..loops import Contraction, Expr, Literal, Load, walk
+from .counted import counted_loop
+from .expressions import Known, add_values, splats, unchanging
+from .llvm_types import I64, POINTER, as_i64, i32, i64, private_function
+from .memory import Memory
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
-from .strided import (
-    I64,
-    POINTER,
-    Memory,
-    counted_loop,
-    i32,
-    lane_order,
-    offset,
-    private_function,
-)
 from .tiles import Operand
-from .values import add_values, from_memory
+from .vectors import First, first_lanes, transpose_square
 
 _ALIGNMENT = 64
 
@@ -77,32 +71,30 @@ class Factor:
         self,
         builder: ir.IRBuilder,
         width: int,
-        load: Callable[[int], ir.Value],
+        read: Callable[[int], ir.Value],
         values: Sequence[Expr],
-        known: dict[int, ir.Value],
+        known: Known,
     ) -> None:
-        """Add values to what is known, from what is loaded of each array."""
-        scalars = Scalars(builder, width, self.has_fma)
+        """Add values to what is known, from what is read of each array."""
 
         def leaf(expr: Expr) -> ir.Value:
-            assert isinstance(expr, Load)
-            value = load(self.reads[id(expr.buffer), expr.at])
-            return from_memory(scalars, value, expr.dtype)
+            return read(self._number(expr))
 
-        add_values(scalars, values, known, leaf)
+        add_values(Scalars(builder, width, self.has_fma), values, known, leaf)
 
     def without(self, changing: Sequence[bool]) -> list[Expr]:
         """The parts of the expression that read none of the arrays that are said to change."""
-        found: dict[int, Expr] = {}
         assert self.value is not None
-        for expr in walk([self.value]):
-            if isinstance(expr, Load):
-                same = not changing[self.reads[id(expr.buffer), expr.at]]
-            else:
-                same = all(id(part) in found for part in parts_of(expr))
-            if same:
-                found[id(expr)] = expr
-        return [expr for expr in found.values() if not isinstance(expr, Literal)]
+
+        def changes(expr: Expr) -> bool:
+            return isinstance(expr, Load) and changing[self._number(expr)]
+
+        found = unchanging([self.value], changes)
+        return [expr for expr in found if not isinstance(expr, Literal)]
+
+    def _number(self, expr: Expr) -> int:
+        assert isinstance(expr, Load)
+        return self.reads[id(expr.buffer), expr.at]
 
 
 @dataclass(frozen=True)
@@ -287,7 +279,7 @@ class _StripEmitter:
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.memory = Memory(self.builder, dtype)
         self.memories = [Memory(self.builder, read.dtype) for read in strip.reads]
-        self.same: dict[int, ir.Value] = {}  # what is known before the innermost loop
+        self.same: Known = {}  # what is known before the innermost loop
         self.along = strip.along == 1 and strip.width == 1 and strip.pitch == 1
         self.transposed = strip.along == 1 and strip.stride != 1 and strip.width > 1
 
@@ -328,7 +320,8 @@ class _StripEmitter:
             start = self._whole(steps, together)
             counted_loop(self.builder, 0, start, together, several)
             if self._has_partial_vector:
-                self._partial_vector(start, steps, *self._at(level, start, panel, sources))
+                here = self._moved(level, as_i64(start), panel, sources)
+                self._partial_vector(start, steps, *here)
                 return
         counted_loop(self.builder, start, steps, 1, inside)
 
@@ -336,13 +329,7 @@ class _StripEmitter:
         """The largest multiple of a power of two that is not beyond `steps`."""
         if isinstance(steps, int):
             return steps - steps % unit
-        return self.builder.and_(steps, ir.Constant(I64, -unit))
-
-    def _at(
-        self, level: int, position: int | ir.Value, panel: ir.Value, sources: Sources
-    ) -> tuple[ir.Value, list[ir.Value]]:
-        number = ir.Constant(I64, position) if isinstance(position, int) else position
-        return self._moved(level, number, panel, sources)
+        return self.builder.and_(steps, i64(-unit))
 
     def _moved(
         self, level: int, position: ir.Value, panel: ir.Value, sources: Sources
@@ -359,12 +346,11 @@ class _StripEmitter:
         strides: Sequence[int],
     ) -> tuple[ir.Value, list[ir.Value]]:
         """The places some strides further on in the panel and in the arrays."""
-
-        def move(memory: Memory, pointer: ir.Value, stride: int) -> ir.Value:
-            return memory.at(pointer, offset(self.builder, number, stride))
-
-        moved = [move(*each) for each in zip(self.memories, sources, strides, strict=True)]
-        return move(self.memory, panel, stride), moved
+        moved = [
+            memory.along(source, number, step)
+            for memory, source, step in zip(self.memories, sources, strides, strict=True)
+        ]
+        return self.memory.along(panel, number, stride), moved
 
     # ------------------------------------------------------------ vectors
 
@@ -373,32 +359,39 @@ class _StripEmitter:
         self.memory.store(self._vector(at, steps, width, count), to, 1, width)
 
     def _vector(
-        self, at: Sources, steps: Sequence[int], width: int, count: int, lane: int | None = None
+        self,
+        at: Sources,
+        steps: Sequence[int],
+        width: int,
+        count: int | First,
+        lane: int | None = None,
     ) -> ir.Value:
-        """`count` elements of the factor; `steps` lead from one to the next in each array."""
+        """`count` elements of the factor; `steps` lead from one to the next in each array.
 
-        def load(read: int) -> ir.Value:
-            step = steps[read]
-            return self.memories[read].load(at[read], step, width, count if step else width)
-
-        return self._computed(width, load, lane)
-
-    def _computed(
-        self, width: int, load: Callable[[int], ir.Value], lane: int | None = None
-    ) -> ir.Value:
-        """The elements of the factor; `lane`: of one line across the panel, along the sum."""
-        factor = self.strip.factor
+        `lane`: these are of one line across the panel, along the sum.
+        """
+        factor, read = self.strip.factor, self._reader(at, steps, width, count)
         if factor is None:
-            return load(0)
+            return read(0)
         assert factor.value is not None
-        scalars = Scalars(self.builder, width, factor.has_fma)
         known = dict(self.same)
         if lane is not None:
             known = {key: self.builder.extract_element(v, i32(lane)) for key, v in known.items()}
         if self.along or lane is not None:
-            known = {key: scalars.splat(value) for key, value in known.items()}
-        factor.compute(self.builder, width, load, [factor.value], known)
+            known = splats(Scalars(self.builder, width, factor.has_fma), known)
+        factor.compute(self.builder, width, read, [factor.value], known)
         return known[id(factor.value)]
+
+    def _reader(
+        self, at: Sources, steps: Sequence[int], width: int, count: int | First
+    ) -> Callable[[int], ir.Value]:
+        """How a vector of each array is read; one scalar stands in all lanes."""
+
+        def read(number: int) -> ir.Value:
+            step = steps[number]
+            return self.memories[number].read(at[number], step, width, count if step else width)
+
+        return read
 
     def _same_along_the_sum(self, at: Sources) -> dict[int, ir.Value]:
         """The parts of the factor that do not change along the innermost sum, computed before it.
@@ -409,14 +402,10 @@ class _StripEmitter:
         if factor is None:
             return {}
         width, count = (1, 1) if self.along else (self.strip.width, self.strip.count)
-
-        def load(read: int) -> ir.Value:
-            step = reads[read].stride
-            return self.memories[read].load(at[read], step, width, count if step else width)
-
         values = factor.without([read.strides[-1] != 0 for read in reads])
-        known: dict[int, ir.Value] = {}
-        factor.compute(self.builder, width, load, values, known)
+        known: Known = {}
+        read = self._reader(at, [read.stride for read in reads], width, count)
+        factor.compute(self.builder, width, read, values, known)
         return {id(value): known[id(value)] for value in values}
 
     @property
@@ -435,17 +424,11 @@ class _StripEmitter:
         b, lanes = self.builder, self.strip.lanes
         if lanes == 1 or (isinstance(steps, int) and start == steps):
             return
-        first, end = (ir.Constant(I64, v) if isinstance(v, int) else v for v in (start, steps))
-        left = b.sub(end, first)
-
-        def load(read: int) -> ir.Value:
-            memory = self.memories[read]
-            if self.strip.reads[read].strides[-1]:
-                return memory.load_first(at[read], lanes, left)
-            return memory.load(at[read], 0, lanes, lanes)
-
-        with b.if_then(b.icmp_signed(">", left, ir.Constant(I64, 0))):
-            self.memory.store(self._computed(lanes, load), to, 1, lanes)
+        left = b.sub(as_i64(steps), as_i64(start))
+        with b.if_then(b.icmp_signed(">", left, i64(0))):
+            along = [read.strides[-1] for read in self.strip.reads]
+            value = self._vector(at, along, lanes, first_lanes(b, lanes, left))
+            self.memory.store(value, to, 1, lanes)
 
     def _transpose(self, to: ir.Value, at: Sources) -> None:
         """A square: vectors along the sum become vectors across the panel."""
@@ -464,21 +447,3 @@ class _StripEmitter:
         rows = [row(lane) if lane < strip.count else nothing for lane in range(side)]
         for position, value in enumerate(transpose_square(self.builder, rows)):
             memory.store(value, memory.at(to, position * strip.pitch), 1, side)
-
-
-def transpose_square(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors: halves, quarters, ... are exchanged in turn."""
-    side = len(rows)
-    found = list(rows)
-    half = side // 2
-    while half:
-        low = tuple(k if k & half == 0 else side + k - half for k in range(side))
-        high = tuple(k + half if k & half == 0 else side + k for k in range(side))
-        for first in range(side):
-            if first & half:
-                continue
-            pair = found[first], found[first + half]
-            found[first] = builder.shuffle_vector(*pair, lane_order(low))
-            found[first + half] = builder.shuffle_vector(*pair, lane_order(high))
-        half //= 2
-    return found

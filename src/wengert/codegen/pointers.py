@@ -12,13 +12,8 @@ from llvmlite import ir
 from ..loops import Buffer, MemoryKind, Var
 from ..runtime.limits import ROOM_GRAIN
 from ..schedule.memory import ALIGNMENT
-
-I32, I64, PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
-
-
-def i64(value: int) -> ir.Constant:
-    """A constant."""
-    return ir.Constant(I64, value)
+from .llvm_types import I8, I32, I64, i64
+from .llvm_types import POINTER as PTR
 
 
 def rounded(size: int) -> int:
@@ -30,14 +25,14 @@ def moved_bytes(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Val
     """The address some bytes further on."""
     if not offset:
         return pointer
-    return builder.gep(pointer, [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+    return builder.gep(pointer, [i64(offset)], source_etype=I8)
 
 
 def table_of(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
     """An array of pointers on the stack."""
-    table = builder.alloca(PTR, size=ir.Constant(I64, len(words)))
+    table = builder.alloca(PTR, size=i64(len(words)))
     for number, word in enumerate(words):
-        place = builder.gep(table, [ir.Constant(I64, number)], source_etype=PTR)
+        place = builder.gep(table, [i64(number)], source_etype=PTR)
         builder.store(word, place)
     return table
 
@@ -45,8 +40,7 @@ def table_of(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
 def words_of(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Value]:
     """The pointers that a context holds."""
     places = [
-        builder.gep(context, [ir.Constant(I64, k)], source_etype=PTR) if k else context
-        for k in range(count)
+        builder.gep(context, [i64(k)], source_etype=PTR) if k else context for k in range(count)
     ]
     return [builder.load(place, typ=PTR) for place in places]
 
@@ -96,7 +90,7 @@ class Pointers:
         pointer = moved_bytes(self.builder, pointer, buffer.start.constant * size)
         for var, step in buffer.start.terms:
             offset = self.builder.mul(self.counters[var], i64(step * size))
-            pointer = self.builder.gep(pointer, [offset], source_etype=ir.IntType(8))
+            pointer = self.builder.gep(pointer, [offset], source_etype=I8)
         return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
@@ -124,4 +118,4 @@ class Pointers:
         units = room_length(b, b.load(self(length), typ=I64))
         place = b.gep(self.word(slot), [i64(1)], source_etype=I64)  # behind its capacity
         start = b.load(place, typ=PTR)
-        return b.gep(start, [b.mul(units, i64(buffer.offset))], source_etype=ir.IntType(8))
+        return b.gep(start, [b.mul(units, i64(buffer.offset))], source_etype=I8)

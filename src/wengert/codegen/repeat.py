@@ -14,8 +14,9 @@ from llvmlite import ir
 from ..loops import Buffer, Carried, Repeat, Rows, has_checks
 from ..machine import policy
 from ..schedule.cost import kernel_cost
+from .counted import counted_loop
 from .interrupts import stopped
-from .strided import Memory, counted_loop
+from .memory import Memory
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 

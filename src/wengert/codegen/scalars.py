@@ -17,37 +17,8 @@ from ..errors import WengertError
 from ..loops import float_range, not_an_integer
 from ..machine import policy
 from . import vmath
-
-I1 = ir.IntType(1)
-_ELEMENTS: dict[str, ir.Type] = {
-    "b1": I1, "i1": ir.IntType(8), "i2": ir.IntType(16), "i4": ir.IntType(32), "i8": ir.IntType(64),
-    "u1": ir.IntType(8), "u2": ir.IntType(16), "u4": ir.IntType(32), "u8": ir.IntType(64),
-    "f4": ir.FloatType(), "f8": ir.DoubleType(),
-}  # fmt: skip
-
-
-def element_type(dtype: np.dtype) -> ir.Type:
-    """The LLVM type of one element as a value."""
-    return _ELEMENTS[f"{dtype.kind}{dtype.itemsize}"]
-
-
-def memory_type(dtype: np.dtype) -> ir.Type:
-    """The LLVM type of one element in memory: booleans take a byte."""
-    return ir.IntType(8) if dtype.kind == "b" else element_type(dtype)
-
-
-def type_suffix(kind: ir.Type) -> str:
-    """How LLVM writes a type in the name of an intrinsic: f64, v8f64."""
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{type_suffix(kind.element)}"
-    if isinstance(kind, ir.DoubleType):
-        return "f64"
-    return "f32" if isinstance(kind, ir.FloatType) else f"i{kind.width}"
-
-
-def declare(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
-    """The function of that name, declared in the module if it is not there."""
-    return module.globals.get(name) or ir.Function(module, signature, name)
+from .llvm_types import element_type, intrinsic, type_suffix
+from .vectors import splat, vector_type, width_of
 
 
 class Scalars:
@@ -58,10 +29,14 @@ class Scalars:
         self.lanes = lanes
         self.has_fma = has_fma
 
+    @classmethod
+    def like(cls, builder: ir.IRBuilder, value: ir.Value, has_fma: bool) -> Scalars:
+        """Those for as many lanes as a value has."""
+        return cls(builder, width_of(value), has_fma)
+
     def type(self, dtype: np.dtype) -> ir.Type:
         """The LLVM type of a value."""
-        element = element_type(dtype)
-        return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
+        return vector_type(element_type(dtype), self.lanes)
 
     def literal(self, value: Any, dtype: np.dtype) -> ir.Constant:
         """A constant on all lanes."""
@@ -70,13 +45,7 @@ class Scalars:
 
     def splat(self, value: ir.Value) -> ir.Value:
         """A scalar on all lanes."""
-        if self.lanes == 1:
-            return value
-        vector = ir.VectorType(value.type, self.lanes)
-        undefined = ir.Constant(vector, ir.Undefined)
-        first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
-        return self.builder.shuffle_vector(first, undefined, zeros)
+        return splat(self.builder, value, self.lanes)
 
     def apply(
         self, name: str, args: list[ir.Value], dtypes: list[np.dtype], dtype: np.dtype
@@ -121,12 +90,7 @@ class Scalars:
 
     def intrinsic(self, name: str, *args: ir.Value) -> ir.Value:
         """Call an LLVM intrinsic overloaded by the type of its arguments."""
-        kind = args[0].type
-        full_name = f"{name}.{type_suffix(kind)}"
-        function = declare(
-            self.builder.module, full_name, ir.FunctionType(kind, [kind] * len(args))
-        )
-        return self.builder.call(function, args)
+        return intrinsic(self.builder, name, *args)
 
     def convert(self, x: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
         """NumPy's cast between real dtypes."""
@@ -439,20 +403,17 @@ def _fmod(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return b.select(idle, zero, rest)
 
 
-@_emitter("floor_divide")
-def _floor_divide(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    x, y = args
-    if dtype.kind == "f":
-        return _float_divmod(k, x, y, dtype)[0]
-    return _integer_divmod(k, x, y, dtype)[0]
+def _division(name: str, part: int) -> None:
+    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+        divide = _float_divmod if dtype.kind == "f" else _integer_divmod
+        x, y = args
+        return divide(k, x, y, dtype)[part]
+
+    _EMITTERS[name] = emit
 
 
-@_emitter("remainder")
-def _remainder(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    x, y = args
-    if dtype.kind == "f":
-        return _float_divmod(k, x, y, dtype)[1]
-    return _integer_divmod(k, x, y, dtype)[1]
+_division("floor_divide", 0)
+_division("remainder", 1)
 
 
 def _integer_divmod(

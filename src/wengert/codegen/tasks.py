@@ -8,12 +8,12 @@ from llvmlite import ir
 
 from ..loops import Nest, Var
 from . import pool
+from .counted import counted_loop
 from .flat import emit_flat, grid_of
 from .interrupts import emit_watch
+from .llvm_types import declare
 from .pointers import I64, PTR, Pointers, i64, table_of
-from .scalars import declare
 from .scope import Scope
-from .strided import counted_loop
 
 
 class Tasks(Scope):

@@ -19,19 +19,13 @@ from typing import Any
 from llvmlite import ir
 
 from ..machine import policy
+from .counted import carried_loop, counted_loop
+from .llvm_types import I64, POINTER, as_i64, i64, private_function
+from .memory import Memory
 from .plans import Axis, Piece, Plan, tail_pieces
 from .scalars import Scalars
-from .strided import (
-    I64,
-    POINTER,
-    Memory,
-    counted_loop,
-    i32,
-    lane_order,
-    multiply_add,
-    private_function,
-)
 from .summation import FEW_RUNS, Runs, fold, settled
+from .vectors import across_lanes, multiply_add, vector_type, widened
 
 # The flags of a tile; and in the first and last block of those that go to a total together.
 ADD_TO_RESULT, LAST_BLOCK, FIRST_TOTAL, END_OF_TOTAL = 1, 2, 4, 8
@@ -77,6 +71,19 @@ Sums = list[ir.Value]
 Step = Callable[[ir.Value, ir.Value, Sums], Sums]
 
 
+@dataclass(frozen=True)
+class _Turns:
+    """The loop of one sum: `trips` turns of `unroll` positions along an axis, what is done at each
+    of them, how the loop is cut into runs, and what is left to do behind the last turn."""
+
+    axis: Axis
+    unroll: int
+    trips: int | ir.Value
+    inner: Step
+    runs: Runs | None = None
+    end: Step | None = None
+
+
 def tile_of(
     module: ir.Module, plan: Plan, has_fma: bool, shape: Shape, total: bool = False
 ) -> ir.Function:
@@ -113,7 +120,6 @@ class TileEmitter:
             for axis, x, y in zip(plan.sums, shape.x.sums, shape.y.sums, strict=True)
         ]
         self.axes = _merge_in_order(axes)
-        self.ends: tuple[ir.Value, ir.Value]
 
     def emit(self) -> ir.Function:
         """The whole function."""
@@ -179,11 +185,10 @@ class TileEmitter:
 
     def _flag(self, flags: ir.Value, bit: int) -> ir.Value:
         b = self.builder
-        return b.icmp_unsigned("!=", b.and_(flags, ir.Constant(I64, bit)), ir.Constant(I64, 0))
+        return b.icmp_unsigned("!=", b.and_(flags, i64(bit)), i64(0))
 
     def _zero(self, width: int) -> ir.Constant:
-        element = self.memory.element
-        return ir.Constant(element if width == 1 else ir.VectorType(element, width), None)
+        return ir.Constant(vector_type(self.memory.element, width), None)
 
     def _finish(self, out: ir.Value, sums: Sums, flags: ir.Value) -> None:
         if self.plan.along_sum:
@@ -232,11 +237,7 @@ class TileEmitter:
         writing all of that out would be long code."""
         if self.plan.vector.out in (0, 1):
             return None
-        count = self.shape.rows * self.shape.columns * self._across()
-        room = self.builder.alloca(ir.ArrayType(self.memory.element, count))
-        room.align = 64
-        room.type = POINTER  # vectors and single elements are stored there
-        return room
+        return self.memory.room(self.shape.rows * self.shape.columns * self._across())
 
     def _across(self) -> int:
         return max(piece.start + piece.width for piece in self.pieces)
@@ -261,19 +262,16 @@ class TileEmitter:
         plan, shape, b, memory = self.plan, self.shape, self.builder, self.memory
         real = self.pieces[-1].start + self.pieces[-1].count
 
-        def offset(pointer: ir.Value, number: ir.Value, stride: int) -> ir.Value:
-            return memory.at(pointer, b.mul(number, ir.Constant(I64, stride)))
-
         def row(r: ir.Value) -> None:
             far_row = memory.at(out, b.mul(r, self.pitch))
-            near_row = offset(self.aside, r, shape.columns * self._across())
+            near_row = memory.along(self.aside, r, shape.columns * self._across())
 
             def column(c: ir.Value) -> None:
-                far_column = offset(far_row, c, plan.column.out)
-                near_column = offset(near_row, c, self._across())
+                far = memory.along(far_row, c, plan.column.out)
+                near = memory.along(near_row, c, self._across())
 
                 def element(k: ir.Value) -> None:
-                    ends = offset(near_column, k, 1), offset(far_column, k, plan.vector.out)
+                    ends = memory.along(near, k, 1), memory.along(far, k, plan.vector.out)
                     source, destination = ends if back else ends[::-1]
                     memory.store(memory.load(source, 1, 1, 1), destination, 1, 1)
 
@@ -293,24 +291,25 @@ class TileEmitter:
         if not self.plan.block:
             return self._sum(0, x, y, sums)
         b = self.builder
-        positions = b.mul(steps, ir.Constant(I64, self._positions_a_step()))
+        positions = b.mul(steps, i64(self._positions_a_step()))
         extent = self.plan.block * self._positions_a_step()
         if rest:
-            runs = self._runs(0, extent, 1)
-            return self._loop(axis, 1, positions, x, y, sums, lambda *a: self._sum(1, *a), runs)
+            turns = _Turns(axis, 1, positions, self._inner(0), self._runs(0, extent, 1))
+            return self._loop(turns, x, y, sums)[2:]
         unroll = self._unroll(axis)
-        trips = b.udiv(positions, ir.Constant(I64, unroll))
+        trips = b.udiv(positions, i64(unroll))
         left = axis.extent % unroll
 
         def end(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
             return self._where(
                 self._flag(flags, LAST_BLOCK),
-                lambda: self._unrolled(axis, left, x, y, sums, self._step),
+                lambda: self._unrolled(turns, left, x, y, sums),
                 sums,
             )
 
         runs = self._runs(0, extent, unroll)
-        return self._loop(axis, unroll, trips, x, y, sums, self._step, runs, end if left else None)
+        turns = _Turns(axis, unroll, trips, self._step, runs, end if left else None)
+        return self._loop(turns, x, y, sums)[2:]
 
     def _positions_a_step(self) -> int:
         """How many positions of the outermost merged sum one of the plan's outermost is."""
@@ -337,16 +336,19 @@ class TileEmitter:
         if level == len(self.axes):
             return self._step(x, y, sums)
         axis = self.axes[level]
-        innermost = level == len(self.axes) - 1
-        inner: Step = self._step if innermost else lambda *a: self._sum(level + 1, *a)
-        unroll = self._unroll(axis) if innermost else 1
+        unroll = self._unroll(axis) if level == len(self.axes) - 1 else 1
         trips, left = divmod(axis.extent, unroll)
 
         def end(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
-            return self._unrolled(axis, left, x, y, sums, inner)
+            return self._unrolled(turns, left, x, y, sums)
 
         runs = self._runs(level, axis.extent, unroll)
-        return self._loop(axis, unroll, trips, x, y, sums, inner, runs, end if left else None)
+        turns = _Turns(axis, unroll, trips, self._inner(level), runs, end if left else None)
+        return self._loop(turns, x, y, sums)[2:]
+
+    def _inner(self, level: int) -> Step:
+        """What is done at each position of a sum: one step, or the sums inside."""
+        return lambda x, y, sums: self._sum(level + 1, x, y, sums)
 
     def _runs(self, level: int, extent: int, unroll: int) -> Runs | None:
         """How the loop of a sum is cut; None: it need not be, or the loops inside are."""
@@ -356,133 +358,76 @@ class TileEmitter:
             return Runs.along(extent, each)
         return Runs.across(extent, each, unroll)
 
-    def _unrolled(
-        self, axis: Axis, count: int, x: ir.Value, y: ir.Value, sums: Sums, inner: Step
-    ) -> Sums:
+    def _unrolled(self, turns: _Turns, count: int, x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
         for k in range(count):
-            sums = inner(self.memory.at(x, k * axis.x), self.memory.at(y, k * axis.y), sums)
+            here = self.memory.at(x, k * turns.axis.x), self.memory.at(y, k * turns.axis.y)
+            sums = turns.inner(*here, sums)
         return sums
 
-    def _loop(
-        self,
-        axis: Axis,
-        unroll: int,
-        trips: int | ir.Value,
-        x: ir.Value,
-        y: ir.Value,
-        sums: Sums,
-        inner: Step,
-        runs: Runs | None = None,
-        end: Step | None = None,
-    ) -> Sums:
-        """`trips` turns of `unroll` positions, in runs if long, and what is left to the `end`"""
-        if runs is not None:
-            return self._loop_of_runs(axis, unroll, trips, x, y, sums, inner, runs, end)
-        sums = self._one_run(axis, unroll, trips, x, y, sums, inner)
-        return sums if end is None else end(*self.ends, sums)
+    def _loop(self, turns: _Turns, x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+        """All turns; where x and y end, and the sums."""
+        if turns.runs is not None:
+            return self._loop_of_runs(turns, turns.runs, x, y, sums)
+        x, y, *sums = self._one_run(turns, turns.trips, x, y, sums)
+        return [x, y, *(sums if turns.end is None else turns.end(x, y, sums))]
 
     def _loop_of_runs(
-        self,
-        axis: Axis,
-        unroll: int,
-        trips: int | ir.Value,
-        x: ir.Value,
-        y: ir.Value,
-        sums: Sums,
-        inner: Step,
-        runs: Runs,
-        end: Step | None,
+        self, turns: _Turns, runs: Runs, x: ir.Value, y: ir.Value, sums: Sums
     ) -> Sums:
         """Runs that begin with zeros, whose sums are added to those so far."""
-        b, count = self.builder, len(sums)
+        b, count, whole = self.builder, len(sums), i64(runs.turns)
         zeros = [ir.Constant(value.type, None) for value in sums]
         exact = runs.count > FEW_RUNS
+
+        def run(now: Sums) -> tuple[Sums, ir.Value]:
+            left, x, y, *held = now
+            trips = b.select(b.icmp_unsigned("<", left, whole), left, whole)
+            x, y, *parts = self._one_run(turns, trips, x, y, zeros)
+            left = b.sub(left, trips)
+            last = b.icmp_unsigned("==", left, i64(0))
+            if turns.end is not None:
+                end, partial = turns.end, parts
+                parts = self._where(last, lambda: end(x, y, partial), partial)
+            if exact:
+                pairs = zip(held, held[count:], parts, strict=False)
+                totals = [self._folded(*each) for each in pairs]
+                after = [total for total, _ in totals] + [lost for _, lost in totals]
+            else:
+                after = [b.fadd(*pair) for pair in zip(held, parts, strict=True)]
+            return [left, x, y, *after], b.not_(last)
+
         first = [*sums, *zeros] if exact else sums
-        before, head = b.block, b.append_basic_block("run")
-        b.branch(head)
-        b.position_at_end(head)
-        turns, x_now, y_now = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
-        held = [b.phi(value.type) for value in first]
-        whole = ir.Constant(I64, runs.turns)
-        now = b.select(b.icmp_unsigned("<", turns, whole), turns, whole)
-        parts = self._one_run(axis, unroll, now, x_now, y_now, zeros, inner)
-        x_next, y_next = self.ends
-        left = b.sub(turns, now)
-        last = b.icmp_unsigned("==", left, ir.Constant(I64, 0))
-        if end is not None:
-            step, partial = end, parts
-            parts = self._where(last, lambda: step(x_next, y_next, partial), partial)
+        _, x, y, *after = carried_loop(b, [as_i64(turns.trips), x, y, *first], run, "run")
         if exact:
-            totals = [self._folded(*each) for each in zip(held, held[count:], parts, strict=False)]
-            after = [total for total, _ in totals] + [lost for _, lost in totals]
-        else:
-            after = [b.fadd(*pair) for pair in zip(held, parts, strict=True)]
-        ends = [(turns, trips, left), (x_now, x, x_next), (y_now, y, y_next)]
-        for phi, start, following in [*ends, *zip(held, first, after, strict=True)]:
-            begin = ir.Constant(I64, start) if isinstance(start, int) else start
-            phi.add_incoming(begin, before)
-            phi.add_incoming(following, b.block)
-        done = b.append_basic_block("runs")
-        b.cbranch(last, done, head)
-        b.position_at_end(done)
-        self.ends = (x_next, y_next)
-        if not exact:
-            return after
-        pairs = zip(after, after[count:], strict=False)
-        return [
-            settled(self._scalars(total), (total, lost), self.plan.dtype) for total, lost in pairs
-        ]
+            pairs = zip(after, after[count:], strict=False)
+            after = [settled(self._scalars(pair[0]), pair, self.plan.dtype) for pair in pairs]
+        return [x, y, *after]
 
     def _folded(self, total: ir.Value, lost: ir.Value, part: ir.Value) -> tuple[ir.Value, ir.Value]:
         return fold(self._scalars(part), (total, lost), part, self.plan.dtype)
 
     def _scalars(self, value: ir.Value) -> Scalars:
-        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
-        return Scalars(self.builder, lanes, self.has_fma)
+        return Scalars.like(self.builder, value, self.has_fma)
 
     def _one_run(
-        self,
-        axis: Axis,
-        unroll: int,
-        trips: int | ir.Value,
-        x: ir.Value,
-        y: ir.Value,
-        sums: Sums,
-        inner: Step,
+        self, turns: _Turns, trips: int | ir.Value, x: ir.Value, y: ir.Value, sums: Sums
     ) -> Sums:
-        """`trips` turns of `unroll` positions; leaves where x and y end in `self.ends`."""
-        b, memory = self.builder, self.memory
-        x_turn, y_turn = unroll * axis.x, unroll * axis.y
+        """So many of the turns; where x and y end, and the sums."""
+        b, memory, unroll = self.builder, self.memory, turns.unroll
+
+        def turn(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+            sums = self._unrolled(turns, unroll, x, y, sums)
+            return [memory.at(x, unroll * turns.axis.x), memory.at(y, unroll * turns.axis.y), *sums]
+
+        def counted(now: Sums) -> tuple[Sums, ir.Value]:
+            left, x, y, *sums = now
+            after = turn(x, y, sums)
+            left = b.sub(left, i64(1))
+            return [left, *after], b.icmp_unsigned("!=", left, i64(0))
+
         if isinstance(trips, int) and trips <= 1:
-            if trips:
-                sums = self._unrolled(axis, unroll, x, y, sums, inner)
-                x, y = memory.at(x, x_turn), memory.at(y, y_turn)
-            self.ends = (x, y)
-            return sums
-        count = ir.Constant(I64, trips) if isinstance(trips, int) else trips
-        before, head = b.block, b.append_basic_block("sum")
-        b.branch(head)
-        b.position_at_end(head)
-        turn, x_now, y_now = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
-        held = [b.phi(value.type) for value in sums]
-        turn.add_incoming(count, before)
-        x_now.add_incoming(x, before)
-        y_now.add_incoming(y, before)
-        after = self._unrolled(axis, unroll, x_now, y_now, held, inner)
-        x_next, y_next = memory.at(x_now, x_turn), memory.at(y_now, y_turn)
-        left = b.sub(turn, ir.Constant(I64, 1))
-        end = b.block
-        turn.add_incoming(left, end)
-        x_now.add_incoming(x_next, end)
-        y_now.add_incoming(y_next, end)
-        for phi, first, value in zip(held, sums, after, strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(value, end)
-        done = b.append_basic_block("summed")
-        b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), head, done)
-        b.position_at_end(done)
-        self.ends = (x_next, y_next)
-        return after
+            return turn(x, y, sums) if trips else [x, y, *sums]
+        return carried_loop(b, [as_i64(trips), x, y, *sums], counted, "sum")[1:]
 
     # ------------------------------------------------------------ one step
 
@@ -513,11 +458,12 @@ class TileEmitter:
         turn = Axis(0, 0, self.chains * lanes * vector.x, self.chains * lanes * vector.y)
         whole, rest = divmod(vector.extent, lanes)
         trips, left = divmod(whole, self.chains)
-        runs = Runs.along(trips, 1)
-        sums = self._loop(
-            turn, 1, trips, x, y, sums, lambda x, y, s: chained(x, y, s, self.chains), runs
-        )
-        x, y = self.ends
+
+        def inner(x: ir.Value, y: ir.Value, sums: Sums) -> Sums:
+            return chained(x, y, sums, self.chains)
+
+        turns = _Turns(turn, 1, trips, inner, Runs.along(trips, 1))
+        x, y, *sums = self._loop(turns, x, y, sums)
         sums = chained(x, y, sums, left)
         x, y = (
             self.memory.at(x, left * lanes * vector.x),
@@ -525,27 +471,16 @@ class TileEmitter:
         )
         for piece in tail_pieces(0, rest, lanes, plan.masked):
             partial = self._products(x, y, [None] * count, (piece,))
-            sums = [*map(self._add_part, partial, sums[:count]), *sums[count:]]
+            for k, part in enumerate(partial):
+                sums[k] = self.builder.fadd(sums[k], widened(self.builder, part, lanes))
         return sums
-
-    def _add_part(self, part: ir.Value, total: ir.Value) -> ir.Value:
-        """Add a narrower vector to the first lanes of a wider one."""
-        b, lanes = self.builder, self.plan.lanes
-        if isinstance(part.type, ir.VectorType):
-            width = part.type.count
-            zero = ir.Constant(part.type, None)
-            order = [k if k < width else width for k in range(lanes)]
-            part = b.shuffle_vector(part, zero, lane_order(tuple(order)))
-        else:
-            part = b.insert_element(ir.Constant(total.type, None), part, i32(0))
-        return b.fadd(total, part)
 
     def _products(
         self, x: ir.Value, y: ir.Value, sums: Sequence[Any], pieces: Sequence[Piece]
     ) -> Sums:
         """sums + x * y for every row, column and vector. The side with fewer vectors is held in
         registers, the other one is read as it is used."""
-        shape = self.shape
+        shape, b = self.shape, self.builder
         rows, columns = range(shape.rows), range(shape.columns)
         result = list(sums)
 
@@ -554,7 +489,7 @@ class TileEmitter:
 
         def multiply(r: int, c: int, p: int, left: ir.Value, right: ir.Value) -> None:
             number = place(r, c, p)
-            result[number] = self._multiply_add(left, right, result[number])
+            result[number] = multiply_add(b, left, right, result[number], self.has_fma)
 
         numbers = range(len(pieces))
         if shape.rows >= shape.columns * len(pieces):
@@ -598,9 +533,6 @@ class TileEmitter:
         count = piece.width if free else piece.count
         return self.memory.load(place, operand.vector, piece.width, count)
 
-    def _multiply_add(self, x: ir.Value, y: ir.Value, total: ir.Value | None) -> ir.Value:
-        return multiply_add(self.builder, x, y, total, self.has_fma)
-
     # ------------------------------------------------------------ adding lanes
 
     def _joined(self, sums: Sums) -> Sums:
@@ -610,20 +542,7 @@ class TileEmitter:
         for chain in range(1, self.chains):
             part = sums[chain * count : (chain + 1) * count]
             totals = [self.builder.fadd(*pair) for pair in zip(totals, part, strict=True)]
-        return [self._across_lanes(total) for total in totals]
-
-    def _across_lanes(self, value: ir.Value) -> ir.Value:
-        b = self.builder
-        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
-        while lanes > 1:
-            lanes //= 2
-            undefined = ir.Constant(value.type, ir.Undefined)
-            low = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes))))
-            high = b.shuffle_vector(value, undefined, lane_order(tuple(range(lanes, 2 * lanes))))
-            if lanes == 1:
-                low, high = (b.extract_element(part, i32(0)) for part in (low, high))
-            value = b.fadd(low, high)
-        return value
+        return [across_lanes(self.builder, total, self.builder.fadd) for total in totals]
 
 
 def _merge_in_order(axes: Sequence[Axis]) -> list[Axis]:

@@ -16,10 +16,11 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Transfer
-from .packing import transpose_square
+from .counted import counted_loop
+from .llvm_types import I1, I64, POINTER, declare, i64
+from .memory import Memory
 from .plans import Axis, merge_axes
-from .scalars import memory_type
-from .strided import I64, counted_loop, declare, i32
+from .vectors import some_lanes, transpose_square, vector_of
 
 
 def emit_transfer(
@@ -38,9 +39,10 @@ def emit_transfer(
 class _Walker:
     """Walks over the axes outside whose strides are known at run time alone."""
 
-    builder: ir.IRBuilder
-    kernel: Transfer
-    element: ir.Type
+    def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
+        self.builder, self.kernel, self.live = builder, kernel, live
+        self.memory = Memory(builder, kernel.outer.dtype)
+        self.width = kernel.inner.shape[kernel.axis]
 
     def emit(self, outer: ir.Value, inner: ir.Value) -> None:
         """Copy what lies along the other axes."""
@@ -54,76 +56,59 @@ class _Walker:
             self.emit(outer, inner)
             return
         axis, kernel, b = axes[0], self.kernel, self.builder
-        far = b.mul(length, ir.Constant(I64, kernel.scaled[axis]))
+        far = b.mul(length, i64(kernel.scaled[axis]))
 
         def turn(index: ir.Value) -> None:
-            there = self._at(outer, b.mul(index, far))
-            self.emit_scaled(
-                axes[1:], there, self._moved(inner, index, kernel.inner.strides[axis]), length
-            )
+            there = self.memory.at(outer, b.mul(index, far))
+            near = self.memory.along(inner, index, kernel.inner.strides[axis])
+            self.emit_scaled(axes[1:], there, near, length)
 
         counted_loop(b, 0, kernel.outer.shape[axis], 1, turn)
-
-    def _moved(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
-        return self._at(pointer, self.builder.mul(index, ir.Constant(I64, stride)))
-
-    def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
-        return self.builder.gep(pointer, [offset], source_etype=self.element)
 
 
 class _PlainCopier(_Walker):
     """Emits the copy of a block that lies inside as it does outside."""
 
-    def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
-        self.builder, self.kernel, self.live = builder, kernel, live
-        self.element = memory_type(kernel.outer.dtype)
-        self.width = kernel.inner.shape[kernel.axis]
-        self.sample = prod(kernel.inner.shape[kernel.axis + 1 :])  # elements side by side
-
     def emit(self, outer: ir.Value, inner: ir.Value) -> None:
         """All samples that exist in one piece; inwards, the last one again for those missing."""
-        b, kernel = self.builder, self.kernel
-        if not self.sample:
+        b, kernel, along = self.builder, self.kernel, self.memory.along
+        sample = prod(kernel.inner.shape[kernel.axis + 1 :])  # elements side by side
+        if not sample:
             return
         target, source = (inner, outer) if kernel.inward else (outer, inner)
-        self._copy(target, source, b.mul(self.live, ir.Constant(I64, self.sample)))
+        self._copy(target, source, b.mul(self.live, i64(sample)))
         if not kernel.inward:
             return
-        last = self._moved(outer, b.sub(self.live, ir.Constant(I64, 1)), self.sample)
+        last = along(outer, b.sub(self.live, i64(1)), sample)
 
         def again(number: ir.Value) -> None:
-            self._copy(self._moved(inner, number, self.sample), last, ir.Constant(I64, self.sample))
+            self._copy(along(inner, number, sample), last, i64(sample))
 
         counted_loop(b, self.live, self.width, 1, again)
 
     def _copy(self, target: ir.Value, source: ir.Value, count: ir.Value) -> None:
-        pointer, flag = ir.PointerType(), ir.IntType(1)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, I64, flag])
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
         copy = declare(self.builder.module, "llvm.memcpy.p0.p0.i64", kind)
-        size = self.builder.mul(count, ir.Constant(I64, self.kernel.outer.dtype.itemsize))
-        self.builder.call(copy, [target, source, size, ir.Constant(flag, 0)])
+        size = self.builder.mul(count, i64(self.kernel.outer.dtype.itemsize))
+        self.builder.call(copy, [target, source, size, ir.Constant(I1, 0)])
 
 
 class _Copier(_Walker):
     """Emits the copy of one block, samples innermost."""
 
     def __init__(self, builder: ir.IRBuilder, kernel: Transfer, live: ir.Value):
-        self.builder, self.kernel = builder, kernel
-        self.element = memory_type(kernel.outer.dtype)
-        self.align = kernel.outer.dtype.itemsize
-        self.width = kernel.inner.shape[kernel.axis]
-        self.vector = ir.VectorType(self.element, self.width)
+        super().__init__(builder, kernel, live)
         self.offsets = self._sample_offsets(live)
 
     def _sample_offsets(self, live: ir.Value) -> list[ir.Value]:
         """Where each sample begins, in elements from the first."""
         b, stride = self.builder, self.kernel.outer.strides[self.kernel.axis]
-        last = b.sub(live, ir.Constant(I64, 1))
+        last = b.sub(live, i64(1))
         found = []
         for lane in range(self.width):
-            number = ir.Constant(I64, lane)
+            number = i64(lane)
             there = b.icmp_signed("<", number, live)
-            found.append(b.mul(b.select(there, number, last), ir.Constant(I64, stride)))
+            found.append(b.mul(b.select(there, number, last), i64(stride)))
         return found
 
     def emit(self, outer: ir.Value, inner: ir.Value) -> None:
@@ -150,8 +135,8 @@ class _Copier(_Walker):
             axis = axes[0]
 
             def turn(index: ir.Value) -> None:
-                far = self._moved(outer, index, axis.x)
-                self._loops(axes[1:], far, self._moved(inner, index, axis.y), line)
+                far = self.memory.along(outer, index, axis.x)
+                self._loops(axes[1:], far, self.memory.along(inner, index, axis.y), line)
 
             counted_loop(self.builder, 0, axis.extent, 1, turn)
         elif line is None:
@@ -161,37 +146,37 @@ class _Copier(_Walker):
 
     def _line(self, line: Axis, outer: ir.Value, inner: ir.Value) -> None:
         """Whole squares, then the rest one position at a time."""
+        along = self.memory.along
 
         def square(index: ir.Value) -> None:
-            self._square(line, self._moved(outer, index, 1), self._moved(inner, index, line.y))
+            self._square(line, along(outer, index, 1), along(inner, index, line.y))
 
         def position(index: ir.Value) -> None:
-            self._position(self._moved(outer, index, 1), self._moved(inner, index, line.y))
+            self._position(along(outer, index, 1), along(inner, index, line.y))
 
         whole = line.extent // self.width * self.width
         counted_loop(self.builder, 0, whole, self.width, square)
         counted_loop(self.builder, whole, line.extent, 1, position)
 
     def _square(self, line: Axis, outer: ir.Value, inner: ir.Value) -> None:
-        samples = [self._at(outer, offset) for offset in self.offsets]
-        places = [self._at(inner, ir.Constant(I64, k * line.y)) for k in range(self.width)]
+        memory, width = self.memory, self.width
+        samples = [memory.at(outer, offset) for offset in self.offsets]
+        places = [memory.at(inner, k * line.y) for k in range(width)]
         sources, targets = (samples, places) if self.kernel.inward else (places, samples)
-        b = self.builder
-        rows = [b.load(place, typ=self.vector, align=self.align) for place in sources]
-        columns = transpose_square(b, rows)
+        columns = transpose_square(
+            self.builder, [memory.load(place, 1, width, width) for place in sources]
+        )
         for value, place in reversed(list(zip(columns, targets, strict=True))):
-            b.store(value, place, align=self.align)
+            memory.store(value, place, 1, width)
 
     def _position(self, outer: ir.Value, inner: ir.Value) -> None:
         """One element of every sample."""
-        b = self.builder
-        samples = [self._at(outer, offset) for offset in self.offsets]
+        b, memory, width = self.builder, self.memory, self.width
+        samples = [memory.at(outer, offset) for offset in self.offsets]
         if self.kernel.inward:
-            value = ir.Constant(self.vector, ir.Undefined)
-            for lane, place in enumerate(samples):
-                value = b.insert_element(value, b.load(place, typ=self.element), i32(lane))
-            b.store(value, inner, align=self.align)
+            value = vector_of(b, [memory.load(place, 1, 1, 1) for place in samples])
+            memory.store(value, inner, 1, width)
             return
-        value = b.load(inner, typ=self.vector, align=self.align)
+        value = memory.load(inner, 1, width, width)
         for lane, place in reversed(list(enumerate(samples))):
-            b.store(b.extract_element(value, i32(lane)), place)
+            memory.store(some_lanes(b, value, lane, 1), place, 1, 1)

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..loops import Affine, Buffer, Load, LoadAt, Var
-from .packing import transpose_square
-from .scalars import memory_type
-from .strided import I64, counted_loop
+from .counted import counted_loop
+from .expressions import Known
+from .llvm_types import i64
+from .memory import Memory
+from .vectors import transpose_square
 
 if TYPE_CHECKING:
     from .nests import NestEmitter
@@ -29,33 +31,34 @@ MOST_VECTORS = 4
 
 def has_squares(nest: NestEmitter) -> bool:
     """Whether the last two loops turn something, and can be emitted in squares."""
-    lanes = nest.lanes
-    if len(nest.vars) < 2 or lanes == 1 or nest.overlapping or nest.watched_level >= nest.last - 1:
+    plan, lanes = nest.plan, nest.plan.lanes
+    if len(plan.vars) < 2 or lanes == 1 or plan.overlapping or nest.watched_level >= plan.last - 1:
         return False
-    across, last = nest.vars[-2:]
+    across, last = plan.vars[-2:]
     if across.ordered or across.extent < lanes or last.extent % lanes:
         return False
-    if last.extent > MOST_VECTORS * lanes or len(nest.exprs) * lanes > MOST_EXPRESSIONS:
+    if last.extent > MOST_VECTORS * lanes or len(plan.exprs) * lanes > MOST_EXPRESSIONS:
         return False
-    stores = nest.nest.stores
-    if any(s.combine or s.picks for s in stores) or any(isinstance(e, LoadAt) for e in nest.exprs):
+    stores = plan.stores
+    if any(s.combine or s.picks for s in stores) or any(isinstance(e, LoadAt) for e in plan.exprs):
         return False
     accesses = [(store.buffer, store.at) for store in stores]
-    accesses += [(expr.buffer, expr.at) for expr in nest.exprs if isinstance(expr, Load)]
+    accesses += [(expr.buffer, expr.at) for expr in plan.exprs if isinstance(expr, Load)]
     turned = [buffer for buffer, at in accesses if _is_turned(at, across, last)]
     return bool(turned) and all(buffer.dtype.kind != "b" for buffer in turned)
 
 
 def emit_squares(nest: NestEmitter) -> int:
     """The last two loops, in whole squares; how many iterations of the outer one that is."""
-    across, last = nest.vars[-2:]
-    whole = across.extent - across.extent % nest.lanes
+    lanes = nest.plan.lanes
+    across, last = nest.plan.vars[-2:]
+    whole = across.extent - across.extent % lanes
 
     def squares(base: ir.Value) -> None:
-        for start in range(0, last.extent, nest.lanes):
+        for start in range(0, last.extent, lanes):
             _Square(nest, base, start).emit()
 
-    counted_loop(nest.builder, 0, whole, nest.lanes, squares)
+    counted_loop(nest.builder, 0, whole, lanes, squares)
     return whole
 
 
@@ -69,50 +72,57 @@ class _Square:
     the inner loop, from `start` on."""
 
     def __init__(self, nest: NestEmitter, base: ir.Value, start: int):
-        self.nest, self.base, self.start = nest, base, start
-        self.across, self.last = nest.vars[-2:]
+        self.builder, self.plan, self.values = nest.builder, nest.plan, nest.values
+        self.base, self.start = base, start
+        self.across, self.last = nest.plan.vars[-2:]
 
     def emit(self) -> None:
         """All that lies the other way is read before anything is written, and written at last."""
-        nest = self.nest
+        values, plan = self.values, self.plan
         turned = [
             expr
-            for expr in nest.exprs
+            for expr in plan.exprs
             if isinstance(expr, Load) and _is_turned(expr.at, self.across, self.last)
         ]
         columns = {id(expr): self._read(expr.buffer, expr.at) for expr in turned}
-        waiting: list[list[ir.Value]] = [[] for _ in nest.nest.stores]
-        for step in range(nest.lanes):
-            nest.counters[self.across] = nest.builder.add(self.base, ir.Constant(I64, step))
-            known = {key: vectors[step] for key, vectors in columns.items()}
-            for store, values, value in zip(
-                nest.nest.stores, waiting, nest.one_vector(self.start, known), strict=True
-            ):
+        waiting: list[list[ir.Value]] = [[] for _ in plan.stores]
+        for step in range(plan.lanes):
+            values.counters[self.across] = self.builder.add(self.base, i64(step))
+            self._begin({key: vectors[step] for key, vectors in columns.items()})
+            found = [values.vector_value(store.value) for store in plan.stores]
+            for store, kept, value in zip(plan.stores, waiting, found, strict=True):
                 if _is_turned(store.at, self.across, self.last):
-                    values.append(value)
+                    kept.append(value)
                 else:
-                    nest.store_vector(store, value)
-        for store, values in zip(nest.nest.stores, waiting, strict=True):
-            if values:
-                self._write(store.buffer, store.at, values)
-        del nest.counters[self.across]
+                    values.store_vector(store, value)
+        for store, kept in zip(plan.stores, waiting, strict=True):
+            if kept:
+                self._write(store.buffer, store.at, kept)
+        del values.counters[self.across]
+
+    def _begin(self, known: Known) -> None:
+        """One vector of the inner loop, of which some expressions are known."""
+        values = self.values
+        outside = dict(values.known)
+        values.compute_at(self.plan.last - 1)
+        values.begin_row()
+        values.known = outside
+        values.begin_vector(i64(self.start), self.plan.lanes, known)
 
     def _read(self, buffer: Buffer, at: Affine) -> list[ir.Value]:
         """Vectors along the inner loop, one for each iteration of the outer."""
-        builder, kind = self.nest.builder, memory_type(buffer.dtype)
-        vector, align = ir.VectorType(kind, self.nest.lanes), buffer.dtype.itemsize
-        places = [self._place(buffer, at, lane) for lane in range(self.nest.lanes)]
-        rows = [builder.load(place, typ=vector, align=align) for place in places]
-        return transpose_square(builder, rows)
+        memory, lanes = Memory(self.builder, buffer.dtype), self.plan.lanes
+        places = [self._place(buffer, at, lane) for lane in range(lanes)]
+        rows = [memory.load(place, 1, lanes, lanes) for place in places]
+        return transpose_square(self.builder, rows)
 
     def _write(self, buffer: Buffer, at: Affine, values: list[ir.Value]) -> None:
-        rows = transpose_square(self.nest.builder, values)
-        for lane, row in enumerate(rows):
-            place = self._place(buffer, at, lane)
-            self.nest.builder.store(row, place, align=buffer.dtype.itemsize)
+        memory = Memory(self.builder, buffer.dtype)
+        for lane, row in enumerate(transpose_square(self.builder, values)):
+            memory.store(row, self._place(buffer, at, lane), 1, self.plan.lanes)
 
     def _place(self, buffer: Buffer, at: Affine, lane: int) -> ir.Value:
         """Where the elements of one iteration of the inner loop begin."""
         here = at.substitute(self.last, Affine(self.start + lane))
-        self.nest.counters[self.across] = self.base
-        return self.nest.address_of(buffer, here)
+        self.values.counters[self.across] = self.base
+        return self.values.address_of(buffer, here)

@@ -23,14 +23,14 @@ from llvmlite import ir
 from ..loops import Contraction
 from ..machine import policy
 from .epilogue import Stores
+from .llvm_types import POINTER, private_function
+from .memory import LARGEST_SHUFFLED, Memory
 from .plans import ONCE, Axis, Piece, axes_of, pieces_of
-from .strided import POINTER, Memory, lane_order, multiply_add, private_function
 from .target import Target
+from .vectors import lane_order, multiply_add, some_lanes, widened
 
 # Sums that are added up side by side, to wait for none of them.
 _CHAINS, _MOST_CHAINS = 8, 4
-# Strided vectors are picked out of whole ones up to this stride.
-_LARGEST_SHUFFLED = 4
 # Bytes within which elements are moved most cheaply.
 _SHORT_WAY = 16
 
@@ -84,7 +84,7 @@ def _along(kept: Axis, summed: Axis, kernel: Contraction, target: Target) -> For
 def _load_steps(stride: int, lanes: int) -> float:
     if stride in (0, 1):
         return 0.5 + 0.5 * stride
-    return 2.0 * stride if 0 < stride <= _LARGEST_SHUFFLED else 1.5 * lanes
+    return 2.0 * stride if 0 < stride <= LARGEST_SHUFFLED else 1.5 * lanes
 
 
 def emit_unrolled(
@@ -121,7 +121,6 @@ class _Emitter:
         self.keeps_sums = kernel.keeps_sums
         self.stores = Stores(kernel, target.has_fma)
         self.others = others
-        self.loaded: dict[tuple[bool, int, Piece], ir.Value] = {}
 
     def emit(self) -> None:
         """All sums, and then all that is done with them."""
@@ -155,26 +154,9 @@ class _Emitter:
         kept, summed = self.form.kept, self.form.summed
         pointer, stride, step = (self.x, kept.x, summed.x) if is_x else (self.y, kept.y, summed.y)
         if stride == 0:  # one scalar, in lanes that are not stored as well
-            return self._once(is_x, k * step, Piece(0, piece.width, piece.width), pointer, 0)
+            return self.memory.load_once(pointer, k * step, 0, piece.width, piece.width)
         place = self.memory.at(pointer, k * step + piece.start * stride)
-        if 1 < stride <= _LARGEST_SHUFFLED and piece.width > 1:
-            return self._every(place, stride, piece)
-        return self.memory.load(place, stride, piece.width, piece.count)
-
-    def _every(self, place: ir.Value, stride: int, piece: Piece) -> ir.Value:
-        """Every stride-th element, picked out of whole vectors; none behind the last is read."""
-        b, width = self.builder, piece.width
-        length = (piece.count - 1) * stride + 1
-        value: ir.Value = ir.Constant(ir.VectorType(self.memory.element, width), ir.Undefined)
-        for first in range(0, length, width):
-            near = self.memory.at(place, first)
-            part = self.memory.load(near, 1, width, min(width, length - first))
-            order = [
-                width + lane * stride - first if first <= lane * stride < first + width else lane
-                for lane in range(width)
-            ]
-            value = b.shuffle_vector(value, part, lane_order(tuple(order)))
-        return value
+        return self.memory.load_every(place, stride, piece.width, piece.count)
 
     # ------------------------------------------------------------ along the sum
 
@@ -189,18 +171,9 @@ class _Emitter:
                 continue
             for piece in pieces_of(rows, form.lanes, False):
                 moved = Piece(first + piece.start, piece.width, piece.count)
-                found.append((moved, self._lanes(value, piece)))
+                part = some_lanes(self.builder, value, piece.start, piece.width)
+                found.append((moved, part))
         return found
-
-    def _lanes(self, value: ir.Value, piece: Piece) -> ir.Value:
-        """Some lanes of a vector that begin at the start of a piece."""
-        if piece.width == self.form.lanes:
-            return value
-        b = self.builder
-        if piece.width == 1:
-            return b.extract_element(value, ir.Constant(ir.IntType(32), piece.start))
-        order = tuple(range(piece.start, piece.start + piece.width))
-        return b.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), lane_order(order))
 
     def _tree(self, first: int, rows: int, leaves: int) -> ir.Value:
         """The rows from `first` on; of `leaves` lanes, each holds a part of the sum of one row."""
@@ -228,7 +201,7 @@ class _Emitter:
             if piece.width == form.lanes:
                 total = self._multiply_add(x, y, total)
             else:
-                part = self._widened(b.fmul(x, y), piece.width)
+                part = widened(b, b.fmul(x, y), form.lanes)
                 total = part if total is None else b.fadd(total, part)
         assert total is not None
         return total
@@ -237,28 +210,8 @@ class _Emitter:
         """A vector of an operand along the sum; lanes beyond its end are zero."""
         kept, summed = self.form.kept, self.form.summed
         pointer, stride, step = (self.x, summed.x, kept.x) if is_x else (self.y, summed.y, kept.y)
-        return self._once(is_x, row * step + piece.start * stride, piece, pointer, stride)
-
-    def _widened(self, value: ir.Value, width: int) -> ir.Value:
-        """A narrow vector with zeros behind it."""
-        b, lanes = self.builder, self.form.lanes
-        wide = ir.VectorType(self.memory.element, lanes)
-        if width == 1:
-            return b.insert_element(ir.Constant(wide, None), value, ir.Constant(ir.IntType(32), 0))
-        order = tuple(min(lane, width) for lane in range(lanes))
-        return b.shuffle_vector(value, ir.Constant(value.type, None), lane_order(order))
-
-    # ------------------------------------------------------------ vectors
-
-    def _once(
-        self, is_x: bool, offset: int, piece: Piece, pointer: ir.Value, stride: int
-    ) -> ir.Value:
-        """A vector of an operand, loaded the first time that it is wanted."""
-        key = (is_x, offset, Piece(0, piece.width, piece.count))
-        if key not in self.loaded:
-            place = self.memory.at(pointer, offset)
-            self.loaded[key] = self.memory.load(place, stride, piece.width, piece.count)
-        return self.loaded[key]
+        offset = row * step + piece.start * stride
+        return self.memory.load_once(pointer, offset, stride, piece.width, piece.count)
 
     def _multiply_add(self, x: ir.Value, y: ir.Value, total: ir.Value | None) -> ir.Value:
         return multiply_add(self.builder, x, y, total, self.has_fma)

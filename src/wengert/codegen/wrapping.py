@@ -15,15 +15,9 @@ from llvmlite import ir
 
 from ..runtime.signature import Signature
 from .entry import emit_entry
+from .llvm_types import I1, I8, I32, I64
+from .llvm_types import POINTER as PTR
 from .target import Target
-
-I1, I8, I32, I64, PTR = (
-    ir.IntType(1),
-    ir.IntType(8),
-    ir.IntType(32),
-    ir.IntType(64),
-    ir.PointerType(),
-)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..functions import Cost
 from ..graph import Graph, Node, Operator
 from ..loops import Product, Reduction
 from ..machine import policy
-from ..ops.op import Cost
 from .forms import Forms
 
 

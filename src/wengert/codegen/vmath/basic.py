@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ..counted import carried_loop
+from ..llvm_types import declare
 from . import coefficients as c
 from .cold import patch
-from .lanes import F64, Emitter, Lanes, declare
+from .lanes import F64, Emitter, Lanes
 
 INFINITY, NAN = float("inf"), float("nan")
 CUBE_ROOT_2, CUBE_ROOT_4 = 2.0 ** (-1 / 3), 2.0 ** (-2 / 3)
@@ -130,24 +132,17 @@ def _fmod_long(k: Emitter, args) -> Lanes:
     builder, word = k.builder, ir.IntType(64)
     mx, ex = _integer_and_exponent(k, ax)
     my, ey = _integer_and_exponent(k, ay)
-    start = builder.urem(mx.value, my.value)
-    digits = (ex - ey).value
-    entry = builder.block
-    loop = builder.append_basic_block("digits")
-    after = builder.append_basic_block("done")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    rest, left = builder.phi(word), builder.phi(word)
-    rest.add_incoming(start, entry)
-    left.add_incoming(digits, entry)
-    step = builder.select(builder.icmp_signed("<", left, word(10)), left, word(10))
-    next_rest = builder.urem(builder.shl(rest, step), my.value)
-    next_left = builder.sub(left, step)
-    rest.add_incoming(next_rest, loop)
-    left.add_incoming(next_left, loop)
-    builder.cbranch(builder.icmp_signed(">", next_left, word(0)), loop, after)
-    builder.position_at_end(after)
-    return _times_power(k, k.wrap(next_rest), ey)
+
+    def digits(now: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+        rest, left = now
+        step = builder.select(builder.icmp_signed("<", left, word(10)), left, word(10))
+        rest = builder.urem(builder.shl(rest, step), my.value)
+        left = builder.sub(left, step)
+        return [rest, left], builder.icmp_signed(">", left, word(0))
+
+    start = [builder.urem(mx.value, my.value), (ex - ey).value]
+    rest, _ = carried_loop(builder, start, digits, "digits")
+    return _times_power(k, k.wrap(rest), ey)
 
 
 def _integer_and_exponent(k: Emitter, x: Lanes) -> tuple[Lanes, Lanes]:

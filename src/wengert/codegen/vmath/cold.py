@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from ..counted import carried_loop
 from .lanes import F32, Emitter, Lanes
 
 DOUBLE, WORD = ir.DoubleType(), ir.IntType(64)
@@ -80,24 +81,18 @@ def _walk(builder: ir.IRBuilder, k: Emitter, scalar: ir.Function, args: list) ->
     if not k.width:
         return _call_in_double(builder, k, scalar, inputs)
     places = [_spill(builder, v) for v in (*inputs, done)]
-    entry = builder.block
-    loop = builder.append_basic_block("lane")
-    finish = builder.append_basic_block("finish")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    lane, rest = builder.phi(WORD), builder.phi(mask.type)
-    lane.add_incoming(WORD(0), entry)
-    rest.add_incoming(mask, entry)
-    slots = [builder.gep(place, [lane]) for place in places]
-    with builder.if_then(builder.trunc(rest, ir.IntType(1))):
-        values = [builder.load(slot) for slot in slots[:-1]]
-        builder.store(_call_in_double(builder, k, scalar, values), slots[-1])
-    left = builder.lshr(rest, ir.Constant(mask.type, 1))
-    lane.add_incoming(builder.add(lane, WORD(1)), builder.block)
-    rest.add_incoming(left, builder.block)
-    more = builder.icmp_unsigned("!=", left, ir.Constant(mask.type, 0))
-    builder.cbranch(more, loop, finish)
-    builder.position_at_end(finish)
+
+    def one(now: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+        lane, rest = now
+        slots = [builder.gep(place, [lane]) for place in places]
+        with builder.if_then(builder.trunc(rest, ir.IntType(1))):
+            values = [builder.load(slot) for slot in slots[:-1]]
+            builder.store(_call_in_double(builder, k, scalar, values), slots[-1])
+        left = builder.lshr(rest, ir.Constant(mask.type, 1))
+        more = builder.icmp_unsigned("!=", left, ir.Constant(mask.type, 0))
+        return [builder.add(lane, WORD(1)), left], more
+
+    carried_loop(builder, [WORD(0), mask], one, "lane")
     return builder.load(builder.bitcast(places[-1], k.float_type.as_pointer()))
 
 

@@ -11,10 +11,12 @@ bits by other means (through float64 for float32, by Dekker's splitting for floa
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
+
+from ..llvm_types import declare, intrinsic
 
 
 class Format(NamedTuple):
@@ -43,6 +45,35 @@ class Format(NamedTuple):
 F32 = Format(32, 23, 127)
 F64 = Format(64, 52, 1023)
 
+Operator = Callable[["Lanes", Any], "Lanes"]
+
+
+def _binary(for_float: str, for_integer: str, swapped: bool = False) -> Operator:
+    """The operator that builds one instruction."""
+
+    def build(self: Lanes, other: Any) -> Lanes:
+        left, right = self.value, self.emitter.constant_like(self, other).value
+        if swapped:
+            left, right = right, left
+        name = for_float if _is_float(self.value.type) else for_integer
+        return Lanes(self.emitter, getattr(self.emitter.builder, name)(left, right))
+
+    return build
+
+
+def _comparison(symbol: str) -> Operator:
+    """The operator that gives a mask."""
+
+    def build(self: Lanes, other: Any) -> Lanes:
+        builder = self.emitter.builder
+        compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+        if not _is_float(self.value.type):
+            compare = builder.icmp_signed
+        right = self.emitter.constant_like(self, other).value
+        return Lanes(self.emitter, compare(symbol, self.value, right))
+
+    return build
+
 
 class Lanes:
     """One LLVM value with arithmetic; comparisons give masks for `Emitter.select`."""
@@ -53,95 +84,34 @@ class Lanes:
         self.emitter = emitter
         self.value = value
 
-    def _build(self, instruction: str, other: Any, swapped: bool = False) -> Lanes:
-        left, right = self.value, self.emitter.constant_like(self, other).value
-        if swapped:
-            left, right = right, left
-        return Lanes(self.emitter, getattr(self.emitter.builder, instruction)(left, right))
-
-    def _is_float(self) -> bool:
-        return isinstance(_element(self.value.type), (ir.FloatType, ir.DoubleType))
-
-    def __add__(self, other: Any) -> Lanes:
-        return self._build("fadd" if self._is_float() else "add", other)
-
-    def __radd__(self, other: Any) -> Lanes:
-        return self._build("fadd" if self._is_float() else "add", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Lanes:
-        return self._build("fsub" if self._is_float() else "sub", other)
-
-    def __rsub__(self, other: Any) -> Lanes:
-        return self._build("fsub" if self._is_float() else "sub", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Lanes:
-        return self._build("fmul" if self._is_float() else "mul", other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Lanes:
-        return self._build("fdiv", other)
-
-    def __rtruediv__(self, other: Any) -> Lanes:
-        return self._build("fdiv", other, swapped=True)
-
     def __neg__(self) -> Lanes:
         return Lanes(self.emitter, self.emitter.builder.fneg(self.value))
-
-    def __and__(self, other: Any) -> Lanes:
-        return self._build("and_", other)
-
-    def __or__(self, other: Any) -> Lanes:
-        return self._build("or_", other)
-
-    def __xor__(self, other: Any) -> Lanes:
-        return self._build("xor", other)
 
     def __invert__(self) -> Lanes:
         return Lanes(self.emitter, self.emitter.builder.not_(self.value))
 
-    def __lshift__(self, other: Any) -> Lanes:
-        return self._build("shl", other)
-
-    def __rshift__(self, other: Any) -> Lanes:
-        """Shift right, keeping the sign."""
-        return self._build("ashr", other)
-
-    def logical_shift(self, other: Any) -> Lanes:
-        """Shift right, filling with zeros."""
-        return self._build("lshr", other)
-
-    def _compare(self, operator: str, other: Any) -> Lanes:
-        builder = self.emitter.builder
-        right = self.emitter.constant_like(self, other).value
-        if not self._is_float():
-            return Lanes(self.emitter, builder.icmp_signed(operator, self.value, right))
-        compare = builder.fcmp_unordered if operator == "!=" else builder.fcmp_ordered
-        return Lanes(self.emitter, compare(operator, self.value, right))
-
-    def __lt__(self, other: Any) -> Lanes:
-        return self._compare("<", other)
-
-    def __le__(self, other: Any) -> Lanes:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: Any) -> Lanes:
-        return self._compare(">", other)
-
-    def __ge__(self, other: Any) -> Lanes:
-        return self._compare(">=", other)
+    __add__, __radd__ = _binary("fadd", "add"), _binary("fadd", "add", swapped=True)
+    __sub__, __rsub__ = _binary("fsub", "sub"), _binary("fsub", "sub", swapped=True)
+    __mul__ = __rmul__ = _binary("fmul", "mul")
+    __truediv__, __rtruediv__ = _binary("fdiv", "sdiv"), _binary("fdiv", "sdiv", swapped=True)
+    __and__, __or__, __xor__ = (_binary(name, name) for name in ("and_", "or_", "xor"))
+    __lshift__ = _binary("shl", "shl")
+    __rshift__ = _binary("ashr", "ashr")  # keeps the sign
+    logical_shift = _binary("lshr", "lshr")  # fills with zeros
+    __lt__, __le__, __gt__, __ge__ = (_comparison(symbol) for symbol in ("<", "<=", ">", ">="))
+    _is_equal, _is_different = _comparison("=="), _comparison("!=")
 
     def equals(self, other: Any) -> Lanes:
         """Mask of equal lanes (a NaN equals nothing)."""
-        return self._compare("==", other)
+        return self._is_equal(other)
 
     def differs(self, other: Any) -> Lanes:
         """Mask of unequal lanes (a NaN differs from everything)."""
-        return self._compare("!=", other)
+        return self._is_different(other)
 
     def is_nan(self) -> Lanes:
         """Mask of the lanes that hold NaN."""
-        return self._compare("!=", self)
+        return self._is_different(self)
 
 
 class Emitter:
@@ -182,13 +152,7 @@ class Emitter:
         return Lanes(self, _splat(lanes.value.type, other))
 
     def _intrinsic(self, name: str, *args: Lanes) -> Lanes:
-        kind = args[0].value.type
-        function = declare(
-            self.builder.module,
-            f"llvm.{name}.{_suffix(kind)}",
-            ir.FunctionType(kind, [kind] * len(args)),
-        )
-        return Lanes(self, self.builder.call(function, [a.value for a in args]))
+        return Lanes(self, intrinsic(self.builder, f"llvm.{name}", *(a.value for a in args)))
 
     def select(self, mask: Lanes, yes: Any, no: Any) -> Lanes:
         """Return `yes` where the mask holds, else `no`; one of them may be a Python number."""
@@ -349,20 +313,12 @@ class Emitter:
         return self.builder.call(function, [mask.value])
 
 
-def declare(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:
-    """Return the module's function of this name, declaring it when it is new."""
-    found = module.globals.get(name)
-    return found if found is not None else ir.Function(module, kind, name)
-
-
 def _element(kind: ir.Type) -> ir.Type:
     return kind.element if isinstance(kind, ir.VectorType) else kind
 
 
-def _suffix(kind: ir.Type) -> str:
-    element = _element(kind)
-    name = "f64" if isinstance(element, ir.DoubleType) else "f32"
-    return f"v{kind.count}{name}" if isinstance(kind, ir.VectorType) else name
+def _is_float(kind: ir.Type) -> bool:
+    return isinstance(_element(kind), (ir.FloatType, ir.DoubleType))
 
 
 def _float_bits(layout: Format, number: float) -> int:

@@ -170,17 +170,7 @@ def _log1p_exp(k: Emitter, x: Lanes, low: Lanes) -> Pair:
 def arcsinh(k: Emitter, x: Lanes) -> Lanes:
     """log(|x| + sqrt(x^2 + 1)) with the sign of x."""
     size = k.absolute(x)
-    huge = size > 2.0**30
-    limited = k.select(huge, 1.0, size)
-    square = k.two_product(limited, limited)
-    high, error = two_sum(square[0], k.constant(1.0))
-    root = square_root(k, (high, error + square[1]))
-    total, rest = two_sum(root[0], limited)
-    low = k.select(huge, 0.0, rest + root[1])
-    log_high, log_low = log_pair(k, k.select(huge, size, total), low)
-    ln2_high, ln2_low = LN2_PARTS[k.format.bits]
-    log_low = log_low + k.select(huge, ln2_low, 0.0)
-    large = log_high + k.select(huge, ln2_high, 0.0) + log_low
+    large = _log_with_root(k, size, 1.0)
     z = x * x
     small = k.mad(x * z, k.polynomial(z, c.ASINH[k.format.bits]), x)
     result = k.copysign(k.select(size < 0.5, small, large), x)
@@ -189,19 +179,24 @@ def arcsinh(k: Emitter, x: Lanes) -> Lanes:
 
 def arccosh(k: Emitter, x: Lanes) -> Lanes:
     """log(x + sqrt(x^2 - 1))."""
+    result = _log_with_root(k, x, -1.0)
+    result = k.select(x > 1.0, result, k.select(x.equals(1.0), k.constant(0.0), NAN))
+    return k.select(x < INFINITY, result, x)
+
+
+def _log_with_root(k: Emitter, x: Lanes, sign: float) -> Lanes:
+    """log(x + sqrt(x^2 + sign)); of huge x log(2 x)."""
     huge = x > 2.0**30
     limited = k.select(huge, 2.0, x)
     square = k.two_product(limited, limited)
-    high, error = two_sum(square[0], k.constant(-1.0))
+    high, error = two_sum(square[0], k.constant(sign))
     root = square_root(k, fast_two_sum(high, error + square[1]))
     total, rest = two_sum(root[0], limited)
     low = k.select(huge, 0.0, rest + root[1])
     log_high, log_low = log_pair(k, k.select(huge, x, total), low)
     ln2_high, ln2_low = LN2_PARTS[k.format.bits]
     log_low = log_low + k.select(huge, ln2_low, 0.0)
-    result = log_high + k.select(huge, ln2_high, 0.0) + log_low
-    result = k.select(x > 1.0, result, k.select(x.equals(1.0), k.constant(0.0), NAN))
-    return k.select(x < INFINITY, result, x)
+    return log_high + k.select(huge, ln2_high, 0.0) + log_low
 
 
 def arctanh(k: Emitter, x: Lanes) -> Lanes:

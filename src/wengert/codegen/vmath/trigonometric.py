@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ..llvm_types import declare
 from . import coefficients as c
 from .cold import WORD, patch
 from .doubled import Pair, divide, fast_two_sum, multiply, two_sum
-from .lanes import F32, F64, Emitter, Lanes, declare
+from .lanes import F32, F64, Emitter, Lanes
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 in parts: three of 33 bits, then a full one (152 bits together).

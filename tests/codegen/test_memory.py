@@ -10,8 +10,9 @@ from llvmlite import ir
 import wengert as wg
 from wengert import codegen
 from wengert.codegen.compile import compile_module
+from wengert.codegen.llvm_types import POINTER
+from wengert.codegen.memory import Memory
 from wengert.codegen.scalars import Scalars
-from wengert.codegen.strided import POINTER, Memory
 
 CANARY = 0xA5
 ROOM = 1024
@@ -47,7 +48,7 @@ def test_what_llvm_makes_of_a_masked_store_of_one_narrowed_lane(dtype):
     """The smallest form of what `Memory.store` keeps away from; it passes once LLVM is right."""
     one = ir.Constant(ir.VectorType(ir.IntType(1), 8), [True] + [False] * 7)
     room, expected = narrowed(
-        narrowing(dtype, 8, lambda memory, value, to: memory.store_masked(value, to, one)),
+        narrowing(dtype, 8, lambda memory, value, to: memory._store_masked(value, to, one)),
         dtype,
         8,
     )
@@ -72,7 +73,7 @@ def test_a_store_in_part_writes_that_part_alone(dtype, lanes):
 def test_masked_stores_have_one_source():
     """Whatever else stores under a mask would not know what `Memory.store` knows."""
     files = Path(codegen.__file__).parent.rglob("*.py")
-    assert [f.name for f in files if "llvm.masked.store" in f.read_text()] == ["strided.py"]
+    assert [f.name for f in files if "llvm.masked.store" in f.read_text()] == ["memory.py"]
 
 
 @pytest.mark.parametrize("length", [9, 17])
