@@ -59,6 +59,18 @@ class TestFloats:
         check(np.ldexp, x, n)
 
 
+@pytest.mark.parametrize("x", [2.5, 3, np.float32(2.5), np.int64(7), np.arange(4, dtype="i2")])
+def test_python_numbers_and_integers(x):
+    """Python's numbers have no dtype of their own."""
+    y, n = np.array([-5.0, 3.0, 0.0, -1.0], np.float32), np.array([1, -2, 9, 3])
+    for f in (np.nextafter, lambda a, b: np.nextafter(b, a)):
+        assert_same_bits(wg.jit(f)(x, y), f(x, y))
+    assert_same_bits(wg.jit(lambda x: np.ldexp(x, n))(x), np.ldexp(x, n))
+    for k in (0, 1):
+        got, want = wg.jit(lambda x, k=k: np.frexp(x)[k])(x), np.frexp(x)[k]
+        assert_same_bits(np.asarray(got), np.asarray(want))
+
+
 def test_half_precision_is_numpys():
     x = np.array([0.1, -3.0, 6e-8, 0.0], np.float16)
     assert_same_bits(wg.jit(lambda x: np.spacing(x))(x), np.spacing(x))

@@ -134,12 +134,14 @@ def _in_dtype(x: Any, dtype: np.dtype) -> Any:
     return x if own.inexact or own.dtype == dtype else convert(x, dtype=dtype)
 
 
-def _composed(ufunc: np.ufunc, compose: Function) -> Function:
-    """The same made of other operations, of integers in the dtypes that the ufunc takes."""
+def composed_as(ufunc: np.ufunc, compose: Function) -> Function:
+    """The same made of other operations, of arguments in the dtypes that the ufunc takes."""
 
     def composed(*args: Any, **params: Any) -> Any:
         dtypes = loop_dtypes(ufunc, [type_of(arg) for arg in args])
-        return compose(*map(_in_dtype, args, dtypes), **params)
+        pairs = zip(args, dtypes, strict=False)
+        own = [x if type_of(x).dtype == dtype else convert(x, dtype=dtype) for x, dtype in pairs]
+        return compose(*own, **params)
 
     return composed
 
@@ -166,7 +168,7 @@ def elementwise(
     assert isinstance(ufunc, np.ufunc), name
     parts.setdefault("loops", pointwise(name, ufunc))
     if "compose" in parts or (parts["loops"] is None and "hosted" not in parts):
-        parts["compose"] = _composed(ufunc, parts.get("compose", function))
+        parts["compose"] = composed_as(ufunc, parts.get("compose", function))
     parts.setdefault("takes", ufunc_takes(ufunc))
     op = Op(
         name,

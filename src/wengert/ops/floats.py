@@ -12,7 +12,15 @@ import numpy as np
 from ..loops import Apply, Pointwise
 from ..types import ArrayType, Function, type_of
 from .elementwise import REALS, absolute, copysign, maximum, minimum, select
-from .families import POSITIVE, batch_elementwise, binary, ufunc_takes, ufunc_type_rule, unary
+from .families import (
+    POSITIVE,
+    batch_elementwise,
+    binary,
+    composed_as,
+    ufunc_takes,
+    ufunc_type_rule,
+    unary,
+)
 from .layout import convert
 from .logic import DISCRETE, STEPS, equal, greater, isinf, isnan, less, logical_or
 from .op import Op
@@ -91,7 +99,7 @@ exponent: Op = Op(
     lambda x: ArrayType(np.dtype(np.int32), x.shape),
     batch=lambda size, flags, x: exponent(x),
     zero=DISCRETE,
-    compose=_of_bits(_composed_exponent),
+    compose=composed_as(np.frexp, _of_bits(_composed_exponent)),
     samples=lambda rng: [
         ((rng.normal(size=(2, 3)),), {}),
         ((np.float32(3.0),), {}),
@@ -147,7 +155,7 @@ ldexp: Op = Op(
     transpose=(lambda g, x, n: ldexp(g, n), None),
     batch=batch_elementwise(lambda: ldexp),
     takes=ufunc_takes(np.ldexp),
-    compose=_of_bits(_composed_ldexp),
+    compose=composed_as(np.ldexp, _of_bits(_composed_ldexp)),
     samples=_ldexp_samples,
 )
 
