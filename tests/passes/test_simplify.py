@@ -333,3 +333,32 @@ def test_constants_of_one_number_take_no_memory(value, compacted):
     assert not compacted or not any(after.output.strides)
     np.testing.assert_array_equal(np.signbit(after.output.real), np.signbit(value.real))
     np.testing.assert_array_equal(after.output, value)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u2", "u8"])
+@pytest.mark.parametrize(
+    "labels",
+    "ij,jk->ik ij,jk->ki bij,bjk->bik i,i-> i,j->ji ij,kjl->lki ij,j->i".split(),
+)
+def test_products_of_integers(labels, dtype):
+    """Sums that go round like NumPy's, and no operation is left to NumPy."""
+    lengths, rng = {"i": 3, "j": 4, "k": 5, "l": 2, "b": 2}, np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    x, y = (
+        rng.integers(limits.min, limits.max, [lengths[n] for n in part], dtype, endpoint=True)
+        for part in labels.split("->")[0].split(",")
+    )
+    f = lambda x, y: np.einsum(labels, x, y)
+    assert "contract" not in names(optimise(trace(f, x, y)))
+    got = wg.jit(f)(x, y)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got, f(x, y))
+
+
+def test_products_of_integers_and_floats():
+    x, y = np.arange(6).reshape(2, 3), np.linspace(0, 1, 6).reshape(3, 2)
+    compiled = wg.jit(lambda x, y: (x @ y, y @ x, x @ np.zeros((3, 0), int)))
+    for got, want in zip(compiled(x, y), (x @ y, y @ x, np.zeros((2, 0), int)), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+    assert type(compiled._entries[0]).__name__ != "HostedEntry"

@@ -340,6 +340,26 @@ def one_dtype(node: Operator) -> Node | None:
     return apply(contract, *inputs, params=node.params, like=node)
 
 
+@_rule(contract)
+def of_integers(node: Operator) -> Node | None:
+    """contract(x, y) -> sum(x * y) of integers: products as such are those of floats."""
+    if node.type.dtype.kind not in "iu":
+        return None
+    *labels, out = node.params["spec"]
+    order = [*out, *[label for label in labels[0] if label not in out]]
+    factors = []
+    for x, own in zip(node.inputs, labels, strict=True):
+        axes = [own.index(label) for label in order if label in own]
+        lengths = dict(zip(own, x.type.shape, strict=True))
+        shape = tuple(lengths.get(label, 1) for label in order)
+        turned = apply(layout.permute, x, params={"axes": tuple(axes)})
+        factors.append(apply(layout.reshape, turned, params={"shape": shape}))
+    product = apply(ew.multiply, *factors, params={})
+    summed = tuple(range(len(out), len(order)))
+    total = apply(layout.reduce_sum, product, params={"axes": summed})
+    return apply(layout.convert, total, params={"dtype": node.type.dtype}, like=node)
+
+
 @_rule(ew.select)
 def known_choice(node: Operator) -> Node | None:
     """where(True, x, y) -> x."""
