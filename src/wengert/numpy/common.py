@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import AxisError, DTypeError, ShapeError, explain
 from ..ops.layout import as_dtype, reshape
 from ..ops.op import Traced
-from ..types import check_class, type_of
+from ..types import Function, check_class, type_of
+
+Made = TypeVar("Made", bound=Function)
 
 _PLAIN = (np.ndarray, np.generic, bool, int, float, complex)
 
@@ -129,3 +131,10 @@ def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise AxisError(explain(name, f"got the same axis twice in {given}"))
     return tuple(sorted(axes))
+
+
+def named(function: Made, name: str, about: str) -> Made:
+    """A function that was made for a row of a table, with the name and the docstring of its own."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = about
+    return function

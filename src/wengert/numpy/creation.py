@@ -20,7 +20,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete, lift
 from ..trace.views import copy_of
 from ..types import Function, inexact_dtype, result_dtype, type_of
-from .common import as_value, cast, contains_traced, named_dtype, strong
+from .common import as_value, cast, contains_traced, named, named_dtype, strong
 from .joining import concatenate, stack
 from .structure import (
     broadcast_arrays,
@@ -81,25 +81,19 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
     return own.shape if shape is None else shape, own.dtype if dtype is None else dtype
 
 
-def zeros_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
-    """``numpy.zeros_like``: zeros of the shape and dtype of `a`."""
-    return zeros(*_like(a, dtype, shape))
+def _like_of(make: Function, about: str) -> Function:
+    def like(
+        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+    ) -> Any:
+        return make(*_like(a, dtype, shape))
+
+    name = f"{make.__name__}_like"
+    return named(like, name, f"``numpy.{name}``: {about} of the shape and dtype of `a`.")
 
 
-def ones_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
-    """``numpy.ones_like``: ones of the shape and dtype of `a`."""
-    return ones(*_like(a, dtype, shape))
-
-
-def empty_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Any:
-    """``numpy.empty_like``: an array of the shape and dtype of `a`, to write to."""
-    return empty(*_like(a, dtype, shape))
+zeros_like = _like_of(zeros, "zeros")
+ones_like = _like_of(ones, "ones")
+empty_like = _like_of(empty, "an array to write to,")
 
 
 def full_like(
@@ -143,25 +137,13 @@ def fromfunction(function: Function, shape: Any, *, dtype: Any = float, **kwargs
 
 # ---------------------------------------------------------------- index constants
 
-
-def diag_indices(n: int, ndim: int = 2) -> tuple[np.ndarray, ...]:
-    """``numpy.diag_indices``: the places of the main diagonal."""
-    return np.diag_indices(n, ndim)
+# NumPy's own: they take no arrays
+diag_indices, tril_indices, triu_indices = np.diag_indices, np.tril_indices, np.triu_indices
 
 
 def diag_indices_from(arr: Any) -> tuple[np.ndarray, ...]:
     """``numpy.diag_indices_from``: the places of the main diagonal of `arr`."""
     return np.diag_indices_from(_shadow(arr))
-
-
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[np.ndarray, ...]:
-    """``numpy.tril_indices``: the places of the lower triangle."""
-    return np.tril_indices(n, k, m)
-
-
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[np.ndarray, ...]:
-    """``numpy.triu_indices``: the places of the upper triangle."""
-    return np.triu_indices(n, k, m)
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[np.ndarray, ...]:

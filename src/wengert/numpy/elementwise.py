@@ -7,7 +7,7 @@ A ufunc takes NumPy's keywords: `dtype` (the arguments are cast, then the loop o
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, read_only
 from ..types import Function, promotable, result_dtype, type_of
-from .common import as_value, cast, named_dtype, ndim, shape, strong
+from .common import as_value, cast, named, named_dtype, ndim, shape, strong
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
@@ -122,10 +122,8 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
             return function(as_value(args[0]))
         return function(as_value(args[0]), as_value(args[1]))
 
-    apply.__name__ = apply.__qualname__ = name
     kind = "element by element" if ufunc.nout == 1 else "element by element; several results"
-    apply.__doc__ = f"``numpy.{name}``: {kind}."
-    return apply
+    return named(apply, name, f"``numpy.{name}``: {kind}.")
 
 
 def _sign(x: Any) -> Any:
@@ -164,97 +162,48 @@ def _isnat(x: Any) -> Any:
     )
 
 
-add = _ufunc(np.add, ew.add)
-subtract = _ufunc(np.subtract, ew.subtract)
-multiply = _ufunc(np.multiply, ew.multiply)
-divide = true_divide = _ufunc(np.divide, ew.divide)
-floor_divide = _ufunc(np.floor_divide, logic.floor_divide)
-remainder = mod = _ufunc(np.remainder, ew.remainder)
-fmod = _ufunc(np.fmod, ew.fmod)
+def _ufuncs(ops: Any, names: str) -> Iterator[Function]:
+    """Functions for ufuncs whose operations have their names."""
+    return (_ufunc(getattr(np, name), getattr(ops, name)) for name in names.split())
+
+
+add, subtract, multiply, divide = _ufuncs(ew, "add subtract multiply divide")
+remainder, fmod, negative, positive = _ufuncs(ew, "remainder fmod negative positive")
+reciprocal, absolute, fabs, conjugate = _ufuncs(ew, "reciprocal absolute fabs conjugate")
+square, sqrt, cbrt, hypot = _ufuncs(ew, "square sqrt cbrt hypot")
+exp, exp2, expm1, logaddexp, logaddexp2 = _ufuncs(ew, "exp exp2 expm1 logaddexp logaddexp2")
+log, log2, log10, log1p = _ufuncs(ew, "log log2 log10 log1p")
+sin, cos, tan, arcsin, arccos = _ufuncs(ew, "sin cos tan arcsin arccos")
+arctan, arctan2, deg2rad, rad2deg = _ufuncs(ew, "arctan arctan2 deg2rad rad2deg")
+sinh, cosh, tanh, arcsinh = _ufuncs(ew, "sinh cosh tanh arcsinh")
+arccosh, arctanh, heaviside, copysign = _ufuncs(ew, "arccosh arctanh heaviside copysign")
+maximum, minimum, fmax, fmin = _ufuncs(ew, "maximum minimum fmax fmin")
+ldexp, nextafter, spacing = _ufuncs(floats, "ldexp nextafter spacing")
+equal, not_equal, less, greater = _ufuncs(logic, "equal not_equal less greater")
+less_equal, greater_equal = _ufuncs(logic, "less_equal greater_equal")
+logical_and, logical_or = _ufuncs(logic, "logical_and logical_or")
+logical_xor, logical_not = _ufuncs(logic, "logical_xor logical_not")
+bitwise_and, bitwise_or, bitwise_xor = _ufuncs(logic, "bitwise_and bitwise_or bitwise_xor")
+left_shift, right_shift, invert = _ufuncs(logic, "left_shift right_shift invert")
+bitwise_count, gcd, lcm, floor_divide = _ufuncs(logic, "bitwise_count gcd lcm floor_divide")
+floor, ceil, trunc, rint = _ufuncs(logic, "floor ceil trunc rint")
+isfinite, isinf, isnan, signbit = _ufuncs(logic, "isfinite isinf isnan signbit")
+
+# what is more than one operation of the name
 divmod = _ufunc(np.divmod, lambda x, y: (logic.floor_divide(x, y), ew.remainder(x, y)))
 power = pow = _ufunc(np.power, _power)
 float_power = _ufunc(np.float_power, _float_power)
-negative = _ufunc(np.negative, ew.negative)
-positive = _ufunc(np.positive, ew.positive)
-reciprocal = _ufunc(np.reciprocal, ew.reciprocal)
-absolute = abs = _ufunc(np.absolute, ew.absolute)
-fabs = _ufunc(np.fabs, ew.fabs)
 sign = _ufunc(np.sign, _sign)
-conjugate = conj = _ufunc(np.conjugate, ew.conjugate)
-square = _ufunc(np.square, ew.square)
-sqrt = _ufunc(np.sqrt, ew.sqrt)
-cbrt = _ufunc(np.cbrt, ew.cbrt)
-hypot = _ufunc(np.hypot, ew.hypot)
-
-exp = _ufunc(np.exp, ew.exp)
-exp2 = _ufunc(np.exp2, ew.exp2)
-expm1 = _ufunc(np.expm1, ew.expm1)
-log = _ufunc(np.log, ew.log)
-log2 = _ufunc(np.log2, ew.log2)
-log10 = _ufunc(np.log10, ew.log10)
-log1p = _ufunc(np.log1p, ew.log1p)
-logaddexp = _ufunc(np.logaddexp, ew.logaddexp)
-logaddexp2 = _ufunc(np.logaddexp2, ew.logaddexp2)
-
-sin = _ufunc(np.sin, ew.sin)
-cos = _ufunc(np.cos, ew.cos)
-tan = _ufunc(np.tan, ew.tan)
-arcsin = asin = _ufunc(np.arcsin, ew.arcsin)
-arccos = acos = _ufunc(np.arccos, ew.arccos)
-arctan = atan = _ufunc(np.arctan, ew.arctan)
-arctan2 = atan2 = _ufunc(np.arctan2, ew.arctan2)
-sinh = _ufunc(np.sinh, ew.sinh)
-cosh = _ufunc(np.cosh, ew.cosh)
-tanh = _ufunc(np.tanh, ew.tanh)
-arcsinh = asinh = _ufunc(np.arcsinh, ew.arcsinh)
-arccosh = acosh = _ufunc(np.arccosh, ew.arccosh)
-arctanh = atanh = _ufunc(np.arctanh, ew.arctanh)
-deg2rad = _ufunc(np.deg2rad, ew.deg2rad)
-radians = _ufunc(np.radians, ew.deg2rad)
-rad2deg = _ufunc(np.rad2deg, ew.rad2deg)
-degrees = _ufunc(np.degrees, ew.rad2deg)
-
-maximum = _ufunc(np.maximum, ew.maximum)
-minimum = _ufunc(np.minimum, ew.minimum)
-fmax = _ufunc(np.fmax, ew.fmax)
-fmin = _ufunc(np.fmin, ew.fmin)
-equal = _ufunc(np.equal, logic.equal)
-not_equal = _ufunc(np.not_equal, logic.not_equal)
-less = _ufunc(np.less, logic.less)
-less_equal = _ufunc(np.less_equal, logic.less_equal)
-greater = _ufunc(np.greater, logic.greater)
-greater_equal = _ufunc(np.greater_equal, logic.greater_equal)
-logical_and = _ufunc(np.logical_and, logic.logical_and)
-logical_or = _ufunc(np.logical_or, logic.logical_or)
-logical_xor = _ufunc(np.logical_xor, logic.logical_xor)
-logical_not = _ufunc(np.logical_not, logic.logical_not)
-
-bitwise_and = _ufunc(np.bitwise_and, logic.bitwise_and)
-bitwise_or = _ufunc(np.bitwise_or, logic.bitwise_or)
-bitwise_xor = _ufunc(np.bitwise_xor, logic.bitwise_xor)
-left_shift = bitwise_left_shift = _ufunc(np.left_shift, logic.left_shift)
-right_shift = bitwise_right_shift = _ufunc(np.right_shift, logic.right_shift)
-invert = bitwise_invert = bitwise_not = _ufunc(np.invert, logic.invert)
-bitwise_count = _ufunc(np.bitwise_count, logic.bitwise_count)
-gcd = _ufunc(np.gcd, logic.gcd)
-lcm = _ufunc(np.lcm, logic.lcm)
-
-floor = _ufunc(np.floor, logic.floor)
-ceil = _ufunc(np.ceil, logic.ceil)
-trunc = _ufunc(np.trunc, logic.trunc)
-rint = _ufunc(np.rint, logic.rint)
-isfinite = _ufunc(np.isfinite, logic.isfinite)
-isinf = _ufunc(np.isinf, logic.isinf)
-isnan = _ufunc(np.isnan, logic.isnan)
+radians, degrees = _ufunc(np.radians, ew.deg2rad), _ufunc(np.degrees, ew.rad2deg)
 isnat = _ufunc(np.isnat, _isnat)
-signbit = _ufunc(np.signbit, logic.signbit)
-copysign = _ufunc(np.copysign, ew.copysign)
-nextafter = _ufunc(np.nextafter, floats.nextafter)
-spacing = _ufunc(np.spacing, floats.spacing)
-heaviside = _ufunc(np.heaviside, ew.heaviside)
-ldexp = _ufunc(np.ldexp, floats.ldexp)
-frexp = _ufunc(np.frexp, _frexp)
-modf = _ufunc(np.modf, _modf)
+frexp, modf = _ufunc(np.frexp, _frexp), _ufunc(np.modf, _modf)
+
+# other names
+abs, conj, mod, true_divide = absolute, conjugate, remainder, divide
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+bitwise_not = bitwise_invert = invert
 
 
 # ---------------------------------------------------------------- choices

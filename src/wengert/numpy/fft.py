@@ -15,8 +15,10 @@ from ..errors import ShapeError, WengertError, explain
 from ..ops import fft as ops
 from ..ops.elementwise import conjugate
 from ..ops.indexing import embed, index
+from ..ops.op import Op
 from ..ops.structure import concatenate
-from .common import as_value, ndim, normal_axis, shape
+from ..types import Function
+from .common import as_value, named, ndim, normal_axis, shape
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -96,47 +98,30 @@ def _lengths(x: Any, s: Any, axes: Sequence[int]) -> Any:
     return [shape(x)[axis] for axis in axes] if s is None and repeated else s
 
 
-def _one(name: str, op: Any, x: Any, n: int | None, axis: int, norm: str | None) -> Any:
-    x = as_value(x)
-    axis = normal_axis(name, axis, ndim(x))
-    x = x if n is None else _resize(name, x, axis, n)
-    return _transform(name, op, x, None, (axis,), norm)
+def _along_one(name: str, op: Op, about: str) -> Function:
+    def transform(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        x = as_value(a)
+        axis = normal_axis(name, axis, ndim(x))
+        x = x if n is None else _resize(name, x, axis, n)
+        return _transform(name, op, x, None, (axis,), norm)
+
+    return named(transform, name, f"``numpy.fft.{name}``: {about}.")
 
 
-def _many(name: str, op: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
-    x = as_value(x)
-    places = _axes(name, x, s, axes)
-    return _transform(name, op, x, s, places, norm)
+def _along_several(name: str, op: Op, default: tuple[int, int] | None, about: str) -> Function:
+    def transform(a: Any, s: Any = None, axes: Any = default, norm: str | None = None) -> Any:
+        x = as_value(a)
+        return _transform(name, op, x, s, _axes(name, x, s, axes), norm)
+
+    return named(transform, name, f"``numpy.fft.{name}``: {about}.")
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """``numpy.fft.fft``: the transform along one axis."""
-    return _one("fft", ops.fft, a, n, axis, norm)
-
-
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """``numpy.fft.ifft``: the inverse of `fft`."""
-    return _one("ifft", ops.ifft, a, n, axis, norm)
-
-
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    """``numpy.fft.fftn``: the transform along several axes (all by default)."""
-    return _many("fftn", ops.fft, a, s, axes, norm)
-
-
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    """``numpy.fft.ifftn``: the inverse of `fftn`."""
-    return _many("ifftn", ops.ifft, a, s, axes, norm)
-
-
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    """``numpy.fft.fft2``: the transform along two axes."""
-    return _many("fft2", ops.fft, a, s, axes, norm)
-
-
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    """``numpy.fft.ifft2``: the inverse of `fft2`."""
-    return _many("ifft2", ops.ifft, a, s, axes, norm)
+fft = _along_one("fft", ops.fft, "the transform along one axis")
+ifft = _along_one("ifft", ops.ifft, "the inverse of `fft`")
+fftn = _along_several("fftn", ops.fft, None, "the transform along several axes (all by default)")
+ifftn = _along_several("ifftn", ops.ifft, None, "the inverse of `fftn`")
+fft2 = _along_several("fft2", ops.fft, (-2, -1), "the transform along two axes")
+ifft2 = _along_several("ifft2", ops.ifft, (-2, -1), "the inverse of `fft2`")
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:

@@ -22,7 +22,7 @@ from ..trace.array import Array
 from ..trace.indexing import getitem, setitem
 from ..trace.views import copy_of
 from ..types import Function, result_dtype, type_of
-from .common import as_value, cast, contains_traced, normal_axis
+from .common import as_value, cast, contains_traced, named, normal_axis
 from .joining import stack
 from .structure import into, known, moveaxis, numpy_if_plain, ravel, reshape, resize
 
@@ -292,44 +292,39 @@ def _scatter(op: Op, x: Any, indices: Any, values: Any, axis: int) -> Any:
     return op(x, moveaxis(values, places, range(len(block))), indices, axes=(axis,))
 
 
-def scatter_add(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
-    """A copy of `x` with `values` added at `indices` of an axis; repeated indices add up.
+def _scattering(op: Op, about: str, example: str, result: str) -> Function:
+    def scatter(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
+        return _scatter(op, x, indices, values, axis)
 
-    >>> scatter_add(np.zeros(4), np.array([1, 3, 1]), np.array([1.0, 2.0, 3.0]))
-    array([0., 4., 0., 2.])
-    """
-    return _scatter(ops.scatter_add, x, indices, values, axis)
-
-
-def scatter_set(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
-    """A copy of `x` with `values` at `indices` of an axis; of repeated indices the last counts.
-
-    >>> scatter_set(np.zeros(4), np.array([1, 3, 1]), np.array([1.0, 2.0, 3.0]))
-    array([0., 3., 0., 2.])
-    """
-    return _scatter(ops.scatter_set, x, indices, values, axis)
+    run = f">>> {op.name}({example}, np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0]))\n{result}"
+    return named(scatter, op.name, f"A copy of `x` with {about}.\n\n{run}\n")
 
 
-def scatter_max(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
-    """A copy of `x` with the larger of the old and the new values at `indices` of an axis.
-
-    In the derivative all that reach the largest value share it equally.
-
-    >>> scatter_max(np.array([5.0, 0.0, 0.0]), np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0]))
-    array([5., 3., 0.])
-    """
-    return _scatter(ops.scatter_max, x, indices, values, axis)
-
-
-def scatter_min(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
-    """A copy of `x` with the smaller of the old and the new values at `indices` of an axis.
-
-    In the derivative all that reach the smallest value share it equally.
-
-    >>> scatter_min(np.array([5.0, 0.0, 0.0]), np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0]))
-    array([1., 0., 0.])
-    """
-    return _scatter(ops.scatter_min, x, indices, values, axis)
+scatter_add = _scattering(
+    ops.scatter_add,
+    "`values` added at `indices` of an axis; repeated indices add up",
+    "np.zeros(4)",
+    "array([1., 5., 0., 0.])",
+)
+scatter_set = _scattering(
+    ops.scatter_set,
+    "`values` at `indices` of an axis; of repeated indices the last counts",
+    "np.zeros(4)",
+    "array([1., 3., 0., 0.])",
+)
+scatter_max, scatter_min = (
+    _scattering(
+        op,
+        f"the {kind} of the old and the new values at `indices` of an axis;\n"
+        "in the derivative all that reach it share it equally",
+        "np.array([5.0, 0.0, 0.0])",
+        result,
+    )
+    for op, kind, result in (
+        (ops.scatter_max, "larger", "array([5., 3., 0.])"),
+        (ops.scatter_min, "smaller", "array([1., 0., 0.])"),
+    )
+)
 
 
 # ---------------------------------------------------------------- numpy.add.at and its like

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..ops import special as sp
 from ..ops.layout import reduce_sum, reshape
 from ..ops.op import Op
 from ..types import type_of
-from .common import as_value, cast, ndim, normal_axes, shape
+from .common import as_value, cast, named, ndim, normal_axes, shape
 
 __all__ = [
     "beta", "betaln", "digamma", "elu", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv",
@@ -24,77 +26,36 @@ __all__ = [
     "xlog1py", "xlogy",
 ]  # fmt: skip
 
+
+def _unary(op: Op, example: str, gives: str, about: str, **fixed: Any) -> Callable[[Any], Any]:
+    """The function for an operation on one array; the `example` has its name."""
+    evaluate = functools.partial(op, **fixed) if fixed else op
+
+    def apply(x: Any) -> Any:
+        return evaluate(as_value(x))
+
+    run = f'>>> import wengert.numpy as wnp\n>>> print(f"{{wnp.{example}:.9g}}")\n{gives}'
+    return named(apply, example.partition("(")[0], f"{about}\n\n{run}\n")
+
+
+erf = _unary(sp.erf, "erf(1.0)", "0.842700793", "The integral of 2/sqrt(pi) exp(-t^2) from 0 to x.")
+erfc = _unary(sp.erfc, "erfc(10.0)", "2.08848758e-45", "1 - erf(x), accurate far out.")
+erfcx = _unary(sp.erfcx, "erfcx(100.0)", "0.00564161378", "exp(x^2) erfc(x).")
+erfinv = _unary(sp.erfinv, "erfinv(0.5)", "0.476936276", "The inverse of `erf`.")
+erfcinv = _unary(sp.erfcinv, "erfcinv(1e-100)", "15.0655747", "The inverse of `erfc`.")
+ndtr = _unary(sp.ndtr, "ndtr(0.0)", "0.5", "The distribution function of the standard normal.")
+log_ndtr = _unary(sp.log_ndtr, "log_ndtr(-100.0)", "-5005.52421", "log(ndtr(x)), also far left.")
+gammaln = _unary(sp.gammaln, "gammaln(101.0)", "363.739376", "log |gamma(x)|.")
+gamma = _unary(sp.gamma, "gamma(6.0)", "120", "The gamma function; gamma(n + 1) is n! rounded.")
+digamma = _unary(sp.polygamma, "digamma(1.0)", "-0.577215665", "The derivative of `gammaln`.", n=0)
+trigamma = _unary(sp.polygamma, "trigamma(1.0)", "1.64493407", "The derivative of `digamma`.", n=1)
+i1 = _unary(sp.bessel_i, "i1(1.0)", "0.565159104", "The derivative of `i0`.", n=1, scaled=False)
+i0e = _unary(sp.bessel_i, "i0e(1000.0)", "0.0126172405", "exp(-|x|) i0(x).", n=0, scaled=True)
+i1e = _unary(sp.bessel_i, "i1e(1.0)", "0.207910415", "exp(-|x|) i1(x).", n=1, scaled=True)
+expit = sigmoid = _unary(sp.expit, "expit(0.0)", "0.5", "1 / (1 + exp(-x)); also called `sigmoid`.")
+softplus = _unary(sp.softplus, "softplus(1000.0)", "1000", "log(1 + exp(x)), accurate everywhere.")
+
 # ---------------------------------------------------------------- error functions
-
-
-def erf(x: Any) -> Any:
-    """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.erf(1.0):.12f}")
-    0.842700792950
-    """
-    return sp.erf(as_value(x))
-
-
-def erfc(x: Any) -> Any:
-    """1 - erf(x), accurate far out.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.erfc(10.0):.12e}")
-    2.088487583763e-45
-    """
-    return sp.erfc(as_value(x))
-
-
-def erfcx(x: Any) -> Any:
-    """exp(x^2) erfc(x).
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.erfcx(100.0):.12f}")
-    0.005641613783
-    """
-    return sp.erfcx(as_value(x))
-
-
-def erfinv(x: Any) -> Any:
-    """The inverse of `erf`.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.erfinv(0.5):.12f}")
-    0.476936276204
-    """
-    return sp.erfinv(as_value(x))
-
-
-def erfcinv(x: Any) -> Any:
-    """The inverse of `erfc`.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.erfcinv(1e-100):.12f}")
-    15.065574702593
-    """
-    return sp.erfcinv(as_value(x))
-
-
-def ndtr(x: Any) -> Any:
-    """The distribution function of the standard normal.
-
-    >>> import wengert.numpy as wnp
-    >>> float(wnp.ndtr(0.0))
-    0.5
-    """
-    return sp.ndtr(as_value(x))
-
-
-def log_ndtr(x: Any) -> Any:
-    """log(ndtr(x)), accurate far to the left.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.log_ndtr(-100.0):.9f}")
-    -5005.524208694
-    """
-    return sp.log_ndtr(as_value(x))
 
 
 def ndtri(p: Any) -> Any:
@@ -108,16 +69,6 @@ def ndtri(p: Any) -> Any:
 
 
 # ---------------------------------------------------------------- gamma functions
-
-
-def gammaln(x: Any) -> Any:
-    """log |gamma(x)|.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.gammaln(101.0):.9f}")
-    363.739375556
-    """
-    return sp.gammaln(as_value(x))
 
 
 def gammasgn(x: Any) -> Any:
@@ -135,16 +86,6 @@ def gammasgn(x: Any) -> Any:
     at_zero = ew.copysign(type_of(x).dtype.type(1), x)
     result = ew.select(logic.greater(x, 0), 1.0, ew.select(logic.equal(x, 0), at_zero, below))
     return cast(result, type_of(x).dtype)
-
-
-def gamma(x: Any) -> Any:
-    """The gamma function; gamma(n + 1) is n! exactly rounded.
-
-    >>> import wengert.numpy as wnp
-    >>> float(wnp.gamma(6.0))
-    120.0
-    """
-    return sp.gamma(as_value(x))
 
 
 def factorial(n: Any) -> Any:
@@ -181,26 +122,6 @@ def beta(a: Any, b: Any) -> Any:
     return sign * ew.exp(sp.betaln(a, b))
 
 
-def digamma(x: Any) -> Any:
-    """The derivative of `gammaln`.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.digamma(1.0):.12f}")
-    -0.577215664902
-    """
-    return sp.polygamma(as_value(x), n=0)
-
-
-def trigamma(x: Any) -> Any:
-    """The derivative of `digamma`.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.trigamma(1.0):.12f}")
-    1.644934066848
-    """
-    return sp.polygamma(as_value(x), n=1)
-
-
 def polygamma(n: int, x: Any) -> Any:
     """The n-th derivative of `digamma`; n is a Python integer.
 
@@ -213,39 +134,6 @@ def polygamma(n: int, x: Any) -> Any:
             explain("polygamma", f"got the order {n!r}", "Give a Python integer of at least 0.")
         )
     return sp.polygamma(as_value(x), n=int(n))
-
-
-# ---------------------------------------------------------------- Bessel functions
-
-
-def i0e(x: Any) -> Any:
-    """exp(-|x|) i0(x).
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.i0e(1000.0):.12f}")
-    0.012617240456
-    """
-    return sp.bessel_i(as_value(x), n=0, scaled=True)
-
-
-def i1(x: Any) -> Any:
-    """The modified Bessel function of order 1, the derivative of `i0`.
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.i1(1.0):.12f}")
-    0.565159103992
-    """
-    return sp.bessel_i(as_value(x), n=1, scaled=False)
-
-
-def i1e(x: Any) -> Any:
-    """exp(-|x|) i1(x).
-
-    >>> import wengert.numpy as wnp
-    >>> print(f"{wnp.i1e(1.0):.12f}")
-    0.207910415350
-    """
-    return sp.bessel_i(as_value(x), n=1, scaled=True)
 
 
 # ---------------------------------------------------------------- entropies and logistic functions
@@ -323,29 +211,6 @@ def logit(p: Any) -> Any:
     0.0
     """
     return sp.logit(as_value(p))
-
-
-def expit(x: Any) -> Any:
-    """1 / (1 + exp(-x)), the logistic function; also called `sigmoid`.
-
-    >>> import wengert.numpy as wnp
-    >>> float(wnp.expit(0.0))
-    0.5
-    """
-    return sp.expit(as_value(x))
-
-
-sigmoid = expit
-
-
-def softplus(x: Any) -> Any:
-    """log(1 + exp(x)), accurate on both sides.
-
-    >>> import wengert.numpy as wnp
-    >>> float(wnp.softplus(1000.0))
-    1000.0
-    """
-    return sp.softplus(as_value(x))
 
 
 def log_expit(x: Any) -> Any:
