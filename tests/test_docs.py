@@ -38,6 +38,20 @@ def test_links_lead_somewhere(document):
         assert target.startswith("https://") or (document.parent / target).exists(), target
 
 
+def table(text):
+    """The rows of the first table in a text, as lists of cells."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_there_are_ten_words_to_cut_and_each_has_one_meaning():
+    cuts, standard = (ROOT / "docs" / "glossary.md").read_text().split("## Standard words")
+    words = [word for word, _, _ in table(cuts)]
+    assert len(words) == len(set(words)) == 10
+    instead = {word for row in table(standard) for word in row[1].split(", ")}
+    assert not instead & set(words), "what is to be avoided is not one of the words"
+
+
 @pytest.mark.parametrize("name", ["test", "reproduce"])
 def test_ci_runs_the_commands_of_the_readme(name):
     readme = (ROOT / "README.md").read_text()
