@@ -106,7 +106,7 @@ class Times(Record):
     apart: float = 1.0
 
 
-class Costs(Record):
+class CostLimits(Record):
     """What kernels cost, in units of about one element that is loaded, added to and stored; what an
     elementary function costs is said in `functions`."""
 
@@ -123,7 +123,7 @@ class Costs(Record):
     watched_flops: int = 1 << 28
 
 
-class Threads(Record):
+class ThreadLimits(Record):
     """When work is shared out to threads, in units of `Costs`."""
 
     # A nest cheaper than this stays on one thread; a task is never cheaper than `least_task`.
@@ -144,7 +144,7 @@ class Threads(Record):
     least_any_length: int = 1 << 17
 
 
-class Regions(Record):
+class RegionLimits(Record):
     """Which operators along an axis become a loop over blocks of samples, and what that is like."""
 
     # The ways to cut that are tried, the first of equals first.
@@ -186,7 +186,7 @@ class Regions(Record):
     most_elements: int
 
 
-class Matrices(Record):
+class MatrixLimits(Record):
     """Regions of samples that are matrices themselves."""
 
     # Rows of a block from which on products run at full speed, and the blocks to share out.
@@ -201,7 +201,7 @@ class Matrices(Record):
     most_weights: int
 
 
-class Chunks(Record):
+class ChunkLimits(Record):
     """When a program that needs much memory is cut into chunks of samples."""
 
     # Programs that need less memory than this, in bytes, are left as they are: it is what a
@@ -228,7 +228,7 @@ class Chunks(Record):
     most_tried: int = 2
 
 
-class Scans(Record):
+class ScanLimits(Record):
     """Loops over steps: what is taken out of them and into them, and their parts for threads."""
 
     # Rows of values that are kept to save time take at most this many bytes.
@@ -250,7 +250,7 @@ class Scans(Record):
     least_time: float = 50.0
 
 
-class Rewriting(Record):
+class RewritingLimits(Record):
     """What passes over a graph find worth it."""
 
     # So many parts are put together at once: an element is looked for in each.
@@ -262,7 +262,7 @@ class Rewriting(Record):
     most_waste: int = 2
 
 
-class Fusion(Record):
+class FusionLimits(Record):
     """Which values are kept in memory, and which operations share a nest."""
 
     # A value that takes more operations than this is not computed again in another nest.
@@ -293,7 +293,7 @@ class Fusion(Record):
     turned_together: int = 16
 
 
-class Prologues(Record):
+class PrologueLimits(Record):
     """What is done to the factors of a product: where it is packed, or as a sum of expressions."""
 
     # What may be spent on computing an element more than once, in the units of `Costs`: about as
@@ -315,7 +315,7 @@ class Prologues(Record):
     few_costly: int = 512
 
 
-class Products(Record):
+class ProductLimits(Record):
     """How products are cut up: rough costs in cycles, and from where on packing is worth it.
 
     Loads and multiply-adds go two at a time on every processor of interest.
@@ -346,7 +346,7 @@ class Products(Record):
     least_block: int = 128
 
 
-class Code(Record):
+class CodeLimits(Record):
     """How much code is written out, by what it saves and what it costs LLVM."""
 
     # Small products: so many loads, multiply-adds and shuffles.
@@ -362,17 +362,17 @@ class Policy(Record):
     """All thresholds, by topic."""
 
     times: Times
-    costs: Costs
-    threads: Threads
-    regions: Regions
-    matrices: Matrices
-    chunks: Chunks
-    scans: Scans
-    rewriting: Rewriting
-    fusion: Fusion
-    prologues: Prologues
-    products: Products
-    code: Code
+    costs: CostLimits
+    threads: ThreadLimits
+    regions: RegionLimits
+    matrices: MatrixLimits
+    chunks: ChunkLimits
+    scans: ScanLimits
+    rewriting: RewritingLimits
+    fusion: FusionLimits
+    prologues: PrologueLimits
+    products: ProductLimits
+    code: CodeLimits
 
     def changed(self, **groups: dict[str, Any]) -> Policy:
         """The policy with some thresholds in place of others.
@@ -393,21 +393,21 @@ def policy_for(
     near_bytes, far_bytes = rates
     return Policy(
         times=Times(operations=operations, near_bytes=near_bytes, far_bytes=far_bytes),
-        costs=Costs(),
-        threads=Threads(),
-        regions=Regions(
+        costs=CostLimits(),
+        threads=ThreadLimits(),
+        regions=RegionLimits(
             most_weights=l2 // 2,  # the other half is for what the block itself computes
             most_value=l2,
             most_channel_value=l2 // 4,
             always_near=2 * l1,
             most_elements=l1 // 8,  # half of the cache, in float32
         ),
-        matrices=Matrices(second_level=2 * l2, most_weights=4 * l2),
-        chunks=Chunks(most_near=l2),
-        scans=Scans(most_near=2 * l2),
-        rewriting=Rewriting(),
-        fusion=Fusion(most_kept=l3 // 16),
-        prologues=Prologues(large_bytes=l2 // 4),
-        products=Products(),
-        code=Code(),
+        matrices=MatrixLimits(second_level=2 * l2, most_weights=4 * l2),
+        chunks=ChunkLimits(most_near=l2),
+        scans=ScanLimits(most_near=2 * l2),
+        rewriting=RewritingLimits(),
+        fusion=FusionLimits(most_kept=l3 // 16),
+        prologues=PrologueLimits(large_bytes=l2 // 4),
+        products=ProductLimits(),
+        code=CodeLimits(),
     )

@@ -172,7 +172,7 @@ def _sync_folder(folder: str) -> None:
 # ---------------------------------------------------------------- reading
 
 
-class _Entry(NamedTuple):
+class _Stored(NamedTuple):
     code: str
     shape: tuple[int, ...]
     start: int
@@ -230,7 +230,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entries(table: dict[str, Any], room: int, path: Any) -> dict[str, _Entry]:
+def _entries(table: dict[str, Any], room: int, path: Any) -> dict[str, _Stored]:
     """The arrays of the table; they must lie one after the other and fill the file."""
     entries = {name: _entry(name, described, path) for name, described in table.items()}
     reached = 0
@@ -243,7 +243,7 @@ def _entries(table: dict[str, Any], room: int, path: Any) -> dict[str, _Entry]:
     return entries
 
 
-def _entry(name: str, described: Any, path: Any) -> _Entry:
+def _entry(name: str, described: Any, path: Any) -> _Stored:
     try:
         code, shape = described["dtype"], described["shape"]
         start, stop = described["data_offsets"]
@@ -260,10 +260,10 @@ def _entry(name: str, described: Any, path: Any) -> _Entry:
         raise _bad(path, f"{name} has the shape {shape}, more than an array can have")
     if prod(shape) * _DTYPES[code].itemsize != stop - start:
         raise _bad(path, f"{name} has the shape {shape} of {code} in {stop - start} bytes")
-    return _Entry(code, tuple(shape), start, stop)
+    return _Stored(code, tuple(shape), start, stop)
 
 
-def _read(file: BinaryIO, base: int, entry: _Entry, path: Any) -> np.ndarray:
+def _read(file: BinaryIO, base: int, entry: _Stored, path: Any) -> np.ndarray:
     raw = np.empty(entry.stop - entry.start, np.uint8)
     file.seek(base + entry.start)
     if file.readinto(raw) != raw.size:  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ import numpy as np
 
 from .errors import DerivativeError, DTypeError, MutationError, ShapeError, explain
 from .graph import Constant, Node, Operator, Variable, reachable
-from .jit.state import Block, Borrowed, Cell, Loan, Room, any_cells, local
+from .jit.state import Allocation, Borrowed, Cell, Loan, Reservation, any_cells, local
 from .ops.elementwise import add
 from .ops.layout import fit
 from .ops.op import Op, Traced
@@ -115,13 +115,13 @@ class _Leaf(Variable):
     The gradients of all of them add up in the first, their `home`.
     """
 
-    __slots__ = ("_cell", "_home", "_room")
+    __slots__ = ("_cell", "_home", "_reservation")
 
     def __init__(self, array: Any, home: _Leaf | None = None):
         super().__init__("", array)
         self._home = home
         self._cell: Cell | None = None  # of the gradient, where programs share it
-        self._room: Room | None = None  # for that cell; see `side_by_side`
+        self._reservation: Reservation | None = None  # for that cell; see `side_by_side`
 
     @property
     def home(self) -> _Leaf:
@@ -153,7 +153,7 @@ class _Leaf(Variable):
         """The gradient's memory, shared with programs from now on."""
         if self._cell is None:
             held = self.gradient
-            self._cell = Cell(self.type if held is None else type_of(held), held, self._room)
+            self._cell = Cell(self.type if held is None else type_of(held), held, self._reservation)
             self.gradient = None
         return self._cell
 
@@ -167,9 +167,9 @@ class _Outside(Variable):
 class Tensor(Tracer):
     """An array that remembers how it was made; see `tensor`."""
 
-    # the node that holds the gradient, where the tensor is a leaf that requires one; the room is
-    # set where one is reserved, because most tensors are short-lived and have none
-    __slots__ = ("_cell", "_leaf", "_room")
+    # the node that holds the gradient, where the tensor is a leaf that requires one; a reservation
+    # is set where there is one, because most tensors are short-lived and have none
+    __slots__ = ("_cell", "_leaf", "_reservation")
     # not an array for isinstance, as a traced value is: code that makes tensors of arrays asks
     __class__ = property(type)
 
@@ -250,8 +250,8 @@ class Tensor(Tracer):
         """The memory of the data, shared with programs from now on."""
         if self._cell is None or isinstance(self._cell, Loan):
             content = self._cell.memory if self._shared else np.asarray(self._node.output)  # type: ignore[union-attr]
-            room = getattr(self, "_room", None)
-            self._cell = Cell(self._node.type, content, room)
+            reservation = getattr(self, "_reservation", None)
+            self._cell = Cell(self._node.type, content, reservation)
         if written and not self._shared:
             self._put_back(Constant(self._cell.read()))  # its history ends here
         return self._cell
@@ -518,7 +518,7 @@ def replace(tensor: Tensor, new: Any) -> None:
 
 
 def side_by_side(tensors: Sequence[Tensor]) -> None:
-    """Let tensors of one dtype lie in one block of memory, and their gradients in another.
+    """Let tensors of one dtype lie in one allocation, and their gradients in another.
 
     They move there when a compiled program first shares them; what they hold never changes, and a
     tensor that shares its memory with a program already stays where it is.
@@ -531,9 +531,9 @@ def side_by_side(tensors: Sequence[Tensor]) -> None:
     >>> b.numpy().ctypes.data - a.numpy().ctypes.data
     64
     """
-    _reserve([one for one in tensors if one._base is None and not hasattr(one, "_room")])
+    _reserve([one for one in tensors if one._base is None and not hasattr(one, "_reservation")])
     leaves = [one._leaf for one in tensors if one._leaf is not None]
-    _reserve([leaf for leaf in leaves if leaf._room is None])
+    _reserve([leaf for leaf in leaves if leaf._reservation is None])
 
 
 def _reserve(owners: Sequence[Any]) -> None:
@@ -541,6 +541,6 @@ def _reserve(owners: Sequence[Any]) -> None:
     types = [owner.type for owner in owners]
     for dtype in dict.fromkeys(one.dtype for one in types):
         alike = [owner for owner in owners if owner.type.dtype == dtype]
-        block = Block(dtype, [owner.type.shape for owner in alike])
-        for owner, room in zip(alike, block.rooms, strict=True):
-            owner._room = room
+        allocation = Allocation(dtype, [owner.type.shape for owner in alike])
+        for owner, reservation in zip(alike, allocation.reservations, strict=True):
+            owner._reservation = reservation

@@ -5,7 +5,7 @@ import pytest
 
 import wengert as wg
 from wengert import optim
-from wengert.jit.state import Block, Cell
+from wengert.jit.state import Allocation, Cell
 from wengert.types import ArrayType
 
 SHAPES = [(3, 5), (5,), (), (33,)]
@@ -141,11 +141,11 @@ def test_a_parameter_that_was_compiled_before():
 
 
 def test_rooms_are_taken_once_and_by_the_right_kind():
-    block = Block(np.dtype(float), [(2,), (3,)])
+    block = Allocation(np.dtype(float), [(2,), (3,)])
     wrong = ArrayType(np.dtype(np.float32), (2,))
-    assert block.rooms[0].take(wrong) is None
-    cell = Cell(ArrayType(np.dtype(float), (2,)), [1.0, 2.0], block.rooms[0])
+    assert block.reservations[0].take(wrong) is None
+    cell = Cell(ArrayType(np.dtype(float), (2,)), [1.0, 2.0], block.reservations[0])
     assert np.shares_memory(cell.memory, block.memory)
-    other = Cell(ArrayType(np.dtype(float), (2,)), [3.0, 4.0], block.rooms[0])
+    other = Cell(ArrayType(np.dtype(float), (2,)), [3.0, 4.0], block.reservations[0])
     assert not np.shares_memory(other.memory, block.memory)
     np.testing.assert_array_equal(block.memory, [1.0, 2.0] + 14 * [0.0])

@@ -38,7 +38,7 @@ from ..runtime.builtin import (
     SPARE_BYTES,
     Pointer,
 )
-from ..runtime.layout import WORD, Layout, native_layout
+from ..runtime.layout import WORD, ObjectLayout, native_layout
 from ..runtime.limits import NO_FALLBACK, SPARES, STACK_ARENA_LIMIT
 from ..runtime.signature import (
     ArraySpec,
@@ -72,7 +72,7 @@ def emit_entry(
     name: str,
     kernel: str,
     signature: Signature,
-    layout: Layout | None = None,
+    layout: ObjectLayout | None = None,
 ) -> bool:
     """Add the entry `name` and `name.run` of the function `kernel` to `module`.
 
@@ -106,7 +106,12 @@ class _Entry(Taking):
     """Emits one entry."""
 
     def __init__(
-        self, module: ir.Module, name: str, run: ir.Function, signature: Signature, layout: Layout
+        self,
+        module: ir.Module,
+        name: str,
+        run: ir.Function,
+        signature: Signature,
+        layout: ObjectLayout,
     ):
         super().__init__(module, name, signature, layout)
         self.run = run

@@ -18,7 +18,7 @@ import ctypes
 import threading
 
 from ..runtime.builtin import CONTEXT_POINTERS, Pointer, c_api_addresses
-from ..runtime.layout import WORD, Layout, native_layout
+from ..runtime.layout import WORD, ObjectLayout, native_layout
 from .cache import shared_cache
 from .compile import compile_here
 from .target import Target
@@ -82,7 +82,7 @@ def gate_address() -> int | None:
     return _address
 
 
-def gate_ir(target: Target, layout: Layout) -> str:
+def gate_ir(target: Target, layout: ObjectLayout) -> str:
     """The gate as LLVM IR."""
     return _TEXT.format(
         triple=target.triple,

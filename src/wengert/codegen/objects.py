@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..runtime.layout import WORD, Layout
+from ..runtime.layout import WORD, ObjectLayout
 from ..runtime.limits import SPARES
 
 I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
@@ -89,7 +89,7 @@ class Code:
     goes to the block `mismatch`.
     """
 
-    def __init__(self, module: ir.Module, layout: Layout, name: str, kind: ir.FunctionType):
+    def __init__(self, module: ir.Module, layout: ObjectLayout, name: str, kind: ir.FunctionType):
         self.module, self.layout = module, layout
         self.function = ir.Function(module, kind, name)
         self.slots = ir.IRBuilder(self.function.append_basic_block("slots"))
@@ -170,7 +170,7 @@ class Code:
         return self.function
 
 
-def emit_check(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+def emit_check(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
     """`i1 check(array, type, dtype, numbers, mask, flags, ndim, shape, strides)`.
 
     A function, not code for each array, so that a tree of hundreds compiles fast. Its lengths and
@@ -206,7 +206,7 @@ def emit_check(module: ir.Module, layout: Layout, name: str) -> ir.Function:
     return code.finish()
 
 
-def emit_apart(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+def emit_apart(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
     """`i1 apart(ranges, written, all)`: does none of the first, written, ranges meet another?"""
     code = Code(module, layout, name, ir.FunctionType(I1, [PTR, I64, I64]))
     ranges, written, total = code.function.args
@@ -226,7 +226,7 @@ def emit_apart(module: ir.Module, layout: Layout, name: str) -> ir.Function:
     return code.finish()
 
 
-def emit_measure(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+def emit_measure(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
     """`void measure(array, itemsize, range)`: where an array begins and ends in memory.
 
     0 and 0 for NULL and for an array without elements: these meet nothing.
@@ -259,7 +259,7 @@ def emit_measure(module: ir.Module, layout: Layout, name: str) -> ir.Function:
     return code.finish()
 
 
-def emit_provide(module: ir.Module, layout: Layout, name: str) -> ir.Function:
+def emit_provide(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
     """`ptr provide(given, made, new, type, dtype, ndim, shape)`: where to write a result.
 
     The data of the array given, or of a new one that goes to the slot `made`; NULL without memory.
@@ -281,7 +281,7 @@ def emit_provide(module: ir.Module, layout: Layout, name: str) -> ir.Function:
 
 
 def emit_recycle(
-    module: ir.Module, layout: Layout, name: str, check: ir.Function, provide: ir.Function
+    module: ir.Module, layout: ObjectLayout, name: str, check: ir.Function, provide: ir.Function
 ) -> ir.Function:
     """`ptr recycle(spares, first, given, made, new, type, dtype, ndim, shape)`: as `provide`, but
     an array made before is given again if the list of spares is all that holds it.

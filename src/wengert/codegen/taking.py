@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from ..runtime.builtin import CONTEXT_OBJECTS, CONTEXT_POINTERS, Pointer
-from ..runtime.layout import WORD, Layout
+from ..runtime.layout import WORD, ObjectLayout
 from ..runtime.signature import (
     BRANCHES,
     AnySpec,
@@ -51,7 +51,7 @@ class Taking(Code):
     `owned` are the references that the end of the entry drops.
     """
 
-    def __init__(self, module: ir.Module, name: str, signature: Signature, layout: Layout):
+    def __init__(self, module: ir.Module, name: str, signature: Signature, layout: ObjectLayout):
         super().__init__(module, layout, name, ir.FunctionType(PTR, [PTR, PTR, I64, PTR]))
         self.signature = signature
         self.context, self.args, self.nargs, self.kwnames = self.function.args

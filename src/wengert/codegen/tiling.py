@@ -1,7 +1,7 @@
 """How a product of two arrays is cut up: which loop runs over vectors, and what a tile is.
 
 Every choice (vector axis, tile, packing) goes by one estimate of cycles, whose rates are
-`policy.Products`; nothing is tuned for particular shapes. What a `Plan` consists of is said in
+`policy.ProductLimits`; nothing is tuned for particular shapes. What a `Plan` consists of is said in
 `plans`.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import WengertError
 from ..loops import Contraction
-from ..policy import Products
+from ..policy import ProductLimits
 from .plans import ONCE, Axis, Plan, Tile, axes_of
 from .target import Target
 
@@ -125,7 +125,7 @@ def _possible_tiles(plan: Plan, registers: int, most_chains: int) -> Iterator[Ti
                 yield Tile(rows, columns, count, chains)
 
 
-def _cycles(plan: Plan, tile: Tile, pack: bool, rates: Products) -> float:
+def _cycles(plan: Plan, tile: Tile, pack: bool, rates: ProductLimits) -> float:
     """Estimated cycles of the whole contraction."""
     vector, lanes = plan.vector, plan.lanes
     along_sum = plan.along_sum
@@ -158,7 +158,7 @@ def _cycles(plan: Plan, tile: Tile, pack: bool, rates: Products) -> float:
     return repeats * (inner * prod(axis.extent for axis in plan.extra_rows) + packing)
 
 
-def _load_cost(stride: int, lanes: int, rates: Products) -> float:
+def _load_cost(stride: int, lanes: int, rates: ProductLimits) -> float:
     return 1.0 if stride in (0, 1) else rates.gathered_lane * lanes
 
 
@@ -204,7 +204,7 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     return _with_blocks(plan, target) if plan.pack_y else plan
 
 
-def _lies_well(plan: Plan, limits: Products) -> bool:
+def _lies_well(plan: Plan, limits: ProductLimits) -> bool:
     """Whether y is better read where it is than copied."""
     close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= limits.close_bytes
     return close and _every_row(plan) <= limits.few_rows

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 from llvmlite import ir
 
-from ..runtime.layout import WORD, Layout
+from ..runtime.layout import WORD, ObjectLayout
 from ..snapshot import Snapshot
 from .objects import C_CONTIGUOUS, I1, I8, I32, I64, NULL, PTR, Code, Value, constant
 
@@ -25,7 +25,7 @@ _EQUAL = 2  # Py_EQ
 
 
 def emit_unchanged(
-    module: ir.Module, layout: Layout, name: str, position: Callable[[object], int]
+    module: ir.Module, layout: ObjectLayout, name: str, position: Callable[[object], int]
 ) -> ir.Function:
     """`i1 unchanged(value, kept, context)`; `position` finds a class in the context's tuple."""
     return _Unchanged(module, layout, name, position).emit()
@@ -33,7 +33,7 @@ def emit_unchanged(
 
 class _Unchanged(Code):
     def __init__(
-        self, module: ir.Module, layout: Layout, name: str, position: Callable[[object], int]
+        self, module: ir.Module, layout: ObjectLayout, name: str, position: Callable[[object], int]
     ):
         super().__init__(module, layout, name, ir.FunctionType(I1, [PTR, PTR, PTR]))
         self.found, self.kept, self.context = self.function.args

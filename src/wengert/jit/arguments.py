@@ -201,7 +201,7 @@ def element_strides(leaf: Leaf) -> tuple[int, ...]:
 # ---------------------------------------------------------------- what the native entry checks
 
 
-class NotNative(Exception):  # noqa: N818 - steers, never seen
+class NoNativeEntry(Exception):  # noqa: N818 - steers, never seen
     """The entry cannot take such arguments or results."""
 
 
@@ -210,7 +210,7 @@ def spec_of(leaf: Leaf) -> Any:
     from ..runtime.signature import ArraySpec, Dim, ScalarSpec
 
     if leaf.type.dtype.char in "gG":
-        raise NotNative
+        raise NoNativeEntry
     if leaf.kind == "array":
         shape = tuple(Dim("n") if n == ANY else n for n in leaf.type.shape)
         return ArraySpec(leaf.type.dtype, shape, leaf.strides)
@@ -229,7 +229,7 @@ def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
     if structure.kind is dict:
         return dict(zip(structure.data, children, strict=True))
     if structure.kind not in (tuple, list):
-        raise NotNative
+        raise NoNativeEntry
     return structure.kind(children)
 
 
@@ -249,7 +249,7 @@ def argument_tree(value: Any, leaves: Iterator[Any]) -> Any:
         return type(value)(children)
     parts = tree.parts(value)
     if parts is None:
-        raise NotNative
+        raise NoNativeEntry
     return _object_spec(parts, children)
 
 
@@ -264,7 +264,7 @@ def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
     if numbers == list(range(len(children))):
         return spec
     if any(isinstance(child, BRANCHES) for child in children):
-        raise NotNative
+        raise NoNativeEntry
     return replace(spec, numbers=tuple(numbers))
 
 
@@ -300,7 +300,7 @@ def call_specs(
     def spec(value: Any) -> Any:
         if isinstance(value, StaticValue):
             if not is_native(value.kept):
-                raise NotNative
+                raise NoNativeEntry
             return KeptSpec(value.kept)
         return argument_tree(value, specs)
 

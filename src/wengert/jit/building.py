@@ -16,7 +16,7 @@ from ..schedule.steps import is_on
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
-from .frames import Layout
+from .frames import CallLayout
 from .placement import can_be_direct, first_writer
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
@@ -136,10 +136,10 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     return found
 
 
-def _layout(stages: Stages, constants: Sequence[Buffer]) -> Layout:
+def _layout(stages: Stages, constants: Sequence[Buffer]) -> CallLayout:
     """The layout of a planned program."""
     loops = stages.loops
-    return Layout(
+    return CallLayout(
         stages.types(stages.optimised.inputs),
         stages.types(stages.optimised.outputs),
         # copies: the program must not change with an array that the function has captured

@@ -64,7 +64,7 @@ def graph_fingerprint(graph: Graph) -> str | None:
     """
     if not is_pristine():
         return None
-    walker = _Walker()
+    walker = _Hasher()
     try:
         walker.graph(graph)
     except (Unprovable, RecursionError):
@@ -74,12 +74,12 @@ def graph_fingerprint(graph: Graph) -> str | None:
 
 def graph_text(graph: Graph) -> str:
     """A text that changes with a graph, in this process and while the graph exists."""
-    walker = _Walker(here=True)
+    walker = _Hasher(here=True)
     walker.graph(graph)
     return walker.hash.hexdigest()
 
 
-class _Walker:
+class _Hasher:
     def __init__(self, here: bool = False) -> None:
         import hashlib  # it takes long to import, and only compiling needs it
 

@@ -24,7 +24,7 @@ _RUN = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
 @dataclass
-class Layout:
+class CallLayout:
     """The buffers of a program, without its graph: all that calling needs."""
 
     inputs: list[tuple[np.dtype, tuple[int, ...]]]
@@ -35,7 +35,7 @@ class Layout:
     room_bytes: int = 0  # for each unit of length, of a program for any length
 
 
-class Room:
+class Workspace:
     """Memory of a program for any length that grows with the length, and is kept.
 
     Native code reads the three words of `table`: the capacity in bytes, the address, and that of
@@ -126,7 +126,7 @@ class Frame:
 
     def __init__(self, program: Any):
         self.program = program
-        self.room = Room(program.layout.room_bytes)
+        self.room = Workspace(program.layout.room_bytes)
         self.scratch = Arena(program.arena_bytes)
         self.scratch.beside = self.room
         self.is_large = program.any_length or program.arena_bytes >= COUNTED_BYTES

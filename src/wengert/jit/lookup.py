@@ -23,7 +23,7 @@ import numpy as np
 from .arguments import Leaf
 from .debugging import Clock
 from .fingerprint import graph_fingerprint
-from .frames import Layout
+from .frames import CallLayout
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
@@ -131,7 +131,7 @@ def _unpack(
         for raw, (dtype, shape) in zip(parts[1:], buffers("constants"), strict=True)
     ]
     sizes = (header[name] for name in ("arena", "work", "room"))
-    layout = Layout(buffers("inputs"), buffers("outputs"), constants, *sizes)
+    layout = CallLayout(buffers("inputs"), buffers("outputs"), constants, *sizes)
     compiled = load_image(images[0], symbols=c_api_addresses())
     if set(pool.ENTRIES) & set(compiled.needs):
         threads.attach(pool.load(object_cache()))

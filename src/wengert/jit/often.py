@@ -13,7 +13,7 @@ from .arguments import Parameters
 _COMPARED = 32
 
 
-class _Change(NamedTuple):
+class _Difference(NamedTuple):
     """Something that may differ between programs: its values, and what to do if it does."""
 
     what: str
@@ -54,8 +54,8 @@ def _warn(text: str) -> None:
 
 def _changes(
     parameters: Parameters, keys: Sequence[Any], owners: Sequence[str], any_length: bool
-) -> Iterator[_Change]:
-    yield _Change(
+) -> Iterator[_Difference]:
+    yield _Difference(
         "the structure of the arguments",
         [key[0] for key in keys],
         "Give the same structure of tuples, lists and dicts each time.",
@@ -64,7 +64,7 @@ def _changes(
     for place, statics in enumerate(zip(*(key[2] for key in keys), strict=False)):
         where = keys[-1][2][place][0]
         name = where if isinstance(where, str) else parameters.name_at(where)
-        yield _Change(
+        yield _Difference(
             f"the static argument {name}",
             [static for _, static in statics],
             f"Leave {name} out of static_argnames, or give it one of few values.",
@@ -73,15 +73,17 @@ def _changes(
         yield from _of_array(name, leaves, any_length)
 
 
-def _of_array(name: str, leaves: Sequence[Any], any_length: bool) -> Iterator[_Change]:
+def _of_array(name: str, leaves: Sequence[Any], any_length: bool) -> Iterator[_Difference]:
     shapes = [leaf.type.shape for leaf in leaves]
-    yield _Change(f"the shape of argument {name}", shapes, _for_shapes(name, shapes, any_length))
-    yield _Change(
+    yield _Difference(
+        f"the shape of argument {name}", shapes, _for_shapes(name, shapes, any_length)
+    )
+    yield _Difference(
         f"the dtype of argument {name}",
         [leaf.type.dtype for leaf in leaves],
         "Convert it to one dtype before the call.",
     )
-    yield _Change(
+    yield _Difference(
         f"the strides of argument {name}",
         [leaf.strides for leaf in leaves],
         f"Give arrays that lie alike in memory, for instance np.ascontiguousarray({name}).",

@@ -28,14 +28,14 @@ from . import debugging
 from .arguments import (
     ANY,
     Leaf,
-    NotNative,
+    NoNativeEntry,
     Parameters,
     call_specs,
     result_tree,
     spec_of,
 )
 from .dynamic import is_any, sized
-from .frames import ALIGNMENT, Failed, Frame, Layout, Room, State
+from .frames import ALIGNMENT, CallLayout, Failed, Frame, State, Workspace
 from .state import Change
 from .tracing import StaticResult
 
@@ -54,7 +54,7 @@ class Program:
         self,
         name: str,
         leaves: Sequence[Leaf],
-        layout: Layout,
+        layout: CallLayout,
         structure: tree.Structure,
         results: Sequence[Any],
         compiled: Any,
@@ -78,7 +78,7 @@ class Program:
         self.state = [State(change, first + n) for n, change in enumerate(changes)]
         self.arena_bytes = layout.arena_bytes
         self.any_length = is_any(self.leaves)
-        self.room = Room(layout.room_bytes)  # of the native entries
+        self.room = Workspace(layout.room_bytes)  # of the native entries
         self.alike: Any = None  # for any length: whether the function is the same at another
         self.lengths: dict[int, bool] = {}  # what that has said
         if layout.room_bytes:  # only an arena that is not on the stack has a lock
@@ -136,7 +136,7 @@ class Program:
         try:
             arrays = [spec_of(Leaf("array", ArrayType(*one))) for one in self.result_types()]
             flat = tuple(map(spec_of, self.leaves)), ()
-        except NotNative:
+        except NoNativeEntry:
             return None
         specs = iter(arrays)
         statics = [
@@ -146,14 +146,14 @@ class Program:
         finish, self.is_flat = None, False
         try:
             by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
-        except NotNative:  # the leaves alone go in and come out natively
+        except NoNativeEntry:  # the leaves alone go in and come out natively
             self.is_flat = True
             by_position, by_name = flat
             result: Any = tuple(arrays)
         else:
             try:
                 result = result_tree(self.structure, iter(statics))
-            except NotNative:  # objects of other classes are made in Python
+            except NoNativeEntry:  # objects of other classes are made in Python
                 result, finish = tuple(arrays), Finish(self._finish)
         captured = [CapturedSpec(c.nbytes, False) for c in self.layout.constants]
         captured += [

@@ -43,8 +43,8 @@ class Cell:
 
     __slots__ = ("__weakref__", "_places", "_present", "memory", "native")
 
-    def __init__(self, array_type: ArrayType, content: Any, room: Room | None = None):
-        reserved = None if room is None else room.take(array_type)
+    def __init__(self, array_type: ArrayType, content: Any, reservation: Reservation | None = None):
+        reserved = None if reservation is None else reservation.take(array_type)
         if reserved is None:
             reserved = aligned_empty(array_type.shape, array_type.dtype)
         self.memory = reserved
@@ -192,14 +192,14 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return aligned_memory(nbytes).view(dtype).reshape(shape)
 
 
-class Block:
+class Allocation:
     """One allocation for arrays of one dtype that belong together, such as a model's parameters.
 
     Each starts at a cache line; what lies between them is zero. Nothing is allocated before the
     first of the arrays is asked for, and each is given away once.
 
-    >>> rooms = Block(np.dtype(float), [(3,), (2, 2)]).rooms
-    >>> small, large = rooms[0].take(), rooms[1].take()
+    >>> reservations = Allocation(np.dtype(float), [(3,), (2, 2)]).reservations
+    >>> small, large = reservations[0].take(), reservations[1].take()
     >>> large.ctypes.data - small.ctypes.data
     64
     """
@@ -208,10 +208,10 @@ class Block:
         self.dtype = dtype
         self._memory: np.ndarray | None = None
         self._elements = 0
-        self.rooms = []
+        self.reservations = []
         line = ARENA_ALIGNMENT // dtype.itemsize
         for shape in shapes:
-            self.rooms.append(Room(self, shape, self._elements))
+            self.reservations.append(Reservation(self, shape, self._elements))
             self._elements += -(-int(np.prod(shape, dtype=np.int64)) // line) * line
 
     @property
@@ -223,28 +223,28 @@ class Block:
         return self._memory
 
 
-class Room:
-    """A place in a `Block` for one array."""
+class Reservation:
+    """A place in an `Allocation` for one array."""
 
-    __slots__ = ("block", "shape", "start", "taken")
+    __slots__ = ("allocation", "shape", "start", "taken")
 
-    def __init__(self, block: Block, shape: tuple[int, ...], start: int):
-        self.block, self.shape, self.start = block, shape, start
+    def __init__(self, allocation: Allocation, shape: tuple[int, ...], start: int):
+        self.allocation, self.shape, self.start = allocation, shape, start
         self.taken = False
 
     def take(self, array_type: ArrayType | None = None) -> np.ndarray | None:
         """The memory; None where it is in use already, or not for such an array."""
-        wanted = (self.block.dtype, self.shape)
+        wanted = (self.allocation.dtype, self.shape)
         fits = array_type is None or (array_type.dtype, array_type.shape) == wanted
         if self.taken or not fits:
             return None
         self.taken = True
         size = int(np.prod(self.shape, dtype=np.int64))
-        return self.block.memory[self.start : self.start + size].reshape(self.shape)
+        return self.allocation.memory[self.start : self.start + size].reshape(self.shape)
 
 
 class _Local(threading.local):
-    running: Running | None = None
+    running: StatefulTrace | None = None
 
 
 local = _Local()
@@ -289,7 +289,7 @@ class _Gradient:
         self.written = False
 
 
-class Running:
+class StatefulTrace:
     """A jit trace in progress: the tensors it has lifted, and what they hold now."""
 
     def __init__(self, trace: Trace):
@@ -298,7 +298,7 @@ class Running:
         self._gradients: dict[int, _Gradient] = {}
         self._number = 0
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> StatefulTrace:
         global _traces_running
         trace_lock.acquire()
         self._outer = local.running

@@ -14,7 +14,7 @@ from ..ops.op import Traced
 from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
-from .state import UNCHANGED, Change, Running, strip
+from .state import UNCHANGED, Change, StatefulTrace, strip
 
 # Results that are returned as they are, without a buffer.
 STATIC_RESULTS = (bool, int, float, complex, str, bytes)
@@ -65,7 +65,7 @@ def capture(
 ) -> Captured:
     """Run the function once on abstract arguments of these kinds."""
     names = _names(function, call, len(leaves))
-    with Trace(keep_source=True, lazy=True) as trace, Running(trace) as running:
+    with Trace(keep_source=True, lazy=True) as trace, StatefulTrace(trace) as running:
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):
             tracer = trace.variable(array_type=leaf.type, name=name, active=False)

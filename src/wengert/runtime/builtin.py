@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from .arena import Arena
-from .layout import WORD, Layout, native_layout, numpy_functions
+from .layout import WORD, ObjectLayout, native_layout, numpy_functions
 from .limits import NO_FALLBACK, SPARES, STACK_ARENA_LIMIT
 from .signature import Signature, context_objects
 from .twin import CtypesCall
@@ -255,7 +255,7 @@ def bind(
     return BoundEntry(call, slow, cell, True)
 
 
-def _tell_callable(pointers: bytes, call: Any, layout: Layout) -> None:
+def _tell_callable(pointers: bytes, call: Any, layout: ObjectLayout) -> None:
     """Let the gate know which callable it has to hold; no reference, or none would be freed."""
     at = id(pointers) + layout.bytes_data + WORD * Pointer.CALLABLE
     ctypes.c_uint64.from_address(at).value = id(call)

@@ -14,7 +14,7 @@ WORD = 8  # bytes of a pointer and of a slot of `buffers`
 
 
 @dataclass(frozen=True)
-class Layout:
+class ObjectLayout:
     """Byte offsets in CPython's and NumPy's objects.
 
     Generated code depends on them, so a key of cached code must hold the layout.
@@ -40,7 +40,7 @@ class Layout:
 
 
 @functools.cache
-def native_layout() -> Layout | None:
+def native_layout() -> ObjectLayout | None:
     """The layout of this interpreter's objects, or None where entries cannot be used.
 
     Nothing is taken on trust: each offset is tried on real objects and compared with what Python
@@ -51,7 +51,7 @@ def native_layout() -> Layout | None:
     if sysconfig.get_config_var("Py_GIL_DISABLED") or object.__basicsize__ != 16:
         return None
     # CPython 3.14 put a cached hash before a tuple's items; the type itself tells.
-    layout = Layout(tuple_items=tuple.__basicsize__, bytes_data=bytes.__basicsize__ - 1)
+    layout = ObjectLayout(tuple_items=tuple.__basicsize__, bytes_data=bytes.__basicsize__ - 1)
     good = _objects_agree(layout) and _arrays_agree(layout) and numpy_functions() is not None
     return layout if good else None
 
@@ -75,7 +75,7 @@ def address_of(array: np.ndarray) -> int:
 _unsigned = ctypes.c_uint64.from_address
 
 
-def _objects_agree(layout: Layout) -> bool:
+def _objects_agree(layout: ObjectLayout) -> bool:
     items = (object(), object(), object())
     cell = types.CellType(items)
     listed = list(items)
@@ -96,7 +96,7 @@ def _objects_agree(layout: Layout) -> bool:
     )
 
 
-def _arrays_agree(layout: Layout) -> bool:
+def _arrays_agree(layout: ObjectLayout) -> bool:
     frozen = np.zeros((2, 3, 5), np.float32)[::-1, :, 1:4]
     frozen.flags.writeable = False
     misaligned = np.zeros(17, np.uint8)[1:].view(np.float64)
@@ -105,7 +105,7 @@ def _arrays_agree(layout: Layout) -> bool:
     return _weakrefs_agree(layout) and all(_array_agrees(layout, array) for array in arrays)
 
 
-def _weakrefs_agree(layout: Layout) -> bool:
+def _weakrefs_agree(layout: ObjectLayout) -> bool:
     array = np.empty(1)
     before = _word(id(array) + layout.array_weakrefs)
     reference = weakref.ref(array)
@@ -114,7 +114,7 @@ def _weakrefs_agree(layout: Layout) -> bool:
     return before == 0 and after == id(reference) and refers_to == id(array)
 
 
-def _array_agrees(layout: Layout, array: np.ndarray) -> bool:
+def _array_agrees(layout: ObjectLayout, array: np.ndarray) -> bool:
     at, dtype = id(array), id(array.dtype)
     shape, strides = _word(at + layout.array_shape), _word(at + layout.array_strides)
     axes = range(array.ndim)

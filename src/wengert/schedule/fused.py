@@ -26,7 +26,7 @@ from .forms import Forms
 from .lowering import loop_variables
 
 
-class Values(Protocol):
+class Found(Protocol):
     """Where values are found: in memory, or nowhere yet."""
 
     forms: Forms
@@ -40,7 +40,7 @@ class Values(Protocol):
 class FusedNest(Nest):
     """A nest under construction: expressions are shared among its stores."""
 
-    def __init__(self, scheduler: Values, shape: tuple[int, ...]):
+    def __init__(self, scheduler: Found, shape: tuple[int, ...]):
         variables = loop_variables(shape)
         super().__init__(variables, [])
         self.scheduler = scheduler

@@ -26,7 +26,7 @@ from ..trace import Trace
 from ..types import ArrayType, type_of
 from .batching import evaluate_batched
 from .modes import pull, push
-from .plans import Program, strong
+from .plans import Replay, strong
 
 
 class Body:
@@ -45,9 +45,9 @@ class Body:
         self._derived: dict[Any, Any] = {}
 
     @functools.cached_property
-    def program(self) -> Program:
+    def program(self) -> Replay:
         """The graph for quick replay."""
-        return Program(self.graph)
+        return Replay(self.graph)
 
     @property
     def rows(self) -> int:

@@ -71,7 +71,7 @@ def _type(
 # ---------------------------------------------------------------- its rules
 
 
-class _Loop(Op):
+class _LoopOp(Op):
     """Recorded where reverse mode may follow, the loop gives out what that will need."""
 
     def __call__(self, *args: Any, **params: Any) -> Any:
@@ -277,7 +277,7 @@ def _samples(rng: np.random.Generator) -> list[Any]:
 
 
 # A loop over the rows of arrays, with a body.
-loop: Op = _Loop(
+loop: Op = _LoopOp(
     "scan",
     _evaluate,
     _type,

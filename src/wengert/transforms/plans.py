@@ -30,7 +30,7 @@ LARGE = 2048
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.float32, np.int64, np.bool_})
 
 
-class Program:
+class Replay:
     """A graph flattened to steps over numbered slots: quick to replay.
 
     On plain values the steps are replayed as Python code of one line each. It comes in two
@@ -270,7 +270,7 @@ def apply_transpose(
 
 def vjp_plan(
     op: Op, types: Sequence[ArrayType], ans: Any, params: dict[str, Any], active: tuple[Any, ...]
-) -> Program:
+) -> Replay:
     """Inputs: the arguments, the result(s), the cotangent(s). Outputs: argument cotangents."""
     with Trace() as trace:
         primals = [trace.variable(array_type=t, active=False) for t in types]
@@ -289,12 +289,12 @@ def vjp_plan(
         cotangents = iter(transpose_linear(trace, outs, seeds, live))
         outputs = [None if t is None else next(cotangents) for t in tangents]
         nodes = [None if g is None else trace.node_of(g) for g in outputs]
-    return Program(Graph(variables, nodes))  # type: ignore[arg-type]
+    return Replay(Graph(variables, nodes))  # type: ignore[arg-type]
 
 
 def jvp_plan(
     op: Op, types: Sequence[ArrayType], ans: Any, params: dict[str, Any], active: tuple[Any, ...]
-) -> Program:
+) -> Replay:
     """Inputs: the arguments, the result(s), the live tangents. Outputs: the result tangent(s)."""
     with Trace() as trace:
         primals = [trace.variable(array_type=t, active=False) for t in types]
@@ -309,7 +309,7 @@ def jvp_plan(
         out = tangent_of(op, tangents, value, primals, params)
         outs = list(out or [None] * len(results)) if op.multiple else [out]
         nodes = [None if t is None else trace.node_of(t) for t in outs]
-    return Program(Graph(variables, nodes))  # type: ignore[arg-type]
+    return Replay(Graph(variables, nodes))  # type: ignore[arg-type]
 
 
 def strong(array_type: ArrayType) -> ArrayType:
@@ -323,13 +323,13 @@ def _result_variables(trace: Trace, op: Op, ans: Any) -> list[Tracer]:
 
 
 def cached_plan(
-    make: Callable[..., Program],
+    make: Callable[..., Replay],
     op: Op,
     values: Sequence[Any],
     ans: Any,
     params: dict[str, Any],
     active: tuple[Any, ...],
-) -> Program:
+) -> Replay:
     """The program for this signature, derived on first use."""
     signature: list[Any] = [make, active]
     for value in values:
