@@ -10,7 +10,7 @@ from wengert.passes import optimise
 from wengert.schedule import schedule
 
 rng = np.random.default_rng(7)
-SIZE, LAYERS = 64, 8
+SIZE, LAYERS = 64, 6
 x = rng.normal(size=(SIZE, SIZE))
 v = rng.normal(size=(SIZE, SIZE)) / SIZE
 ws = [rng.normal(size=(SIZE, SIZE)) / SIZE for _ in range(LAYERS)]
@@ -59,15 +59,15 @@ def check(f, *args, plain=None, rtol=1e-12):
 class TestCheckpoint:
     def test_values_and_gradients(self):
         checkpointed, plain = chain(wg.checkpoint(block)), chain(block)
-        check(checkpointed, ws, x, plain=plain)
-        check(wg.value_and_grad(checkpointed), ws, x, plain=wg.value_and_grad(plain))
+        check(checkpointed, ws[:2], x, plain=plain)
+        check(wg.value_and_grad(checkpointed), ws[:2], x, plain=wg.value_and_grad(plain))
 
     def test_memory_grows_by_one_value_a_block(self):
         def growth(block):
             """Arrays that one more block needs."""
             gradient = wg.jit(wg.grad(chain(block)))
-            arena = [gradient.memory(ws[:layers], x)["arena"] for layers in (4, LAYERS)]
-            return (arena[1] - arena[0]) / x.nbytes / (LAYERS - 4)
+            arena = [gradient.memory(ws[:layers], x)["arena"] for layers in (3, LAYERS)]
+            return (arena[1] - arena[0]) / x.nbytes / (LAYERS - 3)
 
         assert growth(wg.checkpoint(block)) == 1
         assert growth(block) > 2
