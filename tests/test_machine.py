@@ -7,8 +7,8 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from batch_loops import batch_loops
 from wengert import machine
-from wengert.loops import BlockLoop
 from wengert.machine import Machine, current, policy, use
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
@@ -131,7 +131,7 @@ def test_what_stays_near_depends_on_the_cache():
     def has_loop(known):
         with use(known, times={"apart": 1e9}, regions={"layouts": ("lanes",)}):
             program = schedule(optimise(wg.trace(loss, x, w)))
-        return any(isinstance(kernel, BlockLoop) for kernel in program.kernels)
+        return bool(batch_loops(program))
 
     assert [has_loop(Machine()), has_loop(SERVER)] == [False, True]
 

@@ -6,7 +6,8 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert.errors import OutOfRangeError
-from wengert.loops import Contraction, Repeat
+from wengert.loops import Contraction, Loop, inside
+from wengert.schedule.memory import read_by, written_by
 
 rng = np.random.default_rng(11)
 
@@ -163,7 +164,8 @@ class TestParts:
     w = rng.normal(size=(16, 16)) / 4
 
     def parts(self, function, *args):
-        return [k.parts for k in kernels(function, *args) if isinstance(k, Repeat)]
+        found = [k for k in kernels(function, *args) if isinstance(k, Loop)]
+        return [loop.turns if loop.parallel else 1 for loop in found]
 
     def step(self, h, x):
         return wnp.tanh(h @ self.w + x), wnp.sum(h * x, axis=1)
@@ -245,8 +247,8 @@ class TestPasses:
     def products(self, function, *args):
         """Products outside of loops, and inside."""
         found = kernels(function, *args)
-        inside = [k for loop in found if isinstance(loop, Repeat) for k in loop.body.kernels]
-        return [sum(isinstance(k, Contraction) for k in group) for group in (found, inside)]
+        within = [k for loop in found if isinstance(loop, Loop) for k in inside(loop)]
+        return [sum(isinstance(k, Contraction) for k in group) for group in (found, within)]
 
     def test_products_with_the_rows_are_computed_before(self):
         f = lambda h, xs: wg.scan(lambda h, x: (wnp.tanh(x @ W + h), None), h, xs)[0]
@@ -258,7 +260,7 @@ class TestPasses:
         step = lambda h, x: (h + wnp.cos(wnp.sin(x @ W) @ W), None)
         f = lambda h, xs: wg.scan(step, h, xs)[0]
         assert self.products(f, H, XS) == [2, 0]
-        (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Repeat))
+        (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Loop))
         assert "cos" in str(loop) and "sin" not in str(loop)
         assert_native(f, H, XS)
 
@@ -271,8 +273,10 @@ class TestPasses:
         gradient = wg.grad(f, (0, 1, 2, 3))
         assert self.products(gradient, w, w / 2, h, xs) == [4, 2]
         assert_native(gradient, w, w / 2, h, xs, tolerance=1e-11)
-        backward = [k for k in kernels(gradient, w, w / 2, h, xs) if isinstance(k, Repeat)][1]
-        assert len(backward.rows) == 2  # of h and the cotangents; the others are read after it
+        backward = [k for k in kernels(gradient, w, w / 2, h, xs) if isinstance(k, Loop)][1]
+        read, written = ({*find(backward)} for find in (read_by, written_by))
+        moving = {b for b in read - written if b.start.coefficient(backward.var)}
+        assert len(moving) == 2  # rows of h and the cotangents; the others are read after it
 
     def test_not_where_memory_is_to_be_saved(self):
         def f(w, h, xs):
@@ -296,9 +300,10 @@ class TestPasses:
 
             return wg.scan(body, (h, h, h), xs)[0][0]
 
-        (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Repeat))
+        (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Loop))
         assert "exp" not in str(loop) and "cos" not in str(loop)
-        assert len(loop.carries) == 1 and not loop.results
+        assert len(loop.carries) == 1
+        assert not any(b.start.coefficient(loop.var) for b in written_by(loop))
         assert_native(f, H, XS)
 
 

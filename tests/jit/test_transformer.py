@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from batch_loops import batch_loops, sizes
 from wengert import machine, nn, optim
 from wengert.codegen import cache
-from wengert.loops import BlockLoop
 from wengert.passes import optimise
 from wengert.schedule import schedule
 
@@ -203,8 +203,8 @@ def test_a_step_is_one_loop_over_samples_in_place():
         return np.sum(np.square(nn.functional.gelu(scores @ q) @ v))
 
     program = schedule(optimise(wg.trace(wg.grad(loss, argnums=(0, 1)), w, v, x)))
-    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-    assert (loop.width, loop.blocks) == (1, 12)
+    (loop,) = batch_loops(program)
+    assert sizes(loop) == (1, 12)
     assert "block of" not in str(loop)  # nothing is copied in or out
 
 
@@ -215,5 +215,5 @@ def test_the_block_of_the_bench_is_one_loop_over_samples():
     model, (x, y) = transformer.module_of(nn, sizes), transformer.sequences(sizes)
     graph = wg.trace(wg.value_and_grad(lambda model: nn.mse_loss(model(x), y)), model)
     program = schedule(optimise(graph))
-    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-    assert (loop.width, loop.blocks) == (1, 12)
+    (loop,) = batch_loops(program)
+    assert sizes(loop) == (1, 12)

@@ -7,11 +7,12 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert import machine
 from wengert.graph import verify
-from wengert.loops import Repeat
+from wengert.loops import Loop, MemoryKind, root
 from wengert.passes import optimise
 from wengert.schedule import chunks, plan, schedule
 from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
 from wengert.schedule.chunks import choose_width, cut_chunks
+from wengert.schedule.memory import read_by, written_by
 from wengert.schedule.samples import SampleClasses
 
 MB = 1 << 20
@@ -36,7 +37,7 @@ def cut(function, *args):
 
 def chunk_loops(function, *args):
     program = plan(schedule(graph_of(function, *args)))
-    return [k for k in program.kernels if isinstance(k, Repeat) and k.label == LABEL]
+    return [k for k in program.kernels if isinstance(k, Loop) and k.label == LABEL]
 
 
 def network(x, w, v):
@@ -175,11 +176,12 @@ def test_random_bits_that_chunks_would_cut_apart():
 @pytest.mark.parametrize("n", [64, 70])
 def test_sums_stay_where_they_are(n):
     loops = chunk_loops(wg.value_and_grad(network, argnums=(1, 2)), *arguments(n))
-    assert [loop.steps for loop in loops] == ([4] if n == 64 else [4, 1])
+    assert [loop.turns for loop in loops] == ([4] if n == 64 else [4, 1])
     for loop in loops:
         assert not loop.carries
-        in_place = [place.buffer for place in loop.results]
-        assert len(in_place) == 3 and all(b in [p.buffer for p in loop.fixed] for b in in_place)
+        used = [{root(b) for b in buffers} for buffers in (read_by(loop), written_by(loop))]
+        in_place = (used[0] & used[1]) - {root(b) for b in loop.private}
+        assert sum(b.kind is MemoryKind.OUTPUT for b in in_place) == 3
 
 
 def test_sums_that_cannot_stay_go_back_and_forth(monkeypatch):

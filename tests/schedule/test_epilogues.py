@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import wengert as wg
 import wengert.numpy as xp
-from wengert.loops import BlockLoop, Contraction, MemoryKind, Nest
+from batch_loops import batch_loops
+from wengert.loops import Contraction, MemoryKind, Nest, inside
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
 from wengert.schedule import plan, schedule
@@ -142,10 +143,11 @@ def test_products_inside_the_batch_loop():
         return xp.sum(xp.maximum(xp.conv(x, conv) + 0.5, 0.0) ** 2)
 
     program = loops_of(wg.grad(loss), *map(np.float32, (conv, images)))
-    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-    inside = [kernel for kernel in loop.body if isinstance(kernel, Contraction)]
-    assert any(product.stores for product in inside)
-    assert not any(product.stores for product in inside if product.accumulates)
+    (loop,) = batch_loops(program)
+    parts = [part for kernel in loop.body for part in inside(kernel)]
+    products = [kernel for kernel in parts if isinstance(kernel, Contraction)]
+    assert any(product.stores for product in products)
+    assert not any(product.stores for product in products if product.accumulates)
 
 
 # ---------------------------------------------------------------- what stays

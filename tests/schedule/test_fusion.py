@@ -11,10 +11,10 @@ from wengert.loops import (
     Contraction,
     Host,
     Load,
+    Loop,
     MemoryKind,
     Nest,
-    ParallelNest,
-    Repeat,
+    inside,
     roots_of,
     walk,
 )
@@ -113,9 +113,11 @@ def test_tasks_do_not_add_to_one_place():
     for lead, parallel in [((), False), ((4,), True)]:
         x = RNG.normal(size=(*lead, 400, 400, 3, 3))
         kernels = loops_of(lambda x: fold(x * x, **params), x).kernels
-        found = [k for k in kernels if isinstance(k, ParallelNest) and k.body.stores[0].combine]
+        parts = [part for k in kernels if isinstance(k, Loop) for part in inside(k)]
+        tasks = [part for part in parts if isinstance(part, Nest)]
+        found = [nest for nest in tasks if nest.stores[0].combine]
         assert bool(found) == parallel
-        assert all(len(k.body.vars) == 4 for k in found)
+        assert all(len(nest.vars) == 4 for nest in found)
 
 
 @pytest.mark.parametrize("shape", [(40, 2, 3), (3, 700), (2, 40000), (9, 1), (17,)])
@@ -264,8 +266,8 @@ def test_a_slope_alone_is_computed_where_it_is_needed():
 
 def test_threads_that_are_awake_share_smaller_nests():
     nest = loops_of(lambda x: xp.exp(x), np.ones((300, 300))).kernels[0]
-    assert not isinstance(nest, ParallelNest)
-    assert isinstance(parallelise(nest, awake=True), ParallelNest)
+    assert isinstance(nest, Nest)
+    assert parallelise(nest, awake=True).parallel
     assert not keeps_awake(nest, False) and keeps_awake(nest, True)
     assert keeps_awake(parallelise(nest, awake=True), False)
     (host,) = [k for k in loops_of(xp.linalg.inv, np.eye(3)).kernels if isinstance(k, Host)]
@@ -276,8 +278,8 @@ def test_threads_that_are_awake_share_smaller_nests():
 def test_threads_have_equally_much_to_do(length):
     nest = loops_of(lambda x: 2 * x + 1, np.ones(length)).kernels[0]
     shared = parallelise(nest, awake=True)
-    lengths = [shared.body.vars[0].extent] * shared.task.extent
-    lengths += [] if shared.rest is None else [shared.rest.vars[0].extent]
+    body, *rest = [part.vars[0].extent for part in inside(shared) if isinstance(part, Nest)]
+    lengths = [body] * (shared.turns - len(rest)) + rest
     assert sum(lengths) == length
     assert len(lengths) % 2 == 0 and max(lengths) - min(lengths) < 1024
 
@@ -301,9 +303,9 @@ def test_a_total_is_put_together_where_it_is_used(steps):
     """Also in parts: nothing reads the gradient from memory to make the new parameter."""
     args = WEIGHT, RNG.normal(size=(steps, 96, 64)), RNG.normal(size=(96, 64))
     program = loops_of(recurrent_step, *args)
-    backward = [kernel for kernel in program.kernels if isinstance(kernel, Repeat)][-1]
+    backward = [kernel for kernel in program.kernels if isinstance(kernel, Loop)][-1]
     if steps == 60:  # fewer are summed after the loop, by one product
-        assert backward.parts > 1 and keeps_awake(backward, False)
+        assert backward.parallel and keeps_awake(backward, False)
         after = program.kernels[program.kernels.index(backward) + 1 :]
         assert len(after) == 1 and str(after[0]).count("] = ") == 2
     for got, want in zip(jit(recurrent_step)(*args), recurrent_step(*args), strict=True):
@@ -328,8 +330,8 @@ def test_a_total_goes_on_from_where_it_began():
 def padded_nests(shape, widths):
     """The labels of the nests that put zeros around an array."""
     program = loops_of(lambda x: xp.pad(x * 2, widths), np.ones(shape, np.float32))
-    parts = [k.parts() if isinstance(k, ParallelNest) else [k] for k in program.kernels]
-    return [part.label for nests in parts for part in nests]
+    parts = [part for kernel in program.kernels for part in inside(kernel)]
+    return [part.label for part in parts if isinstance(part, Nest)]
 
 
 def test_thin_edges_are_filled_together_with_the_inside():

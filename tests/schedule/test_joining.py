@@ -9,9 +9,9 @@ from wengert.loops import (
     Apply,
     Buffer,
     Load,
+    Loop,
     MemoryKind,
     Nest,
-    Repeat,
     Store,
     Var,
     roots_of,
@@ -73,8 +73,8 @@ def test_the_gates_of_a_recurrent_step_are_one_nest():
 
     args = np.ones((8, 24)), np.ones((3, 8)), np.ones((5, 3, 24))
     program = wg.jit(wg.grad(loss)).program(*args)
-    _, backward = [k for k in program.stages.loops.kernels if isinstance(k, Repeat)]
-    assert sum(isinstance(kernel, Nest) for kernel in backward.body.kernels) == 1
+    _, backward = [k for k in program.stages.loops.kernels if isinstance(k, Loop)]
+    assert sum(isinstance(kernel, Nest) for kernel in backward.body) == 1
 
 
 def test_turned_arrays_are_read_in_tiles():

@@ -8,10 +8,10 @@ from wengert.loops import (
     Affine,
     Buffer,
     Load,
+    Loop,
     LoopProgram,
     MemoryKind,
     Nest,
-    ParallelNest,
     Store,
     Var,
 )
@@ -44,7 +44,7 @@ def test_parts_of_sums_are_apart(rows, columns, kept, small_tasks):
     # both loops of the sum are combined over, or the inner one is, which is cut for its length
     nest = Nest([i, j], [Store(total, at, value, "add")])
     found = parallel.parallelise(nest)
-    assert isinstance(found, ParallelNest)
+    assert isinstance(found, Loop) and found.parallel
     verify_loops(plan(LoopProgram([x], [total], [found])))
     nest.stores.append(Store(twice, value.at, value))
     verify_loops(plan(LoopProgram([x], [total, twice], [parallel.parallelise(nest)])))
@@ -55,6 +55,7 @@ def test_one_whole_task_and_a_rest_have_two_places(small_tasks):
     j = Var("j", 300)
     nest = Nest([j], [Store(total, Affine(0), Load(x, Affine.of(j)), "add")])
     found = parallel.parallelise(nest)
-    assert found.task.extent == 1 and found.rest is not None
-    places = [part.stores[0].at for part in (found.body, found.rest)]
+    (branch,) = found.body
+    assert found.turns == 2 and branch.test.high == 1
+    places = [part.stores[0].at.substitute(found.var, Affine(0)) for part in branch.parts()]
     assert places == [Affine(0), Affine(1)]

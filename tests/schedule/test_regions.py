@@ -5,8 +5,9 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from batch_loops import batch_loops
 from wengert import machine
-from wengert.loops import BlockLoop, Contraction, Transfer
+from wengert.loops import Contraction, Transfer
 from wengert.passes import optimise
 from wengert.schedule import plan, regions, schedule
 
@@ -30,10 +31,6 @@ def loops_of(function, *args):
     return plan(schedule(optimise(wg.trace(function, *args))))
 
 
-def batch_loops(program):
-    return [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-
-
 def network(x, w, v):
     return wnp.sum(wnp.tanh(x @ w) @ v)
 
@@ -46,7 +43,7 @@ def arguments(n):
 def test_a_step_is_one_region():
     program = loops_of(wg.grad(network, argnums=(1, 2)), *arguments(40))
     (loop,) = batch_loops(program)
-    assert loop.blocks == 3 and loop.extent == 40
+    assert loop.blocks.count == 3 and loop.blocks.extent == 40
     assert sum(isinstance(part, Contraction) for part in loop.body) == 4
     inward = [part.inward for part in loop.body if isinstance(part, Transfer)]
     assert inward == [True]  # x comes in, nothing goes out
@@ -77,7 +74,7 @@ def test_memory_does_not_grow_with_the_batch():
     assert many.planned_bytes == more.planned_bytes
     # many blocks have totals that lose nothing, of two numbers for each sum
     assert many.planned_bytes <= 3 * few.planned_bytes
-    inside = [batch_loops(program)[0].planned_bytes for program in (few, many, more)]
+    inside = [batch_loops(program)[0].private_bytes for program in (few, many, more)]
     assert len(set(inside)) == 1
 
 
@@ -120,10 +117,10 @@ def test_a_product_alone_is_not_worth_a_region():
 def test_the_loop_is_explained():
     program = loops_of(wg.grad(network, argnums=1), *arguments(40))
     text = str(batch_loops(program)[0])
-    assert text.startswith("3 blocks of 16 in 3 parallel groups:")
+    assert "\n3 blocks of 16, a share for each group:\n" in text
     assert "block of in0 along axis 0" in text
     program = loops_of(lambda x, w: wnp.max(x @ w, axis=0), *arguments(40)[:2])
-    text = str(batch_loops(program)[0])
+    text = str(program)
     assert "then for" in text and "# join" in text
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from batch_loops import batch_loops
 from wengert.errors import DependsOnLength
-from wengert.loops import BlockLoop
 from wengert.passes.lengths import LENGTHS, Family, for_any_length
 from wengert.schedule import plan, schedule
 from wengert.trace import trace
@@ -17,35 +17,31 @@ def loops_of(function, shape=(None, 3)):
     return plan(schedule(found.graph, None, found))
 
 
-def block_loops(program):
-    return [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-
-
 def test_one_loop_without_products_is_wide():
     program = loops_of(lambda x: np.sin(x) + 1)
-    (loop,) = block_loops(program)
-    assert (loop.width, loop.groups) == (64, 8)
-    assert loop.length is program.length
+    (loop,) = batch_loops(program)
+    assert (loop.blocks.width, loop.share.extent) == (64, 8)
+    assert loop.blocks.length is program.length
     assert program.room_bytes == 0
 
 
 def test_large_samples_make_narrow_blocks():
-    (loop,) = block_loops(loops_of(lambda x: np.sin(x), (None, 1000)))
-    assert loop.width == 16
+    (loop,) = batch_loops(loops_of(lambda x: np.sin(x), (None, 1000)))
+    assert loop.blocks.width == 16
 
 
 def test_products_have_a_lane_for_each_sample():
-    (loop,) = block_loops(loops_of(lambda x: np.tanh(x @ np.ones((3, 4)))))
-    assert loop.width == 16
+    (loop,) = batch_loops(loops_of(lambda x: np.tanh(x @ np.ones((3, 4)))))
+    assert loop.blocks.width == 16
     assert not any(getattr(part, "plain", False) for part in loop.body)
 
 
 def test_cheap_values_are_computed_again_and_others_kept():
     cheap = loops_of(lambda x: (2 * x + 1) - np.sum(2 * x + 1, axis=0))
-    assert len(block_loops(cheap)) == 2
+    assert len(batch_loops(cheap)) == 2
     assert cheap.room_bytes == 0
     costly = loops_of(lambda x: np.exp(x) / np.sum(np.exp(x), axis=0))
-    assert len(block_loops(costly)) == 2
+    assert len(batch_loops(costly)) == 2
     graph_of = lambda x: (lambda e: e / np.sum(e, axis=0))(np.exp(x))
     assert loops_of(graph_of).room_bytes == 3 * 8
 
@@ -61,14 +57,14 @@ def test_memory_between_loops_is_used_again():
 
 
 def test_other_lines_need_their_strides_at_run_time():
-    (loop,) = block_loops(loops_of(lambda x: x * 2, (5, None, 3)))
+    (loop,) = batch_loops(loops_of(lambda x: x * 2, (5, None, 3)))
     transfers = [part for part in loop.body if hasattr(part, "scaled")]
     assert [part.scaled for part in transfers] == [{0: 3}, {0: 3}]
 
 
 def test_large_sums_have_fewer_parts():
-    (loop,) = block_loops(loops_of(lambda x: x.T @ x, (None, 1000)))
-    assert loop.groups == 2
+    (loop,) = batch_loops(loops_of(lambda x: x.T @ x, (None, 1000)))
+    assert loop.share.extent == 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`verify_loops` passes all that is right, and finds what is not: programs changed by hand."""
 
+import contextlib
 import copy
 import itertools
 
@@ -7,26 +8,28 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from batch_loops import batch_loops
 from wengert.errors import LoopError
 from wengert.loops import (
     Affine,
-    BlockLoop,
+    Branch,
     Buffer,
     Contraction,
     Host,
     Load,
+    Loop,
     LoopProgram,
     MemoryKind,
     Nest,
-    ParallelNest,
-    Repeat,
     Store,
     Var,
+    inside,
     roots_of,
     walk,
 )
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
+from wengert.schedule.memory import loops_of as loops_in
 from wengert.schedule.memory import read_by, root, written_by
 from wengert.schedule.verify import verify_loops
 from wengert.trace import trace
@@ -103,12 +106,9 @@ def loops_of(name):
 def kinds(programs):
     """The kinds of kernels, at any depth."""
     found = set()
-    pending = [kernel for program in programs for kernel in program.kernels]
-    while pending:
-        kernel = pending.pop()
-        found.add(type(kernel).__name__.replace("Fused", ""))
-        pending += kernel.body if isinstance(kernel, BlockLoop) else []
-        pending += kernel.body.kernels if isinstance(kernel, Repeat) else []
+    for program in programs:
+        for kernel in program.kernels:
+            found |= {type(part).__name__.replace("Fused", "") for part in inside(kernel)}
     return found
 
 
@@ -120,8 +120,7 @@ def test_what_is_right_passes(name):
 
 def test_the_programs_have_all_kinds_of_kernels():
     found = kinds(map(loops_of, PROGRAMS))
-    assert found >= {"Nest", "ParallelNest", "Contraction", "Host", "Check", "Transfer"}
-    assert found >= {"BlockLoop", "Repeat"}
+    assert found >= {"Nest", "Contraction", "Loop", "Branch", "Host", "Check", "Transfer"}
 
 
 # ---------------------------------------------------------------- changed by hand
@@ -147,6 +146,17 @@ def continues_another(program, number):
 def programs():
     """All programs; a test that changes one puts it right again."""
     return {name: loops_of(name) for name in PROGRAMS}
+
+
+@contextlib.contextmanager
+def changed(loop, **fields):
+    """A loop with other fields, for a while."""
+    before = {name: getattr(loop, name) for name in fields}
+    for name, value in fields.items():
+        object.__setattr__(loop, name, value)
+    yield
+    for name, value in before.items():
+        object.__setattr__(loop, name, value)
 
 
 def is_found(program, message):
@@ -176,23 +186,19 @@ def test_a_kernel_that_is_missing_is_found(programs):
 def test_a_kernel_inside_a_loop_that_is_missing_is_found(programs):
     found = 0
     for program in programs.values():
-        for loop in program.kernels:
-            if isinstance(loop, (BlockLoop, Repeat)):
-                body = loop.body if isinstance(loop, BlockLoop) else loop.body.kernels
-                first = body.pop(0)
+        for loop in loops_in(program.kernels):
+            with changed(loop, body=loop.body[1:]):
                 found += is_found(program, "not stored")
-                body.insert(0, first)
     assert found >= 3
 
 
 def test_sums_of_a_batch_loop_that_never_begin_are_found(programs):
     program = programs["network"]
-    (loop,) = [kernel for kernel in program.kernels if isinstance(kernel, BlockLoop)]
-    for number in range(len(loop.fills)):
-        fill = loop.fills.pop(number)
-        is_found(program, "not stored")
-        loop.fills.insert(number, fill)
-    assert loop.fills and verify_loops(program)
+    (loop,) = batch_loops(program)
+    for number in range(len(loop.begin)):
+        with changed(loop, begin=loop.begin[:number] + loop.begin[number + 1 :]):
+            is_found(program, "not stored")
+    assert loop.begin and verify_loops(program)
 
 
 def test_kernels_in_the_wrong_order_are_found(programs):
@@ -212,10 +218,9 @@ def test_kernels_in_the_wrong_order_are_found(programs):
 
 def nests_of(program):
     for kernel in program.kernels:
-        if isinstance(kernel, Nest):
-            yield kernel
-        elif isinstance(kernel, ParallelNest):
-            yield from kernel.parts()
+        parts = list(inside(kernel))
+        if not any(part.private for part in parts if isinstance(part, Loop)):
+            yield from (part for part in parts if isinstance(part, Nest))
 
 
 def test_a_store_elsewhere_is_found(programs):
@@ -229,7 +234,7 @@ def test_a_store_elsewhere_is_found(programs):
                 last = root(store.buffer).size - 1
                 for shift in ([1] if high == last else []) + ([-1] if low == 0 else []):
                     nest.stores[number] = store.changed(at=store.at + shift)
-                    found += is_found(program, "outside of its memory|not stored")
+                    found += is_found(program, "outside of its memory|not stored|two turns")
                 nest.stores[number] = store
     assert found >= 50
 
@@ -241,7 +246,7 @@ def test_a_load_elsewhere_is_found(programs):
             for expr in walk(roots_of(nest.stores)):
                 if isinstance(expr, Load) and not expr.buffer.base:
                     before, expr.at = expr.at, expr.at + expr.buffer.size
-                    found += is_found(program, "outside of its memory|another")
+                    found += is_found(program, "outside of its memory|another|two turns")
                     expr.at = before
     assert found >= 50
 
@@ -289,15 +294,16 @@ def test_tasks_that_share_a_place_are_found(programs):
     """As when the parts of one task and of the rest were at one place."""
     found = 0
     for program in programs.values():
-        for kernel in program.kernels:
-            if isinstance(kernel, ParallelNest) and kernel.rest is not None:
-                for number, store in enumerate(kernel.rest.stores):
-                    there = kernel.body.stores[number]
-                    kernel.rest.stores[number] = store.changed(
-                        at=there.at.substitute(kernel.task, Affine(0))
+        for kernel in loops_in(program.kernels):
+            if kernel.parallel and isinstance(kernel.body[0], Branch):
+                body, rest = kernel.body[0].parts()
+                for number, store in enumerate(rest.stores):
+                    there = body.stores[number]
+                    rest.stores[number] = store.changed(
+                        at=there.at.substitute(kernel.var, Affine(0))
                     )
-                    found += is_found(program, "two tasks|outside of its memory")
-                    kernel.rest.stores[number] = store
+                    found += is_found(program, "two turns|outside of its memory")
+                    rest.stores[number] = store
     assert found >= 2
 
 
@@ -360,12 +366,13 @@ def test_tasks_write_apart():
     x, out = buffer("x", MemoryKind.INPUT, 8), buffer("out", MemoryKind.OUTPUT, 8)
     task, i = Var("task", 2), Var("i", 4)
     body = Nest([i], [Store(out, Affine.of(i) + Affine.of(task) * 4, Load(x, Affine.of(i)))])
-    verify_loops(LoopProgram([x], [out], [ParallelNest(task, body, None, [])]))
+    verify_loops(LoopProgram([x], [out], [Loop(task, (body,), True)]))
     near = copy.copy(body)
     near.stores = [body.stores[0].changed(at=Affine.of(i) + Affine.of(task) * 3)]
     check(
-        "kernel 0, ParallelNest: two tasks write out[i + 3*task]",
-        [x], [out], ParallelNest(task, near, None, []),
+        "kernel 0, Loop: two turns of the loop over task meet, and one writes, "
+        "out at i + 3*task and i + 3*task",
+        [x], [out], Loop(task, (near,), True),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..loops import (
     Affine,
     Apply,
+    Branch,
     Buffer,
     Choose,
     Contraction,
@@ -27,27 +28,33 @@ from ..loops import (
     Literal,
     Load,
     LoadAt,
+    Loop,
     Nest,
-    ParallelNest,
     Store,
     Sum,
     Var,
+    inside,
     roots_of,
     walk,
 )
 from ..schedule.memory import buffers_of, root
 
 
-def repeated_forms(kernels: Sequence[Kernel]) -> dict[int, tuple[Hashable, list[Buffer]]]:
-    """The form of each nest that is there more than once, and its buffers, by the nest's id."""
-    nests = [kernel for kernel in kernels if isinstance(kernel, (Nest, ParallelNest))]
+def repeated_forms(kernels: Sequence[Kernel]) -> dict[Kernel, tuple[Hashable, list[Buffer]]]:
+    """The form of each nest, in tasks or not, that is there more than once, and its buffers."""
+    nests = [kernel for kernel in kernels if _has_form(kernel)]
     if len(nests) < 2:
         return {}
     forms = [_form(nest) for nest in nests]
     counts = Counter(form for form, _ in forms)
-    return {
-        id(nest): found for nest, found in zip(nests, forms, strict=True) if counts[found[0]] > 1
-    }
+    return {nest: found for nest, found in zip(nests, forms, strict=True) if counts[found[0]] > 1}
+
+
+def _has_form(kernel: Kernel) -> bool:
+    if isinstance(kernel, Loop):
+        parts = [part for part in inside(kernel) if part is not kernel]
+        return kernel.parallel and all(isinstance(part, (Nest, Branch)) for part in parts)
+    return isinstance(kernel, Nest)
 
 
 def form_of_values(kernel: Contraction) -> Hashable:
@@ -58,27 +65,34 @@ def form_of_values(kernel: Contraction) -> Hashable:
     return (*computed, _form(nest)[0])
 
 
-def _form(kernel: Nest | ParallelNest) -> tuple[Hashable, list[Buffer]]:
+def _form(kernel: Kernel) -> tuple[Hashable, list[Buffer]]:
     numbers = _Numbers(list(map(root, buffers_of(kernel))))
-    if isinstance(kernel, Nest):
-        return numbers.nest(kernel), numbers.roots
-    task = numbers.var(kernel.task)
-    parts = [kernel.body, *([] if kernel.rest is None else [kernel.rest]), *kernel.joins]
-    form = (task, kernel.rest is None, *[numbers.nest(part) for part in parts])
-    return form, numbers.roots
+    return numbers.kernel(kernel), numbers.roots
 
 
 class _Numbers:
     """Numbers for the buffers and variables of one kernel."""
 
     def __init__(self, buffers: Sequence[Buffer]):
-        self.roots = list({id(buffer): buffer for buffer in buffers}.values())
-        self.buffers = {id(buffer): number for number, buffer in enumerate(self.roots)}
+        self.roots = list(dict.fromkeys(buffers))
+        self.buffers = {buffer: number for number, buffer in enumerate(self.roots)}
         self.vars: dict[Var, int] = {}
+
+    def kernel(self, kernel: Kernel) -> Hashable:
+        """The form of a nest, or of its tasks."""
+        if isinstance(kernel, Loop):
+            variable = self.own(kernel.var)
+            parts = tuple(map(self.kernel, kernel.parts()))
+            return "loop", variable, len(kernel.join), parts
+        if isinstance(kernel, Branch):
+            parts = tuple(map(self.kernel, kernel.parts()))
+            return "branch", self.test(kernel.test), len(kernel.yes), parts
+        assert isinstance(kernel, Nest)
+        return self.nest(kernel)
 
     def nest(self, nest: Nest) -> Hashable:
         """The form of one nest."""
-        variables = tuple(map(self.var, nest.vars))
+        variables = tuple(map(self.own, nest.vars))
         numbers: dict[int, int] = {}
         values: list[Hashable] = []
         for expr in walk(roots_of(nest.stores)):
@@ -86,9 +100,13 @@ class _Numbers:
             values.append(self.expr(expr, numbers))
         return variables, tuple(values), tuple(self.store(s, numbers) for s in nest.stores)
 
-    def var(self, var: Var) -> Hashable:
-        """The number of a variable, and how far it counts."""
+    def own(self, var: Var) -> Hashable:
+        """The number of a variable of the kernel's own, and how far it counts."""
         return self.vars.setdefault(var, len(self.vars)), var.extent, var.ordered
+
+    def var(self, var: Var) -> Hashable:
+        """The same of any variable; those of loops around are like no other."""
+        return self.own(var) if var in self.vars else var
 
     def buffer(self, buffer: Buffer) -> Hashable:
         """The number of the buffer's memory, where in it a view begins, and its type."""
@@ -96,7 +114,7 @@ class _Numbers:
         while owner.base is not None:
             starts.append((self.at(owner.start), owner.dtype))
             owner = owner.base
-        return self.buffers[id(owner)], tuple(starts), buffer.dtype
+        return self.buffers[owner], tuple(starts), buffer.dtype
 
     def at(self, at: Affine) -> Hashable:
         """An index."""

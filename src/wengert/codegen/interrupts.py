@@ -68,18 +68,27 @@ def start_watch(builder: ir.IRBuilder) -> ir.Value:
 def leave_if_stopped(
     builder: ir.IRBuilder, watch: ir.Value, every: tuple[ir.Value, int] | None = None
 ) -> None:
-    """Return from a function without a result when the call is to end.
+    """Return from a function when the call is to end.
 
     `every` is a counter and a power of two: this happens only at multiples of it.
     """
     if every is None or every[1] == 1:
         with builder.if_then(stopped(builder, watch), likely=False):
-            builder.ret_void()
+            leave(builder)
         return
     counter, period = every
     turn = builder.and_(counter, constant(period - 1))
     with builder.if_then(builder.icmp_unsigned("==", turn, constant(0)), likely=False):
         leave_if_stopped(builder, watch)
+
+
+def leave(builder: ir.IRBuilder) -> None:
+    """Return from a function, without an error code if it has one."""
+    result = builder.function.function_type.return_type
+    if isinstance(result, ir.VoidType):
+        builder.ret_void()
+    else:
+        builder.ret(ir.Constant(result, 0))
 
 
 def stopped(builder: ir.IRBuilder, watch: ir.Value) -> ir.Value:

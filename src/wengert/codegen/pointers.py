@@ -5,11 +5,12 @@ Tables of pointers are also what tasks on other threads get to know of the kerne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..loops import Buffer, MemoryKind, Var
+from ..loops import Buffer, Loop, MemoryKind, Var
 from ..runtime.limits import ROOM_GRAIN
 from ..schedule.memory import ALIGNMENT
 from .llvm_types import I8, I32, I64, i64
@@ -29,7 +30,7 @@ def moved_bytes(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Val
 
 
 def table_of(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
-    """An array of pointers on the stack."""
+    """An array of pointers and numbers on the stack."""
     table = builder.alloca(PTR, size=i64(len(words)))
     for number, word in enumerate(words):
         place = builder.gep(table, [i64(number)], source_etype=PTR)
@@ -37,12 +38,13 @@ def table_of(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
     return table
 
 
-def words_of(builder: ir.IRBuilder, context: ir.Value, count: int) -> list[ir.Value]:
-    """The pointers that a context holds."""
+def words_of(builder: ir.IRBuilder, context: ir.Value, kinds: Sequence[ir.Type]) -> list[ir.Value]:
+    """The pointers and numbers that a context holds."""
     places = [
-        builder.gep(context, [i64(k)], source_etype=PTR) if k else context for k in range(count)
+        builder.gep(context, [i64(k)], source_etype=PTR) if k else context
+        for k in range(len(kinds))
     ]
-    return [builder.load(place, typ=PTR) for place in places]
+    return [builder.load(place, typ=kind) for place, kind in zip(places, kinds, strict=True)]
 
 
 def room_length(builder: ir.IRBuilder, length: ir.Value) -> ir.Value:
@@ -55,33 +57,85 @@ def is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:
     return builder.icmp_signed("!=", code, ir.Constant(I32, 0))
 
 
+# What a loop gives to the kernels inside: a counter, where the private memory of a turn lies, or
+# where a value lies that it hands on from turn to turn.
+Key = Var | Loop | Buffer
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the functions of kernels know of the loops around them."""
+
+    keys: tuple[Key, ...] = ()  # an argument for each
+    slots: Mapping[Buffer, int] | None = None  # where buffers are found, if not as usual
+    is_shared: bool = False  # by threads, so that nothing inside can be
+    in_blocks: bool = False
+
+    def arguments(self, watched: bool) -> list[ir.Type]:
+        """Of the function of a kernel: buffers, arena, scratch, what loops give, and a watch."""
+        kinds = [I64 if isinstance(key, Var) else PTR for key in self.keys]
+        return [PTR, PTR, PTR, *kinds, *[PTR] * watched]
+
+
+NO_LOOPS = Around()
+
+
 class Pointers:
     """The data pointers of buffers, loaded once at the head of a kernel."""
 
     def __init__(
         self,
         builder: ir.IRBuilder,
-        args: Sequence[ir.Value],
-        slots: dict[int, int],
-        local: ir.Value | None = None,
-        counters: dict[Var, ir.Value] | None = None,
+        words: Sequence[ir.Value],
+        slots: Mapping[Buffer, int],
+        homes: Mapping[Buffer, Loop],
+        around: Around,
         room: tuple[int, Buffer] | None = None,
     ):
-        self.builder = builder
-        self.buffers, self.arena = args
-        self.slots = slots
+        self.builder, self.around = builder, around
+        self.buffers, self.arena, self.scratch = words[:3]
+        self.given = dict(zip(around.keys, words[3:], strict=False))
+        self.slots = slots if around.slots is None else around.slots
+        self.homes = homes  # of buffers that are private to a loop
         self.room = room  # its slot, and the length that it grows with
-        self.own_table = True  # whether `buffers` is the table of the whole program
-        self.local = local  # the arena of the worker, in a batch loop
-        self.counters = counters or {}
-        self.known: dict[int, ir.Value] = {}
+        self.known: dict[Buffer, ir.Value] = {}
+
+    @property
+    def words(self) -> list[ir.Value]:
+        """What the function of a kernel gets."""
+        return [self.buffers, self.arena, self.scratch, *self.given.values()]
+
+    @property
+    def counters(self) -> dict[Var, ir.Value]:
+        """The turns of all loops around."""
+        return {key: value for key, value in self.given.items() if isinstance(key, Var)}
+
+    def within(
+        self,
+        given: Mapping[Key, ir.Value],
+        scratch: ir.Value | None = None,
+        shared: bool = False,
+        in_blocks: bool = False,
+    ) -> Pointers:
+        """The same inside of one more loop, which gives these."""
+        around = Around(
+            (*self.around.keys, *given),
+            self.around.slots,
+            shared or self.around.is_shared,
+            in_blocks or self.around.in_blocks,
+        )
+        words = [self.buffers, self.arena, self.scratch if scratch is None else scratch]
+        words += [*self.given.values(), *given.values()]
+        found = Pointers(self.builder, words, self.slots, self.homes, around, self.room)
+        found.known = dict(self.known)
+        return found
 
     def __call__(self, buffer: Buffer) -> ir.Value:
         """Where a buffer begins."""
-        found = self.known.get(id(buffer))
+        found = self.known.get(buffer)
         if found is None:
             found = self._load(buffer) if buffer.base is None else self._view(buffer)
-            self.known[id(buffer)] = found
+            self.known[buffer] = found
         return found
 
     def _view(self, buffer: Buffer) -> ir.Value:
@@ -89,20 +143,23 @@ class Pointers:
         pointer, size = self(buffer.base), buffer.dtype.itemsize
         pointer = moved_bytes(self.builder, pointer, buffer.start.constant * size)
         for var, step in buffer.start.terms:
-            offset = self.builder.mul(self.counters[var], i64(step * size))
+            offset = self.builder.mul(self.given[var], i64(step * size))
             pointer = self.builder.gep(pointer, [offset], source_etype=I8)
         return pointer
 
     def _load(self, buffer: Buffer) -> ir.Value:
         if buffer.kind is MemoryKind.ROOM:
             return self._in_room(buffer)
-        number = self.slots.get(id(buffer))
+        number = self.slots.get(buffer)
+        if number is None and buffer.kind is MemoryKind.CARRIED:
+            return self.given[buffer]
         if number is None:
-            assert buffer.kind.is_temporary
-            arena = self.arena if buffer.kind is MemoryKind.ARENA else self.local
+            assert buffer.kind is MemoryKind.ARENA, buffer
+            home = self.homes.get(buffer)
+            arena = self.arena if home is None else self.given[home]
             return moved_bytes(self.builder, arena, buffer.offset)
         # the length is no pointer: it is in the slot itself, but not in the table of a form
-        in_slot = buffer.kind is MemoryKind.LENGTH and self.own_table
+        in_slot = buffer.kind is MemoryKind.LENGTH and self.around.slots is None
         return self._slot(number) if in_slot else self.word(number)
 
     def _slot(self, number: int) -> ir.Value:

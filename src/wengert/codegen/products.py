@@ -47,20 +47,19 @@ class Products(Tasks):
         kernel: Contraction,
         pointers: Pointers,
         watch: ir.Value | None,
-    ) -> None:
-        """A product: on one thread, or its units shared out to several."""
+    ) -> int:
+        """A product: on one thread, or its units shared out to several; bytes of scratch."""
         watched = watch is not None
         product = self._product(name, kernel, watched)
         shared = is_shared(kernel) and product.units > 1 and self.workers > 1
+        shared = shared and not pointers.around.is_shared
         workers = self.workers if shared else 1
-        needed = product.unfinished + product.scratch * workers
-        self.scratch_bytes = max(self.scratch_bytes, needed)
-        room = moved_bytes(builder, pointers.arena, self.scratch_start)
-        args = self._product_arguments(builder, kernel, pointers, room, product.unfinished)
+        scratch = product.unfinished + product.scratch * workers
+        args = self._product_arguments(builder, kernel, pointers, product.unfinished)
         if not shared:
             function = self.module.globals[product.name]
             builder.call(function, args if watch is None else [*args, watch])
-            return
+            return scratch
         tasks = workers
         if not is_packed(kernel, self.target):
             tasks *= policy().threads.tasks_per_worker
@@ -69,24 +68,24 @@ class Products(Tasks):
         tasks = min(product.units, tasks)
         task = self._contraction_task(name, product, tasks, watched)
         self._share_out(builder, task, args, tasks, watch, workers)
+        return scratch
 
     def _product_arguments(
         self,
         builder: ir.IRBuilder,
         kernel: Contraction,
         pointers: Pointers,
-        room: ir.Value,
         unfinished: int,
     ) -> list[ir.Value]:
-        """What the function of a product gets; `room` begins with the bytes for unfinished sums."""
+        """What the function of a product gets; unfinished sums lie at the beginning of scratch."""
         accesses = [(kernel.x, kernel.x_offset), (kernel.y, kernel.y_offset)]
         accesses += [(buffer, at.constant) for buffer, at in kernel.accesses()]
         x, y, *others = [
             moved_bytes(builder, pointers(buffer), first * buffer.dtype.itemsize)
             for buffer, first in accesses
         ]
-        out = pointers(kernel.out) if kernel.keeps_sums else room
-        return [out, x, y, moved_bytes(builder, room, unfinished), *others]
+        out = pointers(kernel.out) if kernel.keeps_sums else pointers.scratch
+        return [out, x, y, moved_bytes(builder, pointers.scratch, unfinished), *others]
 
     def _product(self, name: str, kernel: Contraction, watched: bool) -> Product:
         """The code of a product; products of the same form have one."""
@@ -115,7 +114,7 @@ class Products(Tasks):
         builder = ir.IRBuilder(function.append_basic_block())
         context, number, worker = function.args
         part = self.module.globals[part_name(product.name)]
-        out, x, y, space, *more = words_of(builder, context, len(part.args) - 2)
+        out, x, y, space, *more = words_of(builder, context, [PTR] * (len(part.args) - 2))
         if watched:
             leave_if_stopped(builder, more[-1])
         own = builder.mul(worker, ir.Constant(I64, product.scratch))

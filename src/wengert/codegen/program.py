@@ -23,15 +23,14 @@ from ..loops import (
     LoopProgram,
     MemoryKind,
     Nest,
-    Repeat,
-    has_checks,
+    can_fail,
 )
 from ..machine import compiling_for, policy
 from ..schedule.cost import kernel_cost
 from ..schedule.memory import buffers_of, root
 from ..schedule.steps import is_on
-from .interrupts import INTERRUPTED, start_watch, stopped
-from .pointers import I32, PTR, Pointers, is_error
+from .interrupts import INTERRUPTED, leave, start_watch, stopped
+from .pointers import I32, PTR, Around, Pointers, moved_bytes
 from .scope import Scope
 from .target import Target
 
@@ -77,12 +76,8 @@ def _emitter_for(program: LoopProgram) -> type[Segments]:
 
 def constants_of(program: LoopProgram) -> list[Buffer]:
     """The constants that the kernels of a program read."""
-    found: dict[int, Buffer] = {}
-    for kernel in program.kernels:
-        for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind is MemoryKind.CONSTANT:
-                found[id(buffer)] = buffer
-    return list(found.values())
+    used = dict.fromkeys(root(b) for kernel in program.kernels for b in buffers_of(kernel))
+    return [buffer for buffer in used if buffer.kind is MemoryKind.CONSTANT]
 
 
 def _segments(kernels: Sequence[Kernel]) -> list[Any]:
@@ -103,34 +98,29 @@ class Segments(Scope):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        program = self.program
-        self.watched = {id(kernel) for kernel in program.kernels[: program.watched]}
+        self.watched = {*self.program.kernels[: self.program.watched]}
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
-        pointers = self._pointers(builder, function.args)
+        scratch = moved_bytes(builder, function.args[1], self.program.planned_bytes)
+        pointers = self._pointers(builder, [*function.args, scratch])
         self.begin(builder, pointers)
         watch, unwatched, long = None, 0, policy().costs.watched_loop
-        if any(id(kernel) in self.watched for kernel in kernels):
+        if any(kernel in self.watched for kernel in kernels):
             watch = start_watch(builder)
         for number, kernel in enumerate(kernels):
-            if isinstance(kernel, Check):
-                _emit_check(builder, kernel, pointers)
-                continue
             cost = kernel_cost(kernel)
-            is_watched = id(kernel) in self.watched
+            is_watched = kernel in self.watched
             may_be_long = cost >= long or getattr(kernel, "length", None) is not None
-            own = [watch] if is_watched and may_be_long else []
-            code = builder.call(
-                self.kernel(f"{name}.{number}", kernel, bool(own)), [*function.args, *own]
-            )
-            if isinstance(kernel, Repeat) and has_checks(kernel):
-                with builder.if_then(is_error(builder, code), likely=False):
-                    builder.ret(code)
+            own = watch if is_watched and may_be_long else None
+            needed = self._run(builder, f"{name}.", [kernel], pointers, own, number)
+            self.scratch_bytes = max(self.scratch_bytes, needed)
+            if isinstance(kernel, Check):
+                continue
             unwatched += cost
-            if own or (is_watched and unwatched >= long):
+            if own is not None or (is_watched and unwatched >= long):
                 unwatched = 0
                 with builder.if_then(stopped(builder, watch), likely=False):
                     builder.ret(ir.Constant(I32, INTERRUPTED))
@@ -140,19 +130,19 @@ class Segments(Scope):
     def begin(self, builder: ir.IRBuilder, pointers: Pointers) -> None:
         """What comes before all kernels."""
 
-    def kernel(self, name: str, kernel: Kernel, watched: bool) -> ir.Function:
-        """`void name(buffers, arena)`, and a watch if it is to end early when that says so."""
-        return self._body(name, kernel, watched, self.slots)
-
-    def _body(self, name: str, kernel: Kernel, watched: bool, slots: dict[int, int]) -> ir.Function:
-        """The function of a kernel; `slots` say where in `buffers` its memory is found."""
-        function = self._function(name, [PTR] * (3 if watched else 2))
+    def kernel(
+        self, name: str, kernel: Kernel, around: Around, watched: bool
+    ) -> tuple[ir.Function, int]:
+        """`void name(buffers, arena, scratch, ...)`, and a watch if it is to end early when that
+        says so; `i32` if it can fail."""
+        result = I32 if can_fail(kernel) else None
+        function = self._function(name, around.arguments(watched), result)
         builder = ir.IRBuilder(function.append_basic_block())
-        watch = function.args[2] if watched else None
-        pointers = self._pointers(builder, function.args[:2], slots)
-        self._emit(builder, name, kernel, pointers, watch)
-        builder.ret_void()
-        return function
+        watch = function.args[-1] if watched else None
+        pointers = self._pointers(builder, function.args, around)
+        scratch = self._emit(builder, name, kernel, pointers, watch)
+        leave(builder)
+        return function, scratch
 
     def _emit(
         self,
@@ -161,13 +151,8 @@ class Segments(Scope):
         kernel: Kernel,
         pointers: Pointers,
         watch: ir.Value | None,
-    ) -> None:
+    ) -> int:
+        """The code of a kernel, in a function of its own; bytes of scratch that it needs."""
         assert isinstance(kernel, Nest)
-        self._nests(builder, [kernel], pointers, watch)
-
-
-def _emit_check(builder: ir.IRBuilder, kernel: Check, pointers: Pointers) -> None:
-    flag = builder.load(pointers(kernel.flag), typ=ir.IntType(8))
-    wrong = builder.icmp_unsigned("==", flag, ir.Constant(ir.IntType(8), 0))
-    with builder.if_then(wrong, likely=False):
-        builder.ret(ir.Constant(I32, kernel.code))
+        self._nest(builder, kernel, pointers, watch)
+        return 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from ..loops import Nest, Var
+from ..loops import Nest, Var, roots_of, walk
 from . import pool
 from .counted import counted_loop
 from .flat import emit_flat, grid_of
@@ -20,18 +20,16 @@ class Tasks(Scope):
     """A program whose kernels may run on several threads."""
 
     def _nest(
-        self,
-        builder: ir.IRBuilder,
-        nest: Nest,
-        pointers: Pointers,
-        watch: ir.Value | None,
-        counters: dict[Var, ir.Value] | None,
+        self, builder: ir.IRBuilder, nest: Nest, pointers: Pointers, watch: ir.Value | None
     ) -> None:
-        grid = None if counters or watch is not None else grid_of(nest, self.target)
+        # a nest of a block has whole vectors already
+        apart = watch is None and not pointers.around.in_blocks
+        apart = apart and not _counts(nest, pointers.counters)
+        grid = grid_of(nest, self.target) if apart else None
         if grid is not None:
             emit_flat(builder, nest, grid, self.target, pointers)
         else:
-            super()._nest(builder, nest, pointers, watch, counters)
+            super()._nest(builder, nest, pointers, watch)
 
     def _share_out(
         self,
@@ -61,6 +59,13 @@ class Tasks(Scope):
             kinds += [PTR, PTR]
         kind = ir.FunctionType(ir.VoidType(), kinds)
         builder.call(declare(self.module, name, kind), arguments)
+
+
+def _counts(nest: Nest, counters: Mapping[Var, ir.Value]) -> bool:
+    """Whether a nest has what loops around it count in its indices."""
+    found = [expr.at for expr in walk(roots_of(nest.stores)) if hasattr(expr, "at")]
+    found += [store.at for store in nest.stores]
+    return any(var in counters for at in found for var, _ in at.terms)
 
 
 def one_by_one(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graph import Graph
-from ..loops import Buffer, Contraction, LoopProgram, Repeat, c_strides
+from ..loops import Buffer, Contraction, Kernel, Loop, LoopProgram, c_strides, inside
 from ..machine import compiling_for, policy
 from ..schedule import schedule
 from ..schedule.cost import costs_from, kernel_cost
@@ -154,8 +154,13 @@ def _work(loops: LoopProgram) -> int:
     """How much a call does: the elements of the largest buffer, or what a loop of many steps
     costs."""
     sizes = [b.size for b in [*loops.inputs, *loops.outputs]]
-    steps = [kernel_cost(k) for k in loops.kernels if isinstance(k, Repeat)]
+    steps = [kernel_cost(k) for k in loops.kernels if any(map(_is_steps, inside(k)))]
     return max([*sizes, *steps], default=0)
+
+
+def _is_steps(kernel: Kernel) -> bool:
+    """Whether it is a loop over steps, or over chunks."""
+    return isinstance(kernel, Loop) and not kernel.parallel and kernel.blocks is None
 
 
 def _copies(constants: Sequence[Buffer]) -> list[np.ndarray]:

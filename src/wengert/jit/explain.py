@@ -10,23 +10,14 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..graph import Graph
 from ..graph.drawing import to_svg
-from ..loops import (
-    BlockLoop,
-    Check,
-    Contraction,
-    Host,
-    Kernel,
-    LoopProgram,
-    ParallelNest,
-    Repeat,
-)
+from ..loops import Check, Contraction, Host, Kernel, Loop, LoopProgram, inside
 from ..machine import compiling_for
 from ..schedule.building import RegionOp
 from ..schedule.chunking import tell_chunks
@@ -38,17 +29,13 @@ from .frames import Frame
 from .hosting import Values, host_lines
 from .program import Program
 
-_INSIDE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_WORD = ctypes.c_int64
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
 _KINDS: dict[type, str] = {
-    BlockLoop: "batch loop",
     Check: "check",
     Contraction: "product",
     Host: "call of NumPy",
-    ParallelNest: "shared nest",
-    Repeat: "loop",
 }
 _DRAWABLE = 150  # nodes: a picture of more is not looked at
 
@@ -269,11 +256,21 @@ def _counted(work: Graph | LoopProgram) -> str:
             "region" if isinstance(node.op, RegionOp) else "operator" for node in work.operators
         )
     else:
-        names = Counter(_KINDS.get(type(kernel), "nest") for kernel in work.kernels)
+        names = Counter(map(_kind, work.kernels))
     parts = [f"{n} {name}" + "s" * (n != 1) for name, n in names.items()]
     if not isinstance(work, Graph):
         parts.append(f"arena of {arena_bytes(work):,} bytes")
     return ", ".join(parts) or "nothing"
+
+
+def _kind(kernel: Kernel) -> str:
+    """What a kernel is, in a word or two."""
+    if not isinstance(kernel, Loop):
+        return _KINDS.get(type(kernel), "nest")
+    loops = [part for part in inside(kernel) if isinstance(part, Loop)]
+    if any(loop.blocks is not None for loop in loops):
+        return "batch loop"
+    return "shared nest" if all(loop.parallel for loop in loops) else "loop"
 
 
 _PAGE = """<!doctype html>
@@ -327,13 +324,8 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     loops = dataclasses.replace(program.stages.loops, watched=0)
     native = emit_program(loops, target)
     names = list(_named_kernels(loops.kernels))
-    inside = [
-        (f"{name}.in{number}", part, min(kernel.width, length or kernel.extent))
-        for name, kernel in names
-        if isinstance(kernel, BlockLoop)
-        for number, part in enumerate(kernel.body)
-    ]
-    for name in [*[name for name, _ in names], *[name for name, _, _ in inside]]:
+    inside = [part for name, kernel in names for part in _in_blocks(name, kernel)]
+    for name in [*[name for name, _ in names], *[name for name, _ in inside]]:
         if name is not None and name in native.module.globals:
             native.module.globals[name].linkage = ""
     compiled = compile_module(native.module, target)
@@ -346,20 +338,40 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     frame.fill(arrays, length)
     seen = Values(buffers, frame.arena, passing=False)
     seen.slots[:] = arrays
-    memory = (frame.table, frame.base)
+    own = frame.base + loops.planned_bytes
+    memory = [frame.table, frame.base, own]
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:
         if isinstance(kernel, Host):
             steps.append((kernel, seen.compiled(host_lines(kernel, seen, len(steps)))))
         elif name is not None and name in compiled.exports:
-            steps.append((kernel, functools.partial(_KERNEL(compiled.address(name)), *memory)))
+            steps.append((kernel, _call(compiled.address(name), memory)))
     times = _least(steps)
-    own = frame.base + loops.planned_bytes  # of the first worker; the first block of group 0
-    steps = [
-        (part, functools.partial(_INSIDE(compiled.address(name)), *memory, own, 0, 0, live))
-        for name, part, live in inside
-    ]
+    steps = []
+    for name, block in inside:
+        # the first block of the first share, in the memory of the first worker
+        kernel, loop = block
+        assert loop.blocks is not None
+        live = min(loop.blocks.width, length or loop.blocks.extent)
+        given = [0, 0, own, 0, live] if loop.private else [0, 0, 0, live]
+        behind = [frame.table, frame.base, own + loop.private_bytes]
+        steps.append((kernel, _call(compiled.address(name), [*behind, *given])))
     return times, _least(steps)
+
+
+def _in_blocks(name: str | None, kernel: Kernel) -> Iterator[tuple[str, tuple[Kernel, Loop]]]:
+    """The kernels of blocks inside of a batch loop, with the names of their functions."""
+    if not isinstance(kernel, Loop):
+        return
+    for number, loop in enumerate(kernel.body):
+        if isinstance(loop, Loop) and loop.blocks is not None:
+            for place, part in enumerate(loop.body):
+                yield f"{name}.in{number}.in{place}", (part, loop)
+
+
+def _call(address: int, words: Sequence[int]) -> Callable[[], None]:
+    """A call of a native function without a result, with these numbers and addresses."""
+    return functools.partial(ctypes.CFUNCTYPE(None, *[_WORD] * len(words))(address), *words)
 
 
 def _least(steps: Sequence[tuple[Kernel, Any]]) -> list[tuple[str, float]]:

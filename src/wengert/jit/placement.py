@@ -13,7 +13,7 @@ is the epilogue of the product that computes the gradient.
 
 from __future__ import annotations
 
-from ..loops import Buffer, Check, Host, Kernel, LoopProgram, Repeat, has_checks
+from ..loops import Buffer, Host, LoopProgram, can_fail
 from ..schedule.inplace import may_share, writers_of
 
 
@@ -24,13 +24,9 @@ def can_be_direct(loops: LoopProgram, new: Buffer, old: Buffer | None) -> bool:
         return False
     if any(isinstance(kernel, Host) for kernel in loops.kernels):
         return False
-    if any(map(_can_fail, loops.kernels[writers[0] :])):
+    if any(map(can_fail, loops.kernels[writers[0] :])):
         return False
     return old is None or may_share(loops, new, old)
-
-
-def _can_fail(kernel: Kernel) -> bool:
-    return isinstance(kernel, Check) or (isinstance(kernel, Repeat) and has_checks(kernel))
 
 
 def first_writer(loops: LoopProgram, new: Buffer) -> int:

@@ -20,16 +20,11 @@ class MemoryKind(enum.Enum):
     INPUT = "an argument of the program"
     OUTPUT = "a result of the program"
     CONSTANT = "known when the program is compiled"
-    ARENA = "temporary: in the arena of the program"
-    BLOCK = "temporary: in a worker's own arena"
+    ARENA = "temporary: in the arena of the program, or private to a loop"
+    CARRIED = "handed on from turn to turn by a loop, which says where it lies"
     ROOM = "temporary: grows with the length of a program for any length"
     LENGTH = "that length itself"
     HOST = "temporary: an array of NumPy's own, which passes from one of its operations to another"
-
-    @property
-    def is_temporary(self) -> bool:
-        """Whether nobody outside of the program's kernels sees it."""
-        return self in (MemoryKind.ARENA, MemoryKind.BLOCK)
 
 
 @dataclass(eq=False, repr=False)
@@ -40,12 +35,23 @@ class Buffer:
     dtype: np.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    # The planner alone changes this, of what turns out to be NumPy's own, and sets the offset:
+    # Changed in two places alone: by `lie_in`, and by the planner, of what turns out to be NumPy's
+    # own, which also sets the offset.
     kind: MemoryKind
     offset: int = 0  # bytes into the arena, once planned; in the room for each unit of length
     value: Any = None  # of a constant
     base: Buffer | None = None  # the owner of the memory, when this is another view of it
-    start: Affine = NO_OFFSET  # where a view begins in its base, by the counters of a `BlockLoop`
+    start: Affine = NO_OFFSET  # where a view begins in its base, by the loops around
+
+    def lie_in(self, base: Buffer, start: Affine = NO_OFFSET) -> None:
+        """Become a view: this is how the program of a loop's turn finds the arrays outside."""
+        self.kind, self.base, self.start = base.kind, base, start
+
+    def view(self, start: Affine) -> Buffer:
+        """The same from another element on."""
+        return Buffer(
+            self.name, self.dtype, self.shape, self.strides, self.kind, base=self, start=start
+        )
 
     def flat(self, index: Index) -> Affine:
         """The element number of an index."""

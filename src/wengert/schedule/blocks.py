@@ -9,22 +9,28 @@ are, and sums over samples go, group by group, to memory of their own and are jo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
+
+import numpy as np
 
 from ..graph import Node, Operator
 from ..loops import (
     BOOL,
     Affine,
     Apply,
-    BlockLoop,
+    Blocks,
+    Branch,
     Buffer,
     Contraction,
     Expr,
     Index,
     IndexValue,
+    InRange,
     Kernel,
     Literal,
     Load,
+    Loop,
     MemoryKind,
     Nest,
     Store,
@@ -32,13 +38,12 @@ from ..loops import (
     Var,
     add_exactly,
     c_strides,
-    identity_of,
 )
 from ..machine import policy
 from .building import Region, flops_of, in_parts
 from .fusion import Scheduler
-from .lowering import loop_variables
-from .memory import root, written_by
+from .lowering import filled, loop_variables
+from .memory import buffers_of, root, written_by
 from .parallel import parallelise
 from .shaping import shape_nest
 
@@ -81,7 +86,12 @@ class BlockScheduler(Scheduler):
             self.groups = min(most.many_groups, max(1, most.most_parts // max(size, 1)))
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
-        self.live = Var("live", region.width + 1)
+        length = outer.length if region.any_length else None
+        live = Var("live", region.width + 1)
+        self.blocks = Blocks(self.block, region.length, region.width, live, length)
+        # those of one group, counted from 0 on
+        self.count = Var("count", -(-blocks // max(self.groups, 1)))
+        self.private: list[Buffer] = []
         self.fills: list[Nest] = []
         self.unfilled: list[tuple[Buffer, str]] = []  # large parts of sums, and how they combine
         self.joins: list[Nest] = []
@@ -90,42 +100,53 @@ class BlockScheduler(Scheduler):
         self.ends: list[Nest] = []
         self.flags: list[tuple[Buffer, Operator]] = []
 
-    def loop(self, node: Operator) -> BlockLoop:
-        """The whole loop."""
-        program = self.task.run(self.task, self.run())
-        self._begin_sums(program.kernels)
+    def loop(self, node: Operator) -> Loop:
+        """Groups of blocks, which threads share, and in each group one block after the other."""
+        kernels = self.task.run(self.task, self.run()).kernels
+        self._begin_sums(kernels)
         run = self._add_totals()
         body: list[Kernel] = []
-        for kernel in program.kernels:
+        for kernel in kernels:
             body += self._shaped(kernel) if isinstance(kernel, Nest) else [kernel]
-        return BlockLoop(
-            self.region.length,
-            self.region.width,
-            self.groups,
-            self.group,
+        used = {root(buffer) for kernel in body for buffer in buffers_of(kernel)}
+        blocks = Loop(
             self.block,
-            self.live,
-            [part for fill in self.fills for part in shape_nest(fill)],
-            body,
-            [parallelise(part) for join in self.joins for part in shape_nest(join)],
-            [node],
-            length=self.outer.length if self.region.any_length else None,
-            cost=sum(map(_cost, self.graph.operators)) // self.region.width,
+            tuple(body),
+            begin=tuple(part for fill in self.fills for part in shape_nest(fill)),
+            join=tuple(self.ends),
+            private=tuple(buffer for buffer in self.private if buffer in used),
+            share=self.group,
+            count=self.count,
+            blocks=self.blocks,
             run=run,
-            folds=self.folds,
-            ends=self.ends,
+            fold=tuple(self.folds),
+        )
+        joins = [parallelise(part) for join in self.joins for part in shape_nest(join)]
+        return Loop(
+            self.group,
+            (blocks,),
+            parallel=True,
+            join=tuple(joins),
+            label="batch loop",
+            nodes=(node,),
+            length=self.blocks.length,
+            cost=sum(map(_cost, self.graph.operators)) // self.region.width,
         )
 
-    def _begin_sums(self, kernels: Sequence[Kernel]) -> None:
+    def _begin_sums(self, kernels: list[Kernel]) -> None:
         """Have products begin the large sums that they make, and fill the memory of all others."""
         for own, combine in self.unfilled:
-            writers = [kernel for kernel in kernels if own in written_by(kernel)]
-            if len(writers) != 1 or not isinstance(writers[0], Contraction):
+            writers = [k for k, kernel in enumerate(kernels) if own in written_by(kernel)]
+            product = kernels[writers[0]] if len(writers) == 1 else None
+            if not isinstance(product, Contraction):
                 self._fill(own, combine)
-            elif self.block.extent > self.groups:
-                writers[0].begins = True
+                continue
+            begin = replace(product, accumulates=False)
+            if self.count.extent > 1:
+                first = InRange(Affine.of(self.count), 0, 1)
+                kernels[writers[0]] = Branch(first, (begin,), (product,))
             else:  # there is but one block in a group
-                writers[0].accumulates = False
+                kernels[writers[0]] = begin
 
     def _shaped(self, nest: Nest) -> list[Nest]:
         """The nests to generate code for."""
@@ -145,8 +166,14 @@ class BlockScheduler(Scheduler):
         return strides_with_inner(node.type.shape, self.region.inner.get(node.serial, ()))
 
     def _temporary(self, node: Node) -> Buffer:
-        strides = self._standard_strides(node)
-        return Buffer(self._name("t"), node.type.dtype, node.type.shape, strides, MemoryKind.BLOCK)
+        return self._own_buffer(node.type.dtype, node.type.shape, self._standard_strides(node))
+
+    def _own_buffer(
+        self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Buffer:
+        """Memory for a value of one block."""
+        self.private.append(Buffer(self._name("t"), dtype, shape, strides, MemoryKind.ARENA))
+        return self.private[-1]
 
     # ------------------------------------------------------------ in and out
 
@@ -172,7 +199,7 @@ class BlockScheduler(Scheduler):
 
     def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
         region, block = self.region, self._block_of(outer, axis)
-        transfer = Transfer(block, inner, axis, inward, plain=not region.inner)
+        transfer = Transfer(block, inner, axis, inward, self.blocks, plain=not region.inner)
         if region.any_length:  # axes in front of this one are as far apart as it is long
             transfer.scaled = {a: block.strides[a] // region.length for a in range(axis)}
         self.kernels.append(transfer)
@@ -190,7 +217,7 @@ class BlockScheduler(Scheduler):
         """Which samples of the block exist."""
         inner = self.buffers[variable.serial] = self._temporary(variable)
         lane = Var("lane", self.region.width)
-        places = IndexValue(Affine.of(lane)), IndexValue(Affine.of(self.live))
+        places = IndexValue(Affine.of(lane)), IndexValue(Affine.of(self.blocks.live))
         store = Store(inner, Affine.of(lane), Apply("less", places, BOOL))
         self.kernels.append(Nest([lane], [store], "samples that exist"))
 
@@ -298,10 +325,7 @@ class BlockScheduler(Scheduler):
         self.ends.append(Nest([var], [Store(own, here, whole)], "end of a group"))
 
     def _fill(self, own: Buffer, combine: str) -> None:
-        variables = loop_variables(own.shape)
-        index: Index = tuple(Affine.of(var) for var in variables)
-        nothing = Literal(identity_of(combine, own.dtype), own.dtype)
-        self.fills.append(Nest(variables, [Store(own, own.flat(index), nothing)], "fill"))
+        self.fills.append(filled(own, combine, "fill"))
 
     # ------------------------------------------------------------ checks
 

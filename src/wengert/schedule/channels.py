@@ -25,7 +25,6 @@ from ..loops import (
     Buffer,
     Contraction,
     Load,
-    MemoryKind,
     Nest,
     Store,
     Var,
@@ -67,8 +66,7 @@ class ChannelScheduler(BlockScheduler):
         self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
         if strides is None:
             self.kernel_of[node.serial] = len(self.kernels)
-            name, dtype, shape = self._name("t"), source.dtype, source.shape
-            plain = Buffer(name, dtype, shape, c_strides(shape), MemoryKind.BLOCK)
+            plain = self._own_buffer(source.dtype, source.shape, c_strides(source.shape))
             self._copy(node.inputs[0], source, plain)
             source, strides = plain, c_strides(node.type.shape)
         view = Buffer(source.name, source.dtype, node.type.shape, strides, source.kind)

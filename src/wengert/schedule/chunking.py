@@ -7,27 +7,25 @@ unless the program reads it after it has begun to write; then it goes back and f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..graph import Operator
 from ..loops import (
     Affine,
+    Branch,
     Buffer,
-    Carried,
+    Carry,
     Host,
     Kernel,
-    Literal,
+    Loop,
     LoopProgram,
-    Nest,
-    Repeat,
-    Rows,
-    Store,
-    identity_of,
+    MemoryKind,
+    Var,
 )
 from .chunks import Chunks, NotNative
 from .inplace import may_share
-from .lowering import loop_variables
-from .memory import plan
+from .lowering import filled
+from .memory import temporaries
 from .restrict import Part
 from .totals import NewBuffer
 
@@ -38,15 +36,22 @@ LABEL = "chunks"
 
 
 def memory_of(program: LoopProgram) -> int:
-    """Bytes that a planned program needs, the bodies of its loops included."""
-    loops = [kernel for kernel in program.kernels if isinstance(kernel, Repeat)]
-    inside = [memory_of(body) * loop.parts for loop in loops for body in loop.bodies]
-    return program.planned_bytes + max(inside, default=0)
+    """Bytes that a planned program needs, the turns of its loops included."""
+    return program.planned_bytes + max(map(_memory_inside, program.kernels), default=0)
+
+
+def _memory_inside(kernel: Kernel) -> int:
+    if not isinstance(kernel, (Loop, Branch)):
+        return 0
+    inside = max(map(_memory_inside, kernel.parts()), default=0)
+    if isinstance(kernel, Branch) or kernel.blocks is not None:
+        return inside  # blocks are small: they stay in a cache
+    return (kernel.private_bytes + inside) * (kernel.turns if kernel.parallel else 1)
 
 
 def tell_chunks(program: LoopProgram) -> str | None:
     """What a program does in chunks of samples, in words; None: nothing."""
-    loops = [k for k in program.kernels if isinstance(k, Repeat) and k.label == LABEL]
+    loops = [k for k in program.kernels if isinstance(k, Loop) and k.label == LABEL]
     nodes = {loop.nodes[0].serial: loop.nodes[0] for loop in loops}
     return "\n".join(node.op.chunks.told() for node in nodes.values()) or None
 
@@ -64,7 +69,7 @@ def chunk_kernels(
     shared = len(inputs) - len(chunks.in_axes)
     strides = [buffer.strides for buffer in (*inputs[:shared], *sums, *inputs[shared:])]
     programs = [
-        plan(schedule(graph, strides, [buffer.strides for buffer in outputs]))
+        schedule(graph, strides, [buffer.strides for buffer in outputs])
         for graph, _ in chunks.pieces
     ]
     if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
@@ -76,51 +81,44 @@ def chunk_kernels(
         apart = not all(loop.shares(number) for loop in loops)
         others = [new_buffer(total.dtype, total.shape) if apart else total for _ in loops]
         places.append([*others, total])
-        made.append(_filled(others[0], combine, node))
+        made.append(filled(others[0], combine, "zeros", [node]))
     start = 0
     for number, (loop, (_, count)) in enumerate(zip(loops, chunks.pieces, strict=True)):
-        loop.fixed = list(map(Rows, inputs[:shared]))
-        loop.rows = list(_moving(inputs[shared:], chunks.in_axes, start, chunks.part))
-        loop.results = list(_moving(kept, chunks.out_axes, start, chunks.part))
+        turn = Var("chunk", count)
+        around = [*inputs[:shared], *[None] * len(sums), *inputs[shared:]]
+        for inner, outer, axis in zip(
+            loop.program.inputs,
+            around,
+            [*[None] * (shared + len(sums)), *chunks.in_axes],
+            strict=True,
+        ):
+            if outer is not None:
+                inner.lie_in(outer, _first(outer, axis, start, chunks.part, turn))
+        for inner, outer, axis in zip(loop.program.outputs, kept, chunks.out_axes, strict=False):
+            inner.lie_in(outer, _first(outer, axis, start, chunks.part, turn))
         pairs = [(line[number], line[number + 1]) for line in places]
-        made.append(loop.kernel(node, count, pairs, new_buffer))
+        made.append(loop.kernel(node, turn, pairs, new_buffer))
         start += count * chunks.part.width
     return made
 
 
-def _filled(buffer: Buffer, combine: str, node: Operator) -> Nest:
-    """What a sum begins with."""
-    variables = loop_variables(buffer.shape)
-    place = buffer.flat(tuple(Affine.of(var) for var in variables))
-    value = Literal(identity_of(combine, buffer.dtype), buffer.dtype)
-    return Nest(variables, [Store(buffer, place, value)], "zeros", [node])
-
-
-def _moving(
-    buffers: Sequence[Buffer], axes: Sequence[int], start: int, part: Part
-) -> Iterator[Rows]:
-    """Arrays of samples, from chunk to chunk; the first chunk begins with the sample `start`."""
-    for buffer, axis in zip(buffers, axes, strict=True):
-        extent, stride = buffer.shape[axis], buffer.strides[axis]
-        view = buffer
-        if start:
-            view = Buffer(buffer.name, buffer.dtype, buffer.shape, buffer.strides, buffer.kind)
-            view.base = buffer
-            view.start = Affine(Part(start, part.length).of(extent) * stride)
-        yield Rows(view, part.of(extent) * stride)
+def _first(buffer: Buffer, axis: int | None, start: int, part: Part, turn: Var) -> Affine:
+    """Where a chunk begins in an array of samples; the first one begins with the sample `start`."""
+    if axis is None:
+        return Affine(0)
+    extent, stride = buffer.shape[axis], buffer.strides[axis]
+    first = Affine(Part(start, part.length).of(extent) * stride if start else 0)
+    return first + Affine.of(turn) * (part.of(extent) * stride)
 
 
 class _Loop:
     """The loop around the program of a chunk."""
 
     def __init__(self, program: LoopProgram, shared: int, kept: int):
-        self.program, self.shared, self.kept = program, shared, kept
-        self.first_row = shared + len(program.outputs) - kept
-        self.before = program.inputs[shared : self.first_row]
+        self.program = program
+        self.before = program.inputs[shared : shared + len(program.outputs) - kept]
         self.after = program.outputs[kept:]
-        self.fixed: list[Rows] = []
-        self.rows: list[Rows] = []
-        self.results: list[Rows] = []
+        self.private = temporaries(program.kernels)
 
     def shares(self, number: int) -> bool:
         """Whether a sum can stay where it is from chunk to chunk."""
@@ -129,40 +127,26 @@ class _Loop:
     def kernel(
         self,
         node: Operator,
-        count: int,
+        turn: Var,
         sums: Sequence[tuple[Buffer, Buffer]],
         new_buffer: NewBuffer,
-    ) -> Repeat:
-        """The loop over so many chunks; each of the sums lies in one buffer before and in one after
-        it. Where that is the same buffer, it is both an argument and a result of every chunk."""
-        staying = [k for k, (before, after) in enumerate(sums) if before is after]
-        moving = [k for k, (before, after) in enumerate(sums) if before is not after]
-        program = self.program
-        program.inputs = [
-            *program.inputs[: self.shared],
-            *[self.before[k] for k in (*staying, *moving)],
-            *program.inputs[self.first_row :],
-        ]
-        program.outputs = [
-            *[self.after[k] for k in moving],
-            *program.outputs[: self.kept],
-            *[self.after[k] for k in staying],
-        ]
-        in_place = [Rows(sums[k][1]) for k in staying]
-        return Repeat(
-            count,
-            False,
-            program,
-            [*self.fixed, *in_place],
-            [_carried(*sums[k], new_buffer) for k in moving],
-            self.rows,
-            [*self.results, *in_place],
-            [],
+    ) -> Loop:
+        """The loop over chunks; each of the sums lies in one buffer before and in one after it.
+        Where that is the same buffer, it is both an argument and a result of every chunk."""
+        carries = []
+        for before, after, (start, end) in zip(self.before, self.after, sums, strict=True):
+            if start is end:
+                before.lie_in(end)
+                after.lie_in(end)
+                continue
+            before.kind = after.kind = MemoryKind.CARRIED
+            spare = tuple(new_buffer(end.dtype, end.shape) for _ in range(2))
+            carries.append(Carry(before, after, start, spare, end))
+        return Loop(
+            turn,
+            tuple(self.program.kernels),
+            private=self.private,
             label=LABEL,
-            nodes=[node],
+            nodes=(node,),
+            carries=tuple(carries),
         )
-
-
-def _carried(before: Buffer, after: Buffer, new_buffer: NewBuffer) -> Carried:
-    spare = [Rows(new_buffer(after.dtype, after.shape)) for _ in range(2)]
-    return Carried(Rows(before), Rows(after), spare=tuple(spare))

@@ -12,13 +12,12 @@ from math import prod
 from ..functions import Cost
 from ..loops import (
     Affine,
-    BlockLoop,
+    Branch,
     Choose,
     Contraction,
     Kernel,
+    Loop,
     Nest,
-    ParallelNest,
-    Repeat,
     Store,
     Transfer,
     roots_of,
@@ -71,17 +70,15 @@ def kernel_cost(kernel: Kernel) -> int:
     if isinstance(kernel, Contraction):
         around = prologue_cost(kernel) + epilogue_cost(kernel)
         return 2 * prod(kernel.extents.values()) // policy().costs.flops + around
-    if isinstance(kernel, BlockLoop):
-        inside = sum(map(kernel_cost, kernel.body))
-        return kernel.blocks * inside + sum(map(kernel_cost, kernel.joins))
-    if isinstance(kernel, Repeat):
-        return kernel.steps * kernel.parts * sum(map(kernel_cost, kernel.body.kernels))
+    if isinstance(kernel, Loop):
+        turns = sum(map(kernel_cost, kernel.body)) * kernel.turns
+        if kernel.share is not None:
+            turns //= kernel.share.extent
+        return turns + sum(map(kernel_cost, kernel.join))
+    if isinstance(kernel, Branch):
+        return max(sum(map(kernel_cost, side)) for side in (kernel.yes, kernel.no))
     if isinstance(kernel, Transfer):
         return kernel.inner.size
-    if isinstance(kernel, ParallelNest):
-        whole = kernel.task.extent * nest_cost(kernel.body)
-        rest = 0 if kernel.rest is None else nest_cost(kernel.rest)
-        return whole + rest + sum(map(nest_cost, kernel.joins))
     return nest_cost(kernel) if isinstance(kernel, Nest) else 0
 
 

@@ -33,11 +33,10 @@ from ..loops import (
     LoopProgram,
     MemoryKind,
     Nest,
-    Repeat,
     Store,
     Sum,
     Var,
-    has_checks,
+    can_fail,
     parts_of,
     roots_of,
     takes_long,
@@ -135,7 +134,7 @@ class _Fuser:
         return [(self.readers, read_by(kernel)), (self.writers, written_by(kernel))]
 
     def _can_fail(self, kernel: Kernel) -> bool:
-        if isinstance(kernel, Host) or (isinstance(kernel, Repeat) and has_checks(kernel)):
+        if isinstance(kernel, Host) or can_fail(kernel):
             return True
         return any(id(root(buffer)) in self.flags for buffer in written_by(kernel))
 
@@ -168,7 +167,7 @@ class _Fuser:
     def _forget_sums(self, product: Contraction) -> None:
         """Sums that nobody else reads need no memory; they are computed as the first store lies."""
         out = product.out
-        if not out.kind.is_temporary or self.readers.get(id(out)):
+        if out.kind is not MemoryKind.ARENA or self.readers.get(id(out)):
             return
         product.keeps_sums = False
         for store in product.stores:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..loops import (
+    Branch,
     Buffer,
     Choose,
     Contraction,
@@ -19,8 +20,8 @@ from ..loops import (
     LoadAt,
     LoopProgram,
     Nest,
-    ParallelNest,
     Store,
+    inside,
     roots_of,
     walk,
 )
@@ -54,12 +55,13 @@ def _is_elementwise(kernel: Kernel, new: Buffer, old: Buffer) -> bool:
         if _names(new, [kernel.out]) or _names(old, [*kernel.factors, *computed]):
             return False
         nests = [Nest(list(kernel.vars.values()), kernel.stores)]
-    elif isinstance(kernel, ParallelNest):
-        nests = kernel.parts()
-    elif isinstance(kernel, Nest):
-        nests = [kernel]
     else:
-        return False
+        parts = list(inside(kernel))
+        nests = [part for part in parts if isinstance(part, Nest)]
+        # nothing but one nest in tasks
+        around = [part for part in parts if isinstance(part, Branch) or part is kernel]
+        if not nests or {*parts} != {*nests, *around}:
+            return False
     return all(_nest_is_elementwise(nest, new, old) for nest in nests)
 
 

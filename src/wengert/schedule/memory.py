@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from ..loops import (
-    BlockLoop,
+    Branch,
     Buffer,
     Check,
     Contraction,
@@ -16,11 +16,11 @@ from ..loops import (
     Kernel,
     Load,
     LoadAt,
+    Loop,
     LoopProgram,
     MemoryKind,
-    ParallelNest,
-    Repeat,
     Transfer,
+    inside,
     root,
     roots_of,
     walk,
@@ -40,8 +40,6 @@ def written_by(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel writes."""
     if isinstance(kernel, Host):
         return kernel.outputs
-    if isinstance(kernel, Repeat):
-        return [*kernel.outputs, *kernel.spare]
     if isinstance(kernel, Contraction):
         sums = [kernel.out] if kernel.keeps_sums else []
         return [*sums, *[store.buffer for store in kernel.stores]]
@@ -49,8 +47,10 @@ def written_by(kernel: Kernel) -> list[Buffer]:
         return [kernel.inner if kernel.inward else kernel.outer]
     if isinstance(kernel, Check):
         return []
-    if isinstance(kernel, (ParallelNest, BlockLoop)):
-        return [buffer for part in kernel.parts() for buffer in written_by(part)]
+    if isinstance(kernel, (Loop, Branch)):
+        carries = kernel.carries if isinstance(kernel, Loop) else ()
+        left = [home for carry in carries for home in carry.homes]
+        return [*left, *[buffer for part in kernel.parts() for buffer in written_by(part)]]
     return [store.buffer for store in kernel.stores]
 
 
@@ -58,18 +58,16 @@ def read_by(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel reads."""
     if isinstance(kernel, Host):
         return kernel.inputs
-    if isinstance(kernel, Repeat):
-        kernels = [part for body in kernel.bodies for part in body.kernels]
-        inside = [b for part in kernels for b in buffers_of(part)]
-        return [*kernel.inputs, *[b for b in inside if root(b).kind is MemoryKind.CONSTANT]]
     if isinstance(kernel, Contraction):
         return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]
     if isinstance(kernel, Transfer):
         return [kernel.outer if kernel.inward else kernel.inner]
     if isinstance(kernel, Check):
         return [kernel.flag]
-    if isinstance(kernel, (ParallelNest, BlockLoop)):
-        return [buffer for part in kernel.parts() for buffer in read_by(part)]
+    if isinstance(kernel, (Loop, Branch)):
+        carries = kernel.carries if isinstance(kernel, Loop) else ()
+        found = [one for carry in carries for one in (carry.start, *carry.homes)]
+        return [*found, *[buffer for part in kernel.parts() for buffer in read_by(part)]]
     return _loaded(roots_of(kernel.stores))
 
 
@@ -84,42 +82,56 @@ def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
 
 def plan(program: LoopProgram) -> LoopProgram:
     """Give every buffer in an arena its offset."""
-    for kernel in program.kernels:
-        if isinstance(kernel, BlockLoop):
-            kernel.planned_bytes = _place(kernel.body, MemoryKind.BLOCK)
+    for loop in loops_of(program.kernels):
+        _place(_lives(loop.body, set(loop.private)))
     _leave_to_numpy(program.kernels)
-    program.planned_bytes = _place(program.kernels, MemoryKind.ARENA)
+    program.planned_bytes = _place(_lives(program.kernels, set(temporaries(program.kernels))))
     if program.length is not None:
-        program.room_bytes = _place(program.kernels, MemoryKind.ROOM, program.length.value)
+        used = {root(b) for kernel in program.kernels for b in buffers_of(kernel)}
+        growing = {buffer for buffer in used if buffer.kind is MemoryKind.ROOM}
+        lives = _lives(program.kernels, growing)
+        program.room_bytes = _place_large(lives, program.length.value)
     return program
 
 
 def arena_bytes(program: LoopProgram) -> int:
     """Bytes of the arena that the loops need as they are now."""
-    return _place(program.kernels, MemoryKind.ARENA)
+    return _place(_lives(program.kernels, set(temporaries(program.kernels))))
+
+
+def temporaries(kernels: Sequence[Kernel]) -> tuple[Buffer, ...]:
+    """The memory that kernels need for themselves, but for that which loops inside have."""
+    private = {buffer for loop in loops_of(kernels) for buffer in loop.private}
+    used = dict.fromkeys(root(buffer) for kernel in kernels for buffer in buffers_of(kernel))
+    return tuple(b for b in used if b.kind is MemoryKind.ARENA and b not in private)
+
+
+def loops_of(kernels: Iterable[Kernel]) -> list[Loop]:
+    """All loops around kernels, at any depth."""
+    return [one for kernel in kernels for one in inside(kernel) if isinstance(one, Loop)]
 
 
 def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:
     """What only operations read and write that NumPy evaluates needs no memory of ours."""
     hosts = [kernel for kernel in kernels if isinstance(kernel, Host)]
     # an array without elements may be read although nobody writes it
-    written = {id(root(buffer)) for kernel in hosts for buffer in kernel.outputs}
+    written = {root(buffer) for kernel in hosts for buffer in kernel.outputs}
     for buffer in numpys_own(kernels):
-        if buffer.kind is MemoryKind.ARENA and id(buffer) in written:
+        if buffer.kind is MemoryKind.ARENA and buffer in written:
             buffer.kind = MemoryKind.HOST
 
 
 def numpys_own(kernels: Sequence[Kernel]) -> list[Buffer]:
     """The memory that operations alone touch which NumPy evaluates."""
-    native: set[int] = set()
-    hosted: dict[int, Buffer] = {}
+    native: set[Buffer] = set()
+    hosted: dict[Buffer, None] = {}
     for kernel in kernels:
-        owners = {id(root(buffer)): root(buffer) for buffer in buffers_of(kernel)}
+        owners = dict.fromkeys(map(root, buffers_of(kernel)))
         if isinstance(kernel, Host):
             hosted |= owners
         else:
             native |= owners.keys()
-    return [buffer for key, buffer in hosted.items() if key not in native]
+    return [buffer for buffer in hosted if buffer not in native]
 
 
 class Life(NamedTuple):
@@ -130,26 +142,29 @@ class Life(NamedTuple):
     end: int
 
 
-def _place(kernels: Sequence[Kernel], kind: MemoryKind, length: int | None = None) -> int:
-    """Offsets for the buffers of one kind, by the intervals of their use; bytes in all.
-
-    Where memory grows with a length, everything is counted in bytes for each unit of it.
-    """
-    lives: dict[int, Life] = {}
+def _lives(kernels: Sequence[Kernel], wanted: Container[Buffer]) -> list[Life]:
+    """From when to when the wanted buffers are used."""
+    lives: dict[Buffer, Life] = {}
     for position, kernel in enumerate(kernels):
         for buffer in map(root, buffers_of(kernel)):
-            if buffer.kind is kind:
-                start = lives[id(buffer)].start if id(buffer) in lives else position
-                lives[id(buffer)] = Life(buffer, start, position)
-    if length is not None:
-        return _place_large(list(lives.values()), length)
-    large = [life for life in lives.values() if life.buffer.nbytes > ALIGNMENT]
-    small = [life for life in lives.values() if life.buffer.nbytes <= ALIGNMENT]
+            if buffer in wanted:
+                start = lives[buffer].start if buffer in lives else position
+                lives[buffer] = Life(buffer, start, position)
+    return list(lives.values())
+
+
+def _place(lives: Sequence[Life]) -> int:
+    """Offsets for buffers, by the intervals of their use; bytes in all."""
+    large = [life for life in lives if life.buffer.nbytes > ALIGNMENT]
+    small = [life for life in lives if life.buffer.nbytes <= ALIGNMENT]
     return _place_small(small, _place_large(large))
 
 
 def _place_large(lives: Sequence[Life], length: int | None = None) -> int:
-    """The largest first, each where it fits first among those alive at the same time."""
+    """The largest first, each where it fits first among those alive at the same time.
+
+    Where memory grows with a length, everything is counted in bytes for each unit of it.
+    """
     # by stretches of the program: most buffers live for a short time and meet few others
     placed: dict[int, list[tuple[int, int, int, int]]] = {}  # offset, end, first use, last use
     total = 0

@@ -11,16 +11,16 @@ import functools
 
 from ..loops import (
     Affine,
-    BlockLoop,
+    Branch,
     Buffer,
     Host,
+    InRange,
     Kernel,
     Load,
+    Loop,
     LoopProgram,
     MemoryKind,
     Nest,
-    ParallelNest,
-    Repeat,
     Store,
     Var,
     c_strides,
@@ -51,7 +51,7 @@ def threads(program: LoopProgram, task: Task) -> LoopProgram:
 def _told(nest: Nest, found: Kernel, awake: bool) -> str:
     """What a nest is estimated to cost, and whether threads share it."""
     cost, least = iterations(nest) * iteration_cost(nest), _least_cost(awake)
-    choice = f"{found.task.extent} tasks" if isinstance(found, ParallelNest) else "one thread"
+    choice = f"{found.turns} tasks" if isinstance(found, Loop) else "one thread"
     name = nest.label or ", ".join(dict.fromkeys(node.op.name for node in nest.nodes))
     return f"{name}: cost {cost:,}, worth sharing from {least:,} on: {choice}"
 
@@ -66,11 +66,10 @@ def keeps_awake(kernel: Kernel, awake: bool) -> bool:
     """Whether threads are awake after a kernel, if they were `awake` before it."""
     if isinstance(kernel, Host):
         return False
-    shared = isinstance(kernel, Repeat) and kernel.parts > 1
-    return awake or shared or isinstance(kernel, (ParallelNest, BlockLoop))
+    return awake or (isinstance(kernel, Loop) and kernel.parallel)
 
 
-def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
+def parallelise(nest: Nest, awake: bool = False) -> Nest | Loop:
     """The nest in tasks, if it is worth it; less is needed where threads are `awake`."""
     cost = iterations(nest) * iteration_cost(nest)
     if cost < _least_cost(awake) or not nest.vars or any(store.picks for store in nest.stores):
@@ -81,16 +80,17 @@ def parallelise(nest: Nest, awake: bool = False) -> Nest | ParallelNest:
     chunk = _chunk_length(nest, var, cost)
     if chunk >= var.extent:
         return nest
-    task = Var("task", var.extent // chunk)
-    left = var.extent - task.extent * chunk
-    parts = _parts_of_sums(nest, var, task.extent + (left > 0))
-    body = _chunk(_apart(nest, parts, Affine.of(task)), var, chunk, Affine.of(task) * chunk)
-    rest = None
-    if left:
-        start = Affine(task.extent * chunk)
-        rest = _chunk(_apart(nest, parts, Affine(task.extent)), var, left, start)
-    joins = [_join(nest, store, parts[id(store)]) for store in nest.stores if id(store) in parts]
-    return ParallelNest(task, body, rest, joins)
+    whole, left = divmod(var.extent, chunk)
+    task = Var("task", whole + (left > 0))
+    parts = _parts_of_sums(nest, var, task.extent)
+    number = Affine.of(task)
+    body: Kernel = _chunk(_apart(nest, parts, number), var, chunk, number * chunk)
+    if left:  # what is left at the end is one more task
+        start = Affine(whole * chunk)
+        rest = _chunk(_apart(nest, parts, Affine(whole)), var, left, start)
+        body = Branch(InRange(number, 0, whole), (body,), (rest,))
+    joins = [_join(nest, store, parts[store]) for store in nest.stores if store in parts]
+    return Loop(task, (body,), True, join=tuple(joins), label=nest.label, nodes=tuple(nest.nodes))
 
 
 def _choose_loop(nest: Nest) -> Var | None:
@@ -132,24 +132,22 @@ def _chunk(nest: Nest, var: Var, length: int, start: Affine) -> Nest:
     return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
 
 
-def _parts_of_sums(nest: Nest, var: Var, tasks: int) -> dict[int, Buffer]:
+def _parts_of_sums(nest: Nest, var: Var, tasks: int) -> dict[Store, Buffer]:
     """Memory for what each task combines by itself, for the stores that the loop is not in."""
     parts = {}
     for store in nest.stores:
         if store.combine and not store.at.coefficient(var):
             shape = (tasks, store.at.bounds()[1] + 1)
             name, dtype = f"{store.buffer.name}_parts", store.buffer.dtype
-            parts[id(store)] = Buffer(name, dtype, shape, c_strides(shape), MemoryKind.ARENA)
+            parts[store] = Buffer(name, dtype, shape, c_strides(shape), MemoryKind.ARENA)
     return parts
 
 
-def _apart(nest: Nest, parts: dict[int, Buffer], number: Affine) -> Nest:
+def _apart(nest: Nest, parts: dict[Store, Buffer], number: Affine) -> Nest:
     """The nest with what the task of this number combines in a place of its own."""
     stores = [
-        store.changed(
-            buffer=parts[id(store)], at=_place(store, parts[id(store)], number), continues=False
-        )
-        if id(store) in parts
+        store.changed(buffer=parts[store], at=_place(store, parts[store], number), continues=False)
+        if store in parts
         else store
         for store in nest.stores
     ]

@@ -36,6 +36,7 @@ from ..loops import (
     Literal,
     Load,
     LoopProgram,
+    MemoryKind,
     Nest,
     Store,
     Sum,
@@ -176,7 +177,7 @@ class _Fuser:
         """The store as a value that only products need; None: it is something else."""
         nest, buffer = self.kernels[position], store.buffer
         assert isinstance(nest, Nest)
-        if store.combine or store.guards or store.picks or not buffer.kind.is_temporary:
+        if store.combine or store.guards or store.picks or buffer.kind is not MemoryKind.ARENA:
             return None
         if root(buffer) is not buffer or self.writers[id(buffer)] != [position]:
             return None

@@ -4,7 +4,7 @@ In a training step almost every value carries the batch axis, and samples do not
 something sums over them: the loss, the gradients of the weights. `cut_regions` finds such an axis
 (see `axes`), takes together all operators that keep it, forward and backward, and the sums over it
 at the end, and puts one operator in their place. That operator holds the program for one block of
-samples; `fusion` turns it into a loop over blocks (`loops.BlockLoop`).
+samples; `fusion` turns it into a loop over blocks (`loops.Loop`).
 
     h = tanh(x @ w); s = sum(h, axis=0)   ->   s = region(x, w)
                                                in blocks of 16: h = tanh(x @ w); s += sum(h, axis=0)

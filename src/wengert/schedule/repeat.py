@@ -9,7 +9,7 @@ samples never meet but in such sums, threads share them (`splitting`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,23 @@ import numpy as np
 from ..graph import Graph, Operator
 from ..loops import (
     Affine,
+    Branch,
     Buffer,
-    Carried,
+    Carry,
     Host,
+    InRange,
     Kernel,
     Load,
+    Loop,
     LoopProgram,
+    MemoryKind,
     Nest,
-    Repeat,
-    Rows,
     Store,
     Var,
 )
 from .fusion import Scheduler
-from .lowering import Element, is_native
-from .memory import plan
+from .lowering import Element, filled, is_native
+from .memory import temporaries
 from .splitting import Split, split_body
 from .totals import NewBuffer, find_totals, join_parts, total_places
 
@@ -75,104 +77,137 @@ def repeat_kernels(
     first_row = body.constants + body.carry
     strides = [inputs[k].strides[k >= first_row :] for k in places]
     programs = [
-        plan(schedule(one, strides, one.outputs[len(kept) :]))
+        schedule(one, strides, one.outputs[len(kept) :])
         for one in ([graph] if split is None else split.graphs)
     ]
     if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
         return None
-    where = _Places(body, inputs, outputs, split, places)
     parts = 1 if split is None else split.parts
     sums = total_places(totals, outputs, parts, new_buffer)
     before: list[Kernel] = []
     after: list[Kernel] = []
-    carries = []
+    spare: dict[int, list[Buffer]] = {}
+    first, last = (steps - 1, 0) if node.params["reverse"] else (0, steps - 1)
     for number in moving:
-        start, end = where.start(number), where.end(number)
-        place, ahead = homes.get(number, (None, False))
-        if place is None:
-            like = end.buffer
-            spare = (new_buffer(like.dtype, like.shape), new_buffer(like.dtype, like.shape))
-            carries.append(Carried(start, end, None, False, tuple(map(where.first, spare))))
+        start, end = inputs[body.constants + number], outputs[number]
+        if number not in homes:
+            spare[number] = [new_buffer(end.dtype, end.shape) for _ in range(2)]
             continue
-        home = where.result(place)
-        first, last = (steps - 1, 0) if node.params["reverse"] else (0, steps - 1)
+        place, ahead = homes[number]
+        home = outputs[body.carry + place]
         if ahead:
-            before.append(_copy(start.buffer, 0, home.buffer, first * home.stride, node))
+            before.append(_copy(start, 0, home, first * home.strides[0], node))
         else:
-            after.append(_copy(home.buffer, last * home.stride, end.buffer, 0, node))
-        carries.append(Carried(start, end, home, ahead))
-    loop = Repeat(
-        steps,
-        node.params["reverse"],
-        programs[0],
-        where.fixed(),
-        carries,
-        where.rows(),
-        [where.result(k - body.carry) for k in kept[len(moving) :]],
-        list(sums.values()),
-        parts,
-        0 if split is None else split.width,
-        0 if split is None else split.wide,
-        programs[1] if len(programs) > 1 else None,
-        node.op.name,
-        [node],
-    )
+            after.append(_copy(home, last * home.strides[0], end, 0, node))
+    axes = {} if split is None else dict(zip(places, split.axes, strict=True))
+    make = _Steps(node, inputs, outputs, moving, homes, spare, kept, sums, axes)
+    if split is None:
+        loop = make.loop(programs[0], None, Affine(0), Affine(0))
+    else:
+        part = Var("part", parts)
+        at = Affine.of(part)
+        inside: Kernel = make.loop(programs[0], split, at * split.width + split.wide, at)
+        if split.wide:
+            wider = make.loop(programs[1], split, at * (split.width + 1), at)
+            inside = Branch(InRange(at, 0, split.wide), (wider,), (inside,))
+        loop = Loop(part, (inside,), True, label=node.op.name, nodes=(node,))
     starts = inputs[body.constants :]
     joins: dict[int, Element] = {
-        number: functools.partial(join_parts, node, number, starts[number], place.buffer)
-        for number, place in sums.items()
+        number: functools.partial(join_parts, node, number, starts[number], memory)
+        for number, memory in sums.items()
     }
     return [*before, loop, *after], joins
 
 
-class _Places:
-    """Where the arrays of a body lie."""
+class _Steps:
+    """Makes the loop over steps, for all samples or for those of a part."""
 
     def __init__(
         self,
-        body: Any,
+        node: Operator,
         inputs: Sequence[Buffer],
         outputs: Sequence[Buffer],
-        split: Split | None,
-        places: Sequence[int],
+        moving: Sequence[int],
+        homes: Mapping[int, tuple[int, bool]],
+        spare: Mapping[int, Sequence[Buffer]],
+        kept: Sequence[int],
+        sums: Mapping[int, Buffer],
+        axes: Mapping[int, int | None],
     ):
-        self.body, self.inputs, self.outputs, self.split = body, inputs, outputs, split
-        # by the number of an input, which axis is that of the samples
-        self.axes = {} if split is None else dict(zip(places, split.axes, strict=True))
+        self.node, self.body = node, node.params["body"]
+        self.inputs, self.outputs = inputs, outputs
+        self.moving, self.homes, self.spare, self.kept, self.sums = moving, homes, spare, kept, sums
+        self.axes = axes  # of samples, by the number of an input
+        self.reverse = node.params["reverse"]
+        self.step = Var("step", node.params["length"])
 
-    def fixed(self) -> list[Rows]:
-        """Constants of the loop."""
-        return [self._input(number) for number in range(self.body.constants)]
+    def loop(self, program: LoopProgram, split: Split | None, sample: Affine, part: Affine) -> Loop:
+        """The loop around the program of a step, which begins with this sample."""
+        self.split, self.sample = split, sample
+        private = temporaries(program.kernels)
+        row, body = Affine.of(self.step), self.body
+        carried = program.inputs[body.constants : body.constants + len(self.moving)]
+        rows = program.inputs[body.constants + len(self.moving) :]
+        results = program.outputs[len(self.moving) : len(self.kept)]
+        totals = program.outputs[len(self.kept) :]
+        for number, inner in enumerate(program.inputs[: body.constants]):
+            inner.lie_in(self.inputs[number], self._start(number))
+        for number, inner in enumerate(rows, body.constants + body.carry):
+            outer = self.inputs[number]
+            inner.lie_in(outer, row * outer.strides[0] + self._start(number, 1))
+        for number, inner in zip(self.kept[len(self.moving) :], results, strict=True):
+            outer = self.outputs[number]
+            inner.lie_in(outer, row * outer.strides[0] + self._first(outer, 1))
+        begin = []
+        for memory, inner in zip(self.sums.values(), totals, strict=True):
+            inner.lie_in(memory, part * inner.size)
+            begin.append(filled(inner, "add", "zeros", [self.node]))
+        carries = [
+            self._carry(number, before, after)
+            for number, before, after in zip(self.moving, carried, program.outputs, strict=False)
+        ]
+        return Loop(
+            self.step,
+            tuple(program.kernels),
+            begin=tuple(begin),
+            private=private,
+            label=self.node.op.name,
+            nodes=(self.node,),
+            carries=tuple(carries),
+            reverse=self.reverse,
+        )
 
-    def start(self, number: int) -> Rows:
-        """A carry, before the first step."""
-        return self._input(self.body.constants + number)
+    def _carry(self, number: int, before: Buffer, after: Buffer) -> Carry:
+        """Where a carry lies from step to step."""
+        before.kind = after.kind = MemoryKind.CARRIED
+        place = self.body.constants + number
+        start = self.inputs[place].view(self._start(place))
+        end: Buffer | None = self.outputs[number]
+        assert end is not None
+        end = end.view(self._first(end))
+        if number not in self.homes:
+            places = [one.view(self._first(one)) for one in self.spare[number]]
+            return Carry(before, after, start, tuple(places), end)
+        result, ahead = self.homes[number]
+        home = self.outputs[self.body.carry + result]
+        row, stride, sample = Affine.of(self.step), home.strides[0], self._first(home, 1)
+        if not ahead:
+            return Carry(before, after, start, (home.view(row * stride + sample),))
+        first = self.step.extent - 1 if self.reverse else 0
+        start = home.view(sample + first * stride)
+        following = row + (-1 if self.reverse else 1)
+        return Carry(before, after, start, (home.view(following * stride + sample),), end)
 
-    def rows(self) -> list[Rows]:
-        """Arrays with a row for each step."""
-        first = self.body.constants + self.body.carry
-        return [self._input(number, 1) for number in range(first, len(self.inputs))]
+    def _start(self, number: int, front: int = 0) -> Affine:
+        """Where in an input the first sample is."""
+        axis = self.axes.get(number)
+        if axis is None:
+            return Affine(0)
+        return self.sample * self.inputs[number].strides[axis + front]
 
-    def end(self, number: int) -> Rows:
-        """A carry, after the last step."""
-        return self.first(self.outputs[number])
-
-    def result(self, number: int) -> Rows:
-        """An array with a row from each step."""
-        return self.first(self.outputs[self.body.carry + number], 1)
-
-    def first(self, buffer: Buffer, front: int = 0) -> Rows:
-        """A buffer whose first axis, after `front` others, is that of the samples."""
-        return self._place(buffer, 0, front)
-
-    def _input(self, number: int, front: int = 0) -> Rows:
-        return self._place(self.inputs[number], self.axes.get(number), front)
-
-    def _place(self, buffer: Buffer, axis: int | None, front: int) -> Rows:
-        stride = buffer.strides[0] if front else 0
-        if self.split is None or axis is None:
-            return Rows(buffer, stride)
-        return Rows(buffer, stride, buffer.strides[axis + front])
+    def _first(self, buffer: Buffer, front: int = 0) -> Affine:
+        """The same in a buffer whose first axis, after `front` others, is that of the samples."""
+        return Affine(0) if self.split is None else self.sample * buffer.strides[front]
 
 
 def _homes(body: Any, totals: Iterable[int]) -> tuple[dict[int, tuple[int, bool]], list[int]]:

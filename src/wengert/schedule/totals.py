@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..graph import Graph, Node, Operator
-from ..loops import Affine, Apply, Buffer, Expr, Index, Load, Rows
+from ..loops import Affine, Apply, Buffer, Expr, Index, Load
 from ..ops.contract import contract
 from ..ops.elementwise import add
 from ..ops.layout import reduce_sum
@@ -64,14 +63,12 @@ def _is_sum(node: Node) -> bool:
 
 def total_places(
     numbers: Iterable[int], outputs: Sequence[Buffer], parts: int, new_buffer: NewBuffer
-) -> dict[int, Rows]:
-    """Where each part of a loop adds to its totals, from zero on."""
-    places = {}
-    for number in numbers:
-        end = outputs[number]
-        memory = new_buffer(end.dtype, (parts, *end.shape))
-        places[number] = Rows(memory, part=prod(end.shape))
-    return places
+) -> dict[int, Buffer]:
+    """Memory in which each part of a loop adds to its totals, from zero on."""
+    return {
+        number: new_buffer(outputs[number].dtype, (parts, *outputs[number].shape))
+        for number in numbers
+    }
 
 
 def join_parts(node: Operator, number: int, start: Buffer, memory: Buffer, index: Index) -> Expr:

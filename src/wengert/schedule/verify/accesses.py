@@ -6,26 +6,31 @@ Choices and guards narrow these: what stands behind `i < 3 ? a[i] : b[i - 3]` is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
 from ...loops import (
     Affine,
     Apply,
+    Branch,
     Buffer,
+    Check,
     Choose,
     Contraction,
     Expr,
     IndexValue,
     InRange,
+    Kernel,
     Literal,
     Load,
     LoadAt,
+    Loop,
     Nest,
     Store,
+    Transfer,
     Var,
     parts_of,
     roots_of,
@@ -80,6 +85,13 @@ class Uses:
 
     def __add__(self, other: Uses) -> Uses:
         return Uses([*self.loads, *other.loads], [*self.stores, *other.stores])
+
+    def without(self, buffers: Container[Buffer]) -> Uses:
+        """All but what is in these."""
+        return Uses(
+            [load for load in self.loads if load.owner not in buffers],
+            [store for store in self.stores if store.owner not in buffers],
+        )
 
 
 def in_memory(buffer: Buffer, at: Affine) -> tuple[Buffer, Affine]:
@@ -187,7 +199,7 @@ def uses_of_product(product: Contraction, box: Box) -> Uses:
     if product.keeps_sums:
         sums = access(product.out, _over(labels, product.out_strides), [box])
         found.stores.append(sums)
-        if product.accumulates and not product.begins:
+        if product.accumulates:
             found.loads.append(sums)
     return found + uses_of_nest(Nest(list(product.vars.values()), product.stores), box)
 
@@ -198,6 +210,99 @@ def _over(labels: Mapping[int, Var], strides: Mapping[int, int], start: int = 0)
     for label, stride in strides.items():
         at = at + Affine.of(labels[label]) * stride
     return at
+
+
+# ---------------------------------------------------------------- kernels around kernels
+
+
+def uses_of(kernel: Kernel, box: Box) -> Uses:
+    """What a kernel reads and writes, in all turns of all loops inside."""
+    if isinstance(kernel, Nest):
+        return uses_of_nest(kernel, box)
+    if isinstance(kernel, Contraction):
+        return uses_of_product(kernel, box)
+    if isinstance(kernel, Transfer):
+        return _uses_of_transfer(kernel, box)
+    if isinstance(kernel, Branch):
+        sides = [(part, one) for part, side in sides_of(kernel, box) for one in side]
+        return sum((uses_of(part, one) for part, one in sides), Uses())
+    if isinstance(kernel, Loop):
+        turns = turns_of(kernel, box)
+        found = sum((uses_of(part, turns) for part in kernel.parts()), Uses())
+        return found.without(own_of(kernel)) + carried_by(kernel, turns)
+    assert isinstance(kernel, Check), kernel
+    return Uses([access(kernel.flag, Affine(0), [box])])
+
+
+def own_of(loop: Loop) -> set[Buffer]:
+    """What is there in a turn of a loop alone."""
+    return {*loop.private, *[b for carry in loop.carries for b in (carry.before, carry.after)]}
+
+
+def carried_by(loop: Loop, turns: Box) -> Uses:
+    """Where values that a loop hands on come from, and where its turns leave them."""
+    found = Uses()
+    first, count = turns[loop.var]
+    for carry in loop.carries:
+        found.loads.append(_lying_in(carry.start, carry.before, turns))
+        between = turns
+        if carry.end is not None:
+            found.stores.append(_lying_in(carry.end, carry.after, turns))
+            between = {**turns, loop.var: (first + loop.reverse, count - 1)}
+        if between[loop.var][1]:
+            found.stores += [_lying_in(place, carry.after, between) for place in carry.places]
+    return found
+
+
+def _lying_in(outer: Buffer, inner: Buffer, box: Box) -> Access:
+    """All of a buffer that lies where another one begins."""
+    at = _all_of(inner, inner.shape, box).at
+    return access(outer, at, [box] if inner.size else [])
+
+
+def sides_of(branch: Branch, box: Box) -> list[tuple[Kernel, list[Box]]]:
+    """The kernels of a branch, each with the turns in which it runs."""
+    return [
+        (kernel, _turns([(branch.test, wanted)], box)[0])
+        for kernels, wanted in ((branch.yes, True), (branch.no, False))
+        for kernel in kernels
+    ]
+
+
+def turns_of(loop: Loop, box: Box) -> Box:
+    """All turns of a loop, or those that fall to turns of the loop around."""
+    first, stop = 0, loop.turns
+    if loop.share is not None and loop.share in box:
+        share, number = box[loop.share]
+        first, stop = (n * loop.turns // loop.share.extent for n in (share, share + number))
+    found = {**box, loop.var: (first, stop - first)}
+    if loop.count is not None:
+        most = 1 if loop.share is None else box.get(loop.share, (0, loop.share.extent))[1]
+        found[loop.count] = (0, -(-(stop - first) // most))
+    if loop.blocks is not None:
+        found[loop.blocks.live] = (1, loop.blocks.width)
+    return found
+
+
+def _uses_of_transfer(kernel: Transfer, box: Box) -> Uses:
+    """What copying the samples of some blocks reads and writes."""
+    blocks = kernel.blocks
+    first, number = box[blocks.var]
+    begin = first * blocks.width
+    count = min(begin + number * blocks.width, blocks.extent) - begin
+    shape = [count if axis == kernel.axis else n for axis, n in enumerate(kernel.outer.shape)]
+    here = {**box, blocks.var: (first, 1)}
+    outside = _all_of(kernel.outer, shape, here)
+    inside = _all_of(kernel.inner, kernel.inner.shape, here)
+    return Uses([outside], [inside]) if kernel.inward else Uses([inside], [outside])
+
+
+def _all_of(buffer: Buffer, shape: Sequence[int], box: Box) -> Access:
+    """So many elements of a buffer along each axis."""
+    at = Affine(0)
+    for axis, (n, stride) in enumerate(zip(shape, buffer.strides, strict=True)):
+        at = at + Affine.of(Var(str(axis), n)) * stride
+    return access(buffer, at, [box] if prod(shape) else [])
 
 
 # ---------------------------------------------------------------- the range of a value

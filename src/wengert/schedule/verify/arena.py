@@ -5,11 +5,11 @@ Who needs what is noted while the kernels are gone through; it is not what the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...errors import LoopError
-from ...loops import Buffer, MemoryKind
+from ...loops import Buffer
 
 
 class _Life(NamedTuple):
@@ -19,19 +19,19 @@ class _Life(NamedTuple):
 
 
 class Lives:
-    """The first and the last kernel that use a buffer, for all buffers of one kind."""
+    """The first and the last kernel that use a buffer, for all buffers that are wanted."""
 
-    def __init__(self, kind: MemoryKind):
-        self.kind = kind
-        self.found: dict[int, _Life] = {}
+    def __init__(self, wanted: Callable[[Buffer], bool]):
+        self.wanted = wanted
+        self.found: dict[Buffer, _Life] = {}
 
     def note(self, number: int, buffers: Iterable[Buffer]) -> None:
         """The kernel of this number uses these."""
         for buffer in buffers:
-            if buffer.kind is self.kind and buffer.nbytes:
-                known = self.found.get(id(buffer))
+            if self.wanted(buffer) and buffer.nbytes:
+                known = self.found.get(buffer)
                 first = number if known is None else known.first
-                self.found[id(buffer)] = _Life(first, number, buffer)
+                self.found[buffer] = _Life(first, number, buffer)
 
     def verify(self, most: int, where: str) -> None:
         """Check the places that a plan of so many bytes has given them."""

@@ -9,17 +9,15 @@ import numpy as np
 from ...errors import LoopError
 from ...loops import (
     BOOL,
-    BlockLoop,
+    Branch,
     Buffer,
     Check,
     Choose,
     Contraction,
     Host,
     Kernel,
+    Loop,
     Nest,
-    ParallelNest,
-    Repeat,
-    Rows,
     Sum,
     Transfer,
 )
@@ -31,23 +29,19 @@ def verify_types(kernel: Kernel, name: str) -> None:
     """Check one kernel, but for what is inside of loops over kernels."""
     if isinstance(kernel, Nest):
         _verify_nest(kernel, name)
-    elif isinstance(kernel, ParallelNest):
-        for part in kernel.parts():
-            _verify_nest(part, name)
     elif isinstance(kernel, Contraction):
         _verify_product(kernel, name)
     elif isinstance(kernel, Transfer):
         _same(name, kernel.inner.name, kernel.inner.dtype, kernel.outer.dtype)
-    elif isinstance(kernel, BlockLoop):
-        for part in (*kernel.fills, *kernel.joins):
-            verify_types(part, name)
-    elif isinstance(kernel, Repeat):
-        _verify_rows(kernel, name)
+    elif isinstance(kernel, Loop):
+        for carry in kernel.carries:
+            for one in (carry.after, carry.start, *carry.homes):
+                _same(name, f"{one.name}, which is carried on,", one.dtype, carry.before.dtype)
     elif isinstance(kernel, Check):
         _same(name, kernel.flag.name, kernel.flag.dtype, BOOL)
     else:
-        assert isinstance(kernel, Host), kernel
-    if not isinstance(kernel, (BlockLoop, Repeat)):
+        assert isinstance(kernel, (Host, Branch)), kernel
+    if not isinstance(kernel, (Loop, Branch)):
         _verify_views(buffers_of(kernel), name)
 
 
@@ -79,18 +73,3 @@ def _verify_product(product: Contraction, name: str) -> None:
     for expr in expressions_of(product):
         if isinstance(expr, Sum):
             _same(name, "the sum", expr.dtype, product.out.dtype)
-
-
-def _verify_rows(loop: Repeat, name: str) -> None:
-    for body in loop.bodies:
-        starts = [carry.start for carry in loop.carries]
-        ends = [carry.end for carry in loop.carries]
-        pairs: list[tuple[Rows | None, Buffer]] = [
-            *zip((*loop.fixed, *starts, *loop.rows), body.inputs, strict=True),
-            *zip((*ends, *loop.results, *loop.totals), body.outputs, strict=True),
-        ]
-        for carry, inside in zip(loop.carries, body.outputs, strict=False):
-            pairs += [(rows, inside) for rows in (carry.rows, *carry.spare)]
-        for rows, inside in pairs:
-            if rows is not None:
-                _same(name, f"{rows.buffer.name} for its body", rows.buffer.dtype, inside.dtype)

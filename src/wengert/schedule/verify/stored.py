@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from math import prod
 
 from ...errors import LoopError
 from ...loops import (
     Affine,
-    BlockLoop,
+    Branch,
     Buffer,
+    Carry,
     Check,
     Contraction,
     Host,
     Kernel,
+    Loop,
     LoopProgram,
     MemoryKind,
     Nest,
-    ParallelNest,
-    Repeat,
     Transfer,
     Var,
 )
-from .accesses import Access, Uses, access, in_memory, uses_of_nest, uses_of_product
+from ..memory import loops_of
+from .accesses import (
+    Access,
+    Uses,
+    access,
+    carried_by,
+    in_memory,
+    own_of,
+    sides_of,
+    turns_of,
+    uses_of,
+    uses_of_nest,
+    uses_of_product,
+)
 from .arena import Lives
 from .dtypes import verify_types
 from .places import Box, Places, Written, of_buffer, tells_apart
-from .steps import Placed, owner_of, rows_of
 
 # Loops that go in order are gone through turn by turn where nothing simpler decides.
 MOST_TURNS = 1 << 12
@@ -38,22 +49,22 @@ class _Memory:
 
     def __init__(self, before: _Memory | None = None):
         self.before = before
-        self.touched: dict[int, Buffer] = {}  # buffers that were looked up
-        self.written: dict[int, tuple[Buffer, Written]] = {}
+        self.touched: dict[Buffer, None] = {}  # buffers that were looked up
+        self.written: dict[Buffer, Written] = {}
 
     def of(self, owner: Buffer) -> Written:
         """What of a buffer has been written; what was there before is not changed."""
-        self.touched[id(owner)] = owner
-        if id(owner) not in self.written:
+        self.touched[owner] = None
+        if owner not in self.written:
             known = None if self.before is None else self.before.of(owner).copy()
             if known is None:
                 known = Written(owner)
                 known.whole |= owner.kind in (MemoryKind.CONSTANT, MemoryKind.LENGTH)
-            self.written[id(owner)] = owner, known
-        return self.written[id(owner)][1]
+            self.written[owner] = known
+        return self.written[owner]
 
     @contextlib.contextmanager
-    def noting(self) -> Iterator[dict[int, Buffer]]:
+    def noting(self) -> Iterator[dict[Buffer, None]]:
         """The buffers that are looked up in a `with` block."""
         before, self.touched = self.touched, {}
         yield self.touched
@@ -67,29 +78,30 @@ class _Memory:
             self.of(owner).store(places)
 
 
-def verify_program(program: LoopProgram, begun: Iterable[Buffer] = ()) -> None:
-    """Check a program; of the results, some hold numbers to add to before it begins."""
-    _Program(program, begun).run()
+def verify_program(program: LoopProgram) -> None:
+    """Check a program."""
+    _Program(program).run()
 
 
 class _Program:
     """Goes through one program."""
 
-    def __init__(self, program: LoopProgram, begun: Iterable[Buffer]):
+    def __init__(self, program: LoopProgram):
         self.program = program
         self.memory = _Memory()
-        for buffer in (*program.inputs, *begun):
+        for buffer in program.inputs:
             self.memory.fill(buffer)
 
     def run(self) -> None:
         """Check all kernels, then the results, then the memory plan."""
-        lives = Lives(MemoryKind.ARENA)
+        private = {one for loop in loops_of(self.program.kernels) for one in loop.private}
+        lives = Lives(lambda b: b.kind is MemoryKind.ARENA and b not in private)
         for number, kernel in enumerate(self.program.kernels):
             name = _name(number, kernel)
             verify_types(kernel, name)
             with self.memory.noting() as touched:
                 _Kernel(self.memory, name, {}).run(kernel)
-            lives.note(number, touched.values())
+            lives.note(number, touched)
         for buffer in self.program.outputs:
             owner, at = in_memory(buffer, Affine(0))
             places = of_buffer(buffer, at.constant)
@@ -102,10 +114,13 @@ class _Program:
 
 def _name(number: int, kernel: Kernel) -> str:
     """What an error calls a kernel."""
-    label = getattr(kernel, "label", "") or getattr(getattr(kernel, "body", None), "label", "")
+    return f"kernel {number}, {_kind(kernel)}"
+
+
+def _kind(kernel: Kernel) -> str:
     kind = type(kernel).__name__
     kind = "Nest" if kind == "FusedNest" else kind
-    return f"kernel {number}, {kind}" + (f" {label!r}" if label else "")
+    return kind + (f" {kernel.label!r}" if kernel.label else "")
 
 
 class _Kernel:
@@ -118,14 +133,14 @@ class _Kernel:
         """Check the kernel by the rules for its kind."""
         if isinstance(kernel, Nest):
             self._nest(kernel)
-        elif isinstance(kernel, ParallelNest):
-            self._tasks(kernel)
         elif isinstance(kernel, Contraction):
             self._product(kernel)
-        elif isinstance(kernel, BlockLoop):
-            self._blocks(kernel)
-        elif isinstance(kernel, Repeat):
-            self._steps(kernel)
+        elif isinstance(kernel, Loop):
+            self._loop(kernel)
+        elif isinstance(kernel, Branch):
+            self._branch(kernel)
+        elif isinstance(kernel, Transfer):
+            self._check(uses_of(kernel, self.box))
         elif isinstance(kernel, Host):
             inputs, outputs = (list(map(self._whole, b)) for b in (kernel.inputs, kernel.outputs))
             self._check(Uses(inputs, outputs))
@@ -184,8 +199,8 @@ class _Kernel:
     def _nest(self, nest: Nest) -> None:
         uses = self._check_nest(nest, uses_of_nest(nest, self.box))
         line = _line_of(nest)
-        stored = {id(store.owner) for store in uses.stores}
-        if line is None or not any(id(load.owner) in stored for load in uses.loads):
+        stored = {store.owner for store in uses.stores}
+        if line is None or not any(load.owner in stored for load in uses.loads):
             self._check(uses)
             return
         for turn in range(min(line.extent, MOST_TURNS)):
@@ -245,32 +260,14 @@ class _Kernel:
                 left.loads.append(load)
         return left
 
-    def _tasks(self, kernel: ParallelNest) -> None:
-        """Tasks that threads share: none may touch what another one writes."""
-        body = uses_of_nest(kernel.body, self.box)
-        rest = Uses() if kernel.rest is None else uses_of_nest(kernel.rest, self.box)
-        for store in body.stores:
-            if not tells_apart(store.at, kernel.task, self.box):
-                raise LoopError(f"{self.name}: two tasks write {store.buffer.name}[{store.at}]")
-        for one, other in _pairs(body.stores, rest.stores):
-            self._check_no_meeting(one, other, "two tasks write one place")
-        for one, other in (*_pairs(body.loads, rest.stores), *_pairs(rest.loads, body.stores)):
-            self._check_no_meeting(one, other, "a task reads what another one writes")
-        body = self._check_nest(kernel.body, body)
-        if kernel.rest is not None:
-            rest = self._check_nest(kernel.rest, rest)
-        self._check(body + rest)
-        for join in kernel.joins:
-            self._nest(join)
-
     # ------------------------------------------------------------ products
 
     def _product(self, product: Contraction) -> None:
         uses = uses_of_product(product, self.box)
-        own = {id(store.owner): store for store in uses.stores}
+        own = {store.owner for store in uses.stores}
         factors = [in_memory(buffer, Affine(0))[0] for buffer in product.factors]
         for factor in factors:
-            if id(factor) in own:  # tiles are read again after others are finished
+            if factor in own:  # tiles are read again after others are finished
                 raise LoopError(f"{self.name}: writes {factor.name}, a factor that it reads")
         if 0 not in product.extents.values():
             labels = list(product.vars.values())
@@ -281,98 +278,94 @@ class _Kernel:
         self._check_turns(uses)
         self._check(uses)
 
-    # ------------------------------------------------------------ batch loops
+    # ------------------------------------------------------------ loops around kernels
 
-    def _blocks(self, loop: BlockLoop) -> None:
-        """The first and the last block, each after what came before the loop alone; then all."""
-        groups = {**self.box, loop.group: (0, loop.groups), loop.live: (1, loop.width)}
-        everywhere = {**groups, loop.block: (0, loop.blocks)}
-        for number, fill in enumerate(loop.fills):
-            inside = _Kernel(self.memory, f"{self.name}, fill {number}", groups)
-            self._check_groups(loop, uses_of_nest(fill, groups), groups, [loop.group])
-            inside._nest(fill)
-        ends = {0: 0, loop.blocks - 1: loop.groups - 1} if loop.blocks else {}
-        for block, group in ends.items():
-            memory, lives = _Memory(self.memory), Lives(MemoryKind.BLOCK)
-            box = {**groups, loop.block: (block, 1), loop.group: (group, 1)}
-            for number, kernel in enumerate(loop.body):
-                name = f"{self.name}, in block {block}, {_name(number, kernel)}"
-                verify_types(kernel, name)
+    def _branch(self, branch: Branch) -> None:
+        for kernel, boxes in sides_of(branch, self.box):
+            for box in boxes:
+                self._inside(kernel, self.memory, box).run(kernel)
+
+    def _inside(self, kernel: Kernel, memory: _Memory, box: Box, where: str = "") -> _Kernel:
+        """For a kernel inside of this one."""
+        name = f"{self.name}{where}, {_kind(kernel)}"
+        verify_types(kernel, name)
+        return _Kernel(memory, name, box)
+
+    def _loop(self, loop: Loop) -> None:
+        """What is read from outside, in all turns; then the first and the last turn by themselves,
+        which stand for all; then what all turns write."""
+        for kernel in loop.begin:
+            self._inside(kernel, self.memory, self.box, ", at the beginning").run(kernel)
+        turns = turns_of(loop, self.box)
+        first, count = turns[loop.var]
+        if count > 0:
+            self._turns(loop, turns, first, first + count - 1)
+        for kernel in loop.join:
+            self._inside(kernel, self.memory, self.box, ", at the end").run(kernel)
+
+    def _turns(self, loop: Loop, turns: Box, first: int, last: int) -> None:
+        own = own_of(loop)
+        uses = sum((uses_of(kernel, turns) for kernel in (*loop.body, *loop.fold)), Uses())
+        uses = uses.without(own)
+        written = {store.owner for store in uses.stores}
+        carried = carried_by(loop, turns)
+        loads = [load for load in uses.loads if load.owner not in written]
+        self._check(Uses([*loads, *carried.loads]))
+        uses += carried
+        memory = self.memory
+        for turn in sorted({first, last}):
+            # one turn after the other, unless they have no order
+            memory = _Memory(self.memory if loop.parallel else memory)
+            for carry in loop.carries:
+                memory.fill(carry.before)
+            lives = Lives(set(loop.private).__contains__)
+            box = {**turns, loop.var: (turn, 1)}
+            if loop.count is not None:
+                box[loop.count] = (turn - first, 1)
+            for number, kernel in enumerate((*loop.body, *loop.fold)):
+                inside = self._inside(kernel, memory, box, f", in turn {turn}, {number}")
                 with memory.noting() as touched:
-                    self._run_inside(loop, kernel, block, _Kernel(memory, name, box))
-                lives.note(number, touched.values())
-            if loop.planned_bytes:
-                lives.verify(loop.planned_bytes, f"{self.name}, the arena of a block")
-        for kernel in loop.body if loop.blocks else ():
-            self._note_blocks(loop, kernel, everywhere)
-        for number, join in enumerate(loop.joins):
-            _Kernel(self.memory, f"{self.name}, join {number}", self.box).run(join)
-
-    @staticmethod
-    def _run_inside(loop: BlockLoop, kernel: Kernel, block: int, inside: _Kernel) -> None:
-        if isinstance(kernel, Transfer):
-            inside._check(_transferred(loop, kernel, block, block + 1))
-        else:
-            inside.run(kernel)
-
-    def _note_blocks(self, loop: BlockLoop, kernel: Kernel, everywhere: Box) -> None:
-        """What all blocks together write."""
-        if isinstance(kernel, Transfer):
-            uses = _transferred(loop, kernel, 0, loop.blocks)
-        elif isinstance(kernel, Contraction):
-            uses = uses_of_product(kernel, everywhere)
-        else:
-            assert isinstance(kernel, Nest)
-            uses = uses_of_nest(kernel, everywhere)
-        outside = [store for store in uses.stores if store.owner.kind is not MemoryKind.BLOCK]
-        if not isinstance(kernel, Transfer):
-            self._check_groups(loop, Uses([], outside), everywhere, [loop.block, loop.group])
-        for store in outside:
+                    inside.run(kernel)
+                lives.note(number, touched)
+            for carry in loop.carries:
+                self._check_carried(carry, memory)
+            if loop.private_bytes:
+                lives.verify(loop.private_bytes, f"{self.name}, the memory of a turn")
+        if loop.parallel:
+            for turn in sorted({first, last}):
+                others = (first, turn - first), (turn + 1, last - turn)
+                self._check_apart(loop, turns, turn, [one for one in others if one[1]])
+        for store in uses.stores:
             self._check_bounds(store, "writes")
             self._note(store)
 
-    def _check_groups(self, loop: BlockLoop, uses: Uses, box: Box, counters: Sequence[Var]) -> None:
-        """No two groups of blocks, which threads share, may write one place."""
-        for store in uses.stores:
-            if loop.groups > 1 and not any(tells_apart(store.at, v, box) for v in counters):
-                raise LoopError(
-                    f"{self.name}: two groups of blocks write {store.buffer.name} at {store.at}"
-                )
+    def _check_carried(self, carry: Carry, memory: _Memory) -> None:
+        places = of_buffer(carry.after)
+        missing = None if places is None else memory.of(carry.after).missing(places)
+        if missing is not None:
+            name = f"{carry.after.name}, which is carried on,"
+            raise LoopError(f"{self.name}: {missing.of(name)} not stored in a turn")
 
-    # ------------------------------------------------------------ loops around programs
+    def _check_apart(
+        self, loop: Loop, turns: Box, turn: int, others: Sequence[tuple[int, int]]
+    ) -> None:
+        """No turn of a loop that threads share may touch what another one writes."""
 
-    def _steps(self, loop: Repeat) -> None:
-        """The program inside by itself, then where its arrays lie outside."""
-        for body in loop.bodies:
-            try:
-                _Program(body, body.outputs[len(body.outputs) - len(loop.totals) :]).run()
-            except LoopError as error:
-                raise LoopError(f"{self.name}: in its body, {error}") from None
-        written: list[list[Placed]] = []
-        for part in range(loop.parts):
-            read, results = rows_of(loop, part)
-            for rows, places in read:
-                one = access(rows.buffer, Affine(0), [])
-                self._check_rows(one, places, "reads")
-                self._check_stored(one, [places])
-            written.append(results)
-        for number, results in enumerate(written):
-            for rows, places in results:
-                self._check_rows(access(rows.buffer, Affine(0), []), places, "writes")
-                for others in written[:number]:
-                    for other, there in others:
-                        if owner_of(other) is owner_of(rows) and there.meets(places):
-                            raise LoopError(f"{self.name}: two parts write {rows.buffer.name}")
-        for rows, places in (pair for results in written for pair in results):
-            self.memory.of(owner_of(rows)).store(places)
+        def uses_in(values: tuple[int, int]) -> Uses:
+            box = {**turns, loop.var: values}
+            return sum((uses_of(kernel, box) for kernel in loop.body), Uses())
 
-    def _check_rows(self, one: Access, places: Places, verb: str) -> None:
-        low, high = self.memory.of(one.owner).span
-        if not (low <= places.start and places.end <= high):
-            raise LoopError(
-                f"{self.name}: {verb} {one.buffer.name} at {places}, outside of its memory "
-                f"from {low} to {high}"
-            )
+        one = uses_in((turn, 1))
+        for values in others:
+            other = uses_in(values)
+            pairs = [
+                *_pairs(one.stores, other.stores),
+                *_pairs(one.loads, other.stores),
+                *_pairs(other.loads, one.stores),
+            ]
+            for here, there in pairs:
+                problem = f"two turns of the loop over {loop.var} meet, and one writes"
+                self._check_no_meeting(here, there, problem)
 
 
 def _pairs(ones: Iterable[Access], others: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
@@ -392,22 +385,3 @@ def _same(one: Affine, other: Affine) -> bool:
 def _line_of(nest: Nest) -> Var | None:
     """The loop that goes in order, if there is one."""
     return next((var for var in nest.vars if var.ordered), None)
-
-
-def _transferred(loop: BlockLoop, kernel: Transfer, first: int, stop: int) -> Uses:
-    """What copying the samples of some blocks reads and writes."""
-    begin = first * loop.width
-    count = min(stop * loop.width, loop.extent) - begin
-    shape = [count if axis == kernel.axis else n for axis, n in enumerate(kernel.outer.shape)]
-    outside = _box_of(kernel.outer, shape, begin * kernel.outer.strides[kernel.axis])
-    inside = _box_of(kernel.inner, kernel.inner.shape, 0)
-    return Uses([outside], [inside]) if kernel.inward else Uses([inside], [outside])
-
-
-def _box_of(buffer: Buffer, shape: Sequence[int], start: int) -> Access:
-    """The elements of a view from a place on, wherever its own counters would have it begin."""
-    at = Affine(start)
-    for axis, (n, stride) in enumerate(zip(shape, buffer.strides, strict=True)):
-        at = at + Affine.of(Var(str(axis), n)) * stride
-    owner, base = in_memory(buffer, Affine(0))
-    return Access(buffer, owner, at + base.constant, [{}] if prod(shape) else [])

@@ -1,0 +1,235 @@
+"""Loops around kernels: their turns one after the other, or shared out to threads.
+
+Every kernel inside is a function that gets what the loops around it count, and where the memory of
+their turns lies (see `Around`).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ..loops import Branch, Loop, can_fail
+from ..machine import policy
+from ..schedule.cost import kernel_cost
+from .counted import counted_loop
+from .interrupts import leave_if_stopped
+from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes, rounded, words_of
+from .products import Products
+from .tasks import one_by_one
+
+
+class Loops(Products):
+    """Emits the loops around kernels."""
+
+    def _branch(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        branch: Branch,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> int:
+        """One side or the other; bytes of scratch for either."""
+        at: ir.Value = i64(branch.test.at.constant)
+        for var, factor in branch.test.at.terms:
+            at = builder.add(at, builder.mul(pointers.counters[var], i64(factor)))
+        below = builder.icmp_signed("<=", i64(branch.test.low), at)
+        above = builder.icmp_signed("<", at, i64(branch.test.high))
+        with builder.if_else(builder.and_(below, above)) as (then, otherwise):
+            with then:
+                yes = self._run(builder, f"{name}.yes", branch.yes, pointers, watch)
+            with otherwise:
+                no = self._run(builder, f"{name}.no", branch.no, pointers, watch)
+        return max(yes, no)
+
+    def _loop(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        loop: Loop,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> int:
+        """All of a loop; bytes of scratch that it needs."""
+        begin = self._run(builder, f"{name}.begin", loop.begin, pointers, None)
+        turns = (self._shared if loop.parallel else self._ordered)(
+            builder, name, loop, pointers, watch
+        )
+        join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
+        return max(begin, turns, join)
+
+    # ------------------------------------------------------------ on several threads
+
+    def _shared(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        loop: Loop,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> int:
+        """Turns that threads share, or one after the other where threads share a loop around."""
+        words = list(pointers.words)
+        failed = None
+        if any(map(can_fail, loop.body)):
+            failed = builder.alloca(I32)
+            builder.store(ir.Constant(I32, 0), failed)
+            words.append(failed)
+        task, own = self._task(name, loop, pointers, failed is not None, watch is not None)
+        workers = None
+        if own:
+            workers = min(self.workers, loop.turns)
+        if pointers.around.is_shared:
+            workers = 1
+            one_by_one(builder, task, words, loop.turns, watch)
+        elif loop.length is None:
+            self._share_out(builder, task, words, loop.turns, watch, workers)
+        else:
+            extent = builder.load(pointers(loop.length), typ=I64)
+            work = builder.mul(extent, i64(max(loop.cost, 1)))
+            little = builder.icmp_signed("<", work, i64(policy().threads.least_any_length))
+            with builder.if_else(little) as (alone, together):
+                with alone:
+                    one_by_one(builder, task, words, loop.turns, watch)
+                with together:
+                    self._share_out(builder, task, words, loop.turns, watch, workers)
+        if failed is not None:
+            code = builder.load(failed, typ=I32)
+            with builder.if_then(is_error(builder, code), likely=False):
+                builder.ret(code)
+        return own * (workers or 1)
+
+    def _task(
+        self, name: str, loop: Loop, pointers: Pointers, fails: bool, watched: bool
+    ) -> tuple[ir.Function, int]:
+        """`void name.task(context, turn, worker)`: one turn; and the scratch of each worker."""
+        function = self._function(f"{name}.task", [PTR, I64, I64])
+        b = ir.IRBuilder(function.append_basic_block())
+        context, turn, worker = function.args
+        kinds = [*(word.type for word in pointers.words), *[PTR] * (fails + watched)]
+        words = words_of(b, context, kinds)
+        watch = words.pop() if watched else None
+        failed = words.pop() if fails else None
+        if watch is not None:
+            leave_if_stopped(b, watch)
+        inside = self._pointers(b, words, pointers.around).within({loop.var: turn}, shared=True)
+        code, scratch = self._code_of(f"{name}.in", loop.body, inside, watched)
+        own = rounded(scratch)
+        if own:
+            place = b.mul(worker, i64(own))
+            inside.scratch = b.gep(inside.scratch, [place], source_etype=ir.IntType(8))
+        self._call_all(b, code, inside, watch, failed)
+        b.ret_void()
+        return function, own
+
+    # ------------------------------------------------------------ in order
+
+    def _ordered(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        loop: Loop,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> int:
+        """Turns one after the other."""
+        b = builder
+        first, stop, extent = self._range(b, loop, pointers)
+        own = rounded(loop.private_bytes)
+        behind = moved_bytes(b, pointers.scratch, own)
+        left = self._begin_carries(b, loop, pointers)
+        scratch = 0
+
+        def turn(number: ir.Value) -> None:
+            nonlocal scratch
+            if watch is not None:
+                self._look(b, loop, number, watch)
+            at = b.sub(i64(loop.turns - 1), number) if loop.reverse else number
+            values: dict[Key, ir.Value] = {loop.var: at}
+            afters = self._carry(b, loop, number, pointers.within(values))
+            for carry, after, place in zip(loop.carries, afters, left, strict=True):
+                values[carry.before], values[carry.after] = b.load(place, typ=PTR), after
+            if loop.private:
+                values[loop] = pointers.scratch
+            if loop.count is not None:
+                values[loop.count] = b.sub(number, _value(first))
+            if loop.blocks is not None:
+                width = i64(loop.blocks.width)
+                rest = b.sub(extent, b.mul(number, width))
+                values[loop.blocks.live] = b.select(b.icmp_signed("<", width, rest), width, rest)
+            inside = pointers.within(values, behind, in_blocks=loop.blocks is not None)
+            scratch = self._run(b, f"{name}.in", loop.body, inside, None)
+            if loop.fold:
+                assert loop.count is not None
+                done = b.add(inside.counters[loop.count], i64(1))
+                with b.if_then(b.icmp_unsigned("==", b.urem(done, i64(loop.run)), i64(0))):
+                    scratch = max(scratch, self._run(b, f"{name}.fold", loop.fold, inside, None))
+
+            for after, place in zip(afters, left, strict=True):
+                b.store(after, place)
+
+        counted_loop(b, first, stop, 1, turn)
+        return own + scratch
+
+    def _begin_carries(
+        self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers
+    ) -> list[ir.Value]:
+        """Where the turn before has left what is carried: of the first turn, where it starts."""
+        found = []
+        for carry in loop.carries:
+            place = builder.alloca(PTR)
+            builder.store(pointers(carry.start), place)
+            found.append(place)
+            for home in carry.homes:  # worked out before the loop, as far as this can be
+                fixed = home.base if home.start.coefficient(loop.var) else home
+                assert fixed is not None
+                pointers(fixed)
+        return found
+
+    def _carry(
+        self, builder: ir.IRBuilder, loop: Loop, number: ir.Value, pointers: Pointers
+    ) -> list[ir.Value]:
+        """Where the turn of this number leaves what is carried."""
+        b, found = builder, []
+        for carry in loop.carries:
+            places = [pointers(place) for place in carry.places]
+            after = places[0]
+            if len(places) > 1:
+                assert len(places) == 2
+                after = b.select(b.trunc(number, ir.IntType(1)), places[1], places[0])
+            if carry.end is not None:
+                last = b.icmp_signed("==", number, i64(loop.turns - 1))
+                after = b.select(last, pointers(carry.end), after)
+            found.append(after)
+        return found
+
+    def _range(
+        self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers
+    ) -> tuple[int | ir.Value, int | ir.Value, ir.Value | None]:
+        """The first turn, the one after the last, and the extent of the axis in blocks."""
+        b, blocks = builder, loop.blocks
+        turns: int | ir.Value = loop.turns
+        extent = None
+        if blocks is not None:
+            extent = i64(blocks.extent)
+            if blocks.length is not None:
+                extent = b.load(pointers(blocks.length), typ=I64)
+                turns = b.udiv(b.add(extent, i64(blocks.width - 1)), i64(blocks.width))
+        if loop.share is None:
+            return 0, turns, extent
+        share = pointers.counters[loop.share]
+        first, stop = (
+            b.udiv(b.mul(number, _value(turns)), i64(loop.share.extent))
+            for number in (share, b.add(share, i64(1)))
+        )
+        return first, stop, extent
+
+    def _look(self, builder: ir.IRBuilder, loop: Loop, turn: ir.Value, watch: ir.Value) -> None:
+        """See whether to end early: at every turn, or where these are short at some of them."""
+        cost = max(1, sum(map(kernel_cost, loop.body)))
+        period = 1 << (policy().costs.watch_period // cost).bit_length()
+        leave_if_stopped(builder, watch, (turn, period))
+
+
+def _value(number: int | ir.Value) -> ir.Value:
+    return i64(number) if isinstance(number, int) else number
