@@ -385,10 +385,10 @@ def test_a_product_does_not_write_its_factor():
 
 
 def test_every_compiled_program_is_verified(monkeypatch):
-    from wengert.jit import building
+    from wengert.schedule import verify
 
     seen = []
     monkeypatch.setenv("WENGERT_CACHE", "off")  # a program that is found there was verified once
-    monkeypatch.setattr(building, "verify_loops", seen.append)
+    monkeypatch.setattr(verify, "verify_loops", seen.append)
     wg.jit(lambda x: x * 3.25 + 1.125)(numbers(3))
     assert len(seen) == 1

@@ -37,6 +37,7 @@ def verify_types(kernel: Kernel, name: str) -> None:
         for carry in kernel.carries:
             for one in (carry.after, carry.start, *carry.homes):
                 _same(name, f"{one.name}, which is carried on,", one.dtype, carry.before.dtype)
+            _verify_views((carry.start, *carry.homes), name)
     elif isinstance(kernel, Check):
         _same(name, kernel.flag.name, kernel.flag.dtype, BOOL)
     else:
