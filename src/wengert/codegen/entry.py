@@ -47,6 +47,7 @@ from ..runtime.signature import (
     StaticSpec,
     Tree,
 )
+from .native_arguments import Taking, global_constant
 from .objects import (
     C_CONTIGUOUS,
     I1,
@@ -64,7 +65,6 @@ from .objects import (
     emit_provide,
     emit_recycle,
 )
-from .taking import Taking, global_constant
 
 
 def emit_entry(

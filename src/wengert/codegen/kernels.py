@@ -15,7 +15,7 @@ from llvmlite import ir
 from ..loops import Branch, Buffer, Contraction, Kernel, Loop, LoopProgram, Nest, Transfer, inside
 from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..schedule.memory import loops_of
-from .forms import repeated_forms
+from .equal_kernels import repeated_forms
 from .loop_code import Loops
 from .pointers import I32, I64, PTR, Around, Pointers, i64, room_length, table_of
 from .program import Segments

@@ -131,7 +131,7 @@ class NestEmitter:
         """Emit what is transposed in squares; how much of the loop they are."""
         if not is_on("kernels"):
             return 0
-        from .turning import emit_squares, has_squares
+        from .transposed_nests import emit_squares, has_squares
 
         return emit_squares(self) if has_squares(self) else 0
 

@@ -17,7 +17,7 @@ from .contraction import (
     unfinished_bytes,
     units,
 )
-from .forms import form_of_values
+from .equal_kernels import form_of_values
 from .interrupts import leave_if_stopped
 from .pointers import I64, PTR, Pointers, moved_bytes, rounded, words_of
 from .tasks import Tasks

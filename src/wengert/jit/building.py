@@ -236,8 +236,8 @@ def _emit_around(module: Any, program: Program, signature: Any) -> bool:
     """Add what stands between the entry and the kernel, and the entry unless it is large."""
     if signature is None:
         return False
+    from ..codegen.commit import emit_commit
     from ..codegen.entry import emit_entry
-    from ..codegen.wrapping import emit_commit
 
     if program.main == "commit":
         emit_commit(module, "commit", "kernel0", *program.places())

@@ -211,8 +211,8 @@ class Program:
 
     def add_entry(self, signature: Any) -> Any:
         """An entry for another way of writing the call, as a module of its own."""
+        from ..codegen.commit import entry_module
         from ..codegen.compile import compile_here
-        from ..codegen.wrapping import entry_module
         from ..runtime.builtin import c_api_addresses
 
         level = 0 if signature.is_large else 2
@@ -240,7 +240,7 @@ class Program:
 
     def places(self) -> tuple[list[Any], list[Any]]:
         """How the entry's buffers become the kernel's, and what is copied after it."""
-        from ..codegen.wrapping import Copy, Place
+        from ..codegen.commit import Copy, Place
 
         arguments, results = len(self.leaves), self.result_count
         captured = arguments + results

@@ -7,7 +7,7 @@ from llvmlite import ir
 import wengert as wg
 from wengert import machine
 from wengert.codegen.compile import compile_module
-from wengert.codegen.flat import emit_flat, grid_of
+from wengert.codegen.small_nests import emit_flat, grid_of
 from wengert.codegen.target import Target
 from wengert.loops import Affine, Apply, Buffer, Literal, Load, MemoryKind, Nest, Store, Var, cast
 
