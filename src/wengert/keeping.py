@@ -6,18 +6,20 @@ with its copy, as long as there is one: that takes no longer, and no memory. Lar
 shared, so they are read-only, and known: a trace further out takes them as they are.
 
 What it costs: a fraction of a microsecond for small arrays; for large ones one pass over memory
-where an evaluated gradient makes two or more, since nothing tells whether an array is written to.
-The most is two fifths, for a matrix that is multiplied by a vector and used for nothing else; with
-a hundred columns it is two percent. (Memory set aside for copies made it slower: what the allocator
-gives is what was in use last.) A large array that cannot be written to, all the way down to its
-memory (``a.flags.writeable = False``, a memory map of mode "r"), is recorded as it is, unless it is
-for a compiled program, which outlives the call.
+where an evaluated gradient makes two or more. The most is two fifths, for a matrix that is
+multiplied by a vector and used for nothing else; with a hundred columns it is two percent. (Memory
+set aside for copies made it slower: what the allocator gives is what was in use last.) So `grad`
+takes large arrays as they are where the function is proved to write to none (`trace/proving.py`).
+And a large array that cannot be written to, all the way down to its memory
+(``a.flags.writeable = False``, a memory map of mode "r"), is recorded as it is, unless it is for a
+compiled program, which outlives the call.
 """
 
 from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,10 +41,12 @@ class _Kept(np.ndarray):
     """The memory of a large copy, which is a plain view of it: this is how it is known."""
 
 
-def keep(value: Any, operation: str = "trace", locked: bool = False) -> Any:
+def keep(
+    value: Any, operation: str = "trace", takes: Callable[[np.ndarray], bool] | None = None
+) -> Any:
     """An array as it is now, whatever is written to it later; numbers as they are.
 
-    With `locked`, a large array that nobody can write to is taken as it is.
+    Large arrays that `takes` says are not written to are taken as they are.
     """
     if type(value) is not np.ndarray:
         if type(value) in _NUMBERS or isinstance(value, Typed) or not isinstance(value, np.ndarray):
@@ -51,7 +55,7 @@ def keep(value: Any, operation: str = "trace", locked: bool = False) -> Any:
         value = np.asarray(value)
     if value.nbytes < LARGE:
         return value.copy("K")
-    return value if locked and is_locked(value) else _keep_large(value)
+    return value if takes is not None and takes(value) else _keep_large(value)
 
 
 def read_only(value: Any) -> Any:

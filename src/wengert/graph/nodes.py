@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..types import is_weak, type_of, weaken
@@ -133,14 +134,12 @@ def reachable(outputs: Iterable[Node], active_only: bool = False) -> list[Node]:
     pending = [node for node in outputs if node is not None]
     while pending:
         node = pending.pop()
-        if node.serial in seen or (active_only and not node.active):
+        serial = node.serial
+        if serial in seen or (active_only and not node.active):
             continue
-        seen.add(node.serial)
+        seen.add(serial)
         found.append(node)
-        pending.extend(node.inputs)
-    found.sort(key=_serial)
+        if isinstance(node, Operator):
+            pending += node._inputs
+    found.sort(key=attrgetter("serial"))
     return found
-
-
-def _serial(node: Node) -> int:
-    return node.serial

@@ -121,13 +121,17 @@ def mean(
     x = _inexact(a, dtype)
     axes = normal_axes("mean", axis, ndim(x))
     total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, keepdims)
-    return cast(_divided(cast(total, dtype), count_of(x, axes, where)), dtype)
+    count = count_of(x, axes, where)
+    if dtype is None:
+        return _divided(total, count)
+    total = cast(total, dtype)
+    if not type_of(total).inexact:
+        total = cast(total, np.float64)  # small integers may not hold the count
+    return cast(_divided(total, count), dtype)
 
 
 def _divided(total: Any, count: Any) -> Any:
-    """total / count in the dtype of the total, of integers in float64."""
-    if not type_of(total).inexact:
-        total = cast(total, np.float64)  # small ones may not hold the count
+    """total / count in the dtype of the total."""
     if isinstance(count, (int, float)):
         return ew.divide(total, count)
     count = reshape(count, shape=shape(total))

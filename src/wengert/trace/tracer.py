@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
-from ..keeping import keep
+from ..keeping import is_locked, keep
 from ..ops.op import Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Typed
@@ -50,6 +50,10 @@ class Trace:
 
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
+    # A proof, arguments and keywords, where the derivative is taken before the call returns: large
+    # arrays need no copy if the function does not write to them. And the arrays taken so.
+    call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
+    taken: Sequence[np.ndarray] = ()
 
     def __init__(self, keep_source: bool = False, lazy: bool = False):
         self.lazy = lazy
@@ -74,8 +78,24 @@ class Trace:
         active: bool = True,
     ) -> Tracer:
         """A new input, with a concrete value or with a type alone."""
-        node = Variable(name, snapshot(value), array_type, active)
-        return Tracer(self, node)
+        kept = keep(value, "trace", self.proves) if type(value) is np.ndarray else snapshot(value)
+        return Tracer(self, Variable(name, kept, array_type, active))
+
+    def takes(self, array: np.ndarray) -> bool:
+        """Whether a large constant is recorded as it is, as nobody writes to it."""
+        return not self.lazy and (self.proves(array) or is_locked(array))
+
+    def proves(self, array: np.ndarray) -> bool:
+        """Whether the function is known not to write to an array; if so, the array is noted."""
+        if self.call is None:
+            return False
+        if not self.taken:
+            proof, args, keywords = self.call
+            if not proof.holds(args, keywords):
+                self.call = None
+                return False
+        self.taken = [*self.taken, array]
+        return True
 
     def constant(self, value: Any) -> Tracer:
         """A value of this trace that does not depend on its inputs."""
@@ -93,7 +113,7 @@ class Trace:
                 raise foreign_thread()
             return Constant(snapshot(value))
         # it may be written to while this trace is in use
-        return Constant(keep(value, operation, not self.lazy))
+        return Constant(keep(value, operation, self.takes))
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
@@ -105,7 +125,7 @@ class Trace:
         node: Node
         for arg in args:
             if not isinstance(arg, Traced):
-                node = Constant(keep(arg, op.name, not self.lazy))  # as in `node_of`
+                node = Constant(keep(arg, op.name, self.takes))  # as in `node_of`
             elif arg._trace is self:
                 node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
                 active = active or node.active

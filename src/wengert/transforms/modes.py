@@ -104,23 +104,23 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
 
 def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
     op = node.op
-    active = []
-    values = []
-    linear = op.jvp is None and op.derivative is None
-    for position, source in enumerate(node._inputs):
-        active.append(source.active)
-        values.append(source.output)
-        if linear and source.active and position not in op.linear:
-            linear = False
-    if linear and len(op.plans) >= LINEAR_PLANS:
+    active = tuple([source.active for source in node._inputs])
+    values = [source.output for source in node._inputs]
+    if len(op.plans) >= LINEAR_PLANS and _is_linear(op, active):
         return _linear_pull(op, node, g, active, values)
-    plan = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
+    plan = cached_plan(vjp_plan, op, values, node.output, node.params, active)
     if op.multiple:
         seeds = [_zeros(t) if part is None else part for part, t in zip(g, node.type, strict=True)]
         return plan([*values, *node.output, *seeds], quick)
     values.append(node.output)
     values.append(g)
     return plan(values, quick)
+
+
+def _is_linear(op: Op, active: Sequence[bool]) -> bool:
+    if op.jvp is not None or op.derivative is not None:
+        return False
+    return all(position in op.linear for position, live in enumerate(active) if live)
 
 
 def _linear_pull(

@@ -16,6 +16,7 @@ from ..ops import logic
 from ..ops.layout import fit
 from ..ops.op import Traced
 from ..trace import Trace
+from ..trace.proving import Proof
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, Function, type_of
@@ -53,22 +54,23 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (np.float64(9.0), np.float64(6.0))
     """
-    name = function_name(f)
+    name, proof = function_name(f), Proof(f)
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         with Trace() as trace:
+            trace.call = proof, args, kwargs
             traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
             result = f(*traced, **kwargs)
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
             aux = lower(trace, aux) if has_aux else None
-        seed = lazily(node.output, np.ones((), node.type.dtype)[()])
+        seed = lazily(node.output, node.type.dtype.type(1))
         cotangents = pull([node], [seed], inputs)
         filled = [
             zero_like(v.output) if g is None else g for v, g in zip(inputs, cotangents, strict=True)
         ]
-        gradient = rebuild(owned(filled))
+        gradient = rebuild(owned(filled, trace.taken))
         value = strong_value(node)
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
@@ -197,9 +199,13 @@ def _differentiate_by(
         ]
         inputs += [tracer.node for tracer in tracers]
         structures.append(structure)
-        traced[position] = tree.unflatten(structure, tracers)
+        traced[position] = (
+            tracers[0] if structure is tree.LEAF else tree.unflatten(structure, tracers)
+        )
 
     def rebuild(gradients: list[Any]) -> Any:
+        if single and structures[0] is tree.LEAF:
+            return gradients[0]
         parts, start = [], 0
         for structure in structures:
             parts.append(tree.unflatten(structure, gradients[start : start + structure.leaf_count]))
@@ -234,6 +240,8 @@ def argument_positions(numbers: Sequence[int], count: int, operation: str) -> li
 
 
 def _check_inexact(value: Any, operation: str, name: object) -> Any:
+    if type(value) is np.ndarray and value.dtype.kind in "fc":
+        return value
     array_type = type_of(value)
     if not array_type.inexact:
         raise DTypeError(
@@ -293,5 +301,5 @@ def lower(trace: Trace, result: Any) -> Any:
 
 def _lower_leaf(trace: Trace, leaf: Any) -> Any:
     if getattr(leaf, "_trace", None) is trace:
-        return owned([strong_value(leaf.node)])[0]
+        return owned([strong_value(leaf.node)], trace.taken)[0]
     return leaf
