@@ -122,7 +122,8 @@ def _reduced(ufunc: np.ufunc, x: Any, axes: Axes) -> Any:
 
 def _with_sign(result: Any, x: Any, axes: Axes) -> Any:
     """Of zeros of both signs -0.0; which one NumPy gives depends on length and processor."""
-    if result.all() if result.ndim else result:
+    without_zeros = np.count_nonzero(result) == result.size if result.ndim else bool(result)
+    if without_zeros:
         return result
     doubtful = (result == 0) & ~np.signbit(result)
     if not doubtful.any():
