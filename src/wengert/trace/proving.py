@@ -20,12 +20,13 @@ import dis
 import inspect
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 import numpy as np
 
+from ..types import Function
 from .array import FUNCTIONS
 from .tracer import Tracer
 
@@ -227,7 +228,7 @@ class Proof:
     # A function whose names keep changing is not worth it.
     attempts = 3
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Function):
         self.function = function
         self.called = False
         self.basis: _Basis | None = None

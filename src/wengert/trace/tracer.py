@@ -50,8 +50,8 @@ class Trace:
 
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
-    # A proof, arguments and keywords, where the derivative is taken before the call returns: large
-    # arrays need no copy if the function does not write to them. And the arrays taken so.
+    # What makes a proof, arguments and keywords, where the derivative is taken before the call
+    # returns: large arrays need no copy if the function does not write to them. And those taken so.
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
     taken: Sequence[np.ndarray] = ()
 
@@ -91,7 +91,7 @@ class Trace:
             return False
         if not self.taken:
             proof, args, keywords = self.call
-            if not proof.holds(args, keywords):
+            if not proof().holds(args, keywords):
                 self.call = None
                 return False
         self.taken = [*self.taken, array]

@@ -16,7 +16,6 @@ from ..ops import logic
 from ..ops.layout import fit
 from ..ops.op import Traced
 from ..trace import Trace
-from ..trace.proving import Proof
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, Function, type_of
@@ -54,7 +53,13 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (np.float64(9.0), np.float64(6.0))
     """
-    name, proof = function_name(f), Proof(f)
+    name = function_name(f)
+
+    @functools.cache
+    def proof() -> Any:
+        from ..trace.proving import Proof  # needed where an array is large
+
+        return Proof(f)
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
