@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..graph import Graph, Node, Operator
+from ..graph.rewrite import New, copied, rewrite
 from ..ops.layout import convert
 from ..ops.op import Op
 from ..trace import Trace
 from ..trace.tracer import ITEM
 from ..types import type_of
-from .rewriting import apply, rebuild
+from .rewriting import rebuild
 
 
 def expand(graph: Graph, within: frozenset[Op] = frozenset()) -> Graph:
@@ -83,14 +84,14 @@ def _composition(node: Operator) -> Graph | None:
 
 def _insert(graph: Graph, place: Operator) -> list[Node]:
     """The graph's results, computed from the inputs of `place`."""
-    new: dict[int, Node] = {
-        variable.serial: source for variable, source in zip(graph.inputs, place.inputs, strict=True)
-    }
-    for node in graph.nodes:
-        if isinstance(node, Operator):
-            inputs = [new[source.serial] for source in node.inputs]
-            new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
-            new[node.serial].source = place.source
-        else:
-            new.setdefault(node.serial, node)
+
+    def change(node: Node, new: New) -> Node | None:
+        if not isinstance(node, Operator):
+            return None
+        made = copied(node, [new[source.serial] for source in node.inputs])
+        made.source = place.source
+        return made
+
+    given: New = {v.serial: source for v, source in zip(graph.inputs, place.inputs, strict=True)}
+    new = rewrite(graph.nodes, change, given)
     return [new[result.serial] for result in graph.outputs if result is not None]

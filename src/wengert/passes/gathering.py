@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator
+from ..graph.rewrite import New, rewrite, with_nodes
 from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
@@ -39,21 +40,13 @@ def gather_products(graph: Graph) -> Graph:
         for source in one.inputs
         if _continues(source, one, uses)
     }
-    new: dict[int, Any] = {}
-    for node in graph.nodes:
-        if not isinstance(node, Operator):
-            new[node.serial] = node
-            continue
-        found = None
-        if node.op is add and node.serial not in inner:
-            found = _gathered(_terms(node, inner), uses, new)
-        if found is None:
-            inputs = tuple(new[source.serial] for source in node.inputs)
-            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-            found = node if same else apply(node.op, *inputs, params=node.params, like=node)
-        new[node.serial] = found
-    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+    def change(node: Node, new: New) -> Node | None:
+        if isinstance(node, Operator) and node.op is add and node.serial not in inner:
+            return _gathered(_terms(node, inner), uses, new)
+        return None
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
 
 
 def _continues(source: Node, total: Operator, uses: dict[int, int]) -> bool:

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator, Variable, reachable
+from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
@@ -37,26 +38,21 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
     for item in graph.operators:
         if item.op is ITEM:
             used.setdefault(item.inputs[0].serial, set()).add(item.params["index"])
-    new: dict[int, Any] = {}
     edited: dict[int, Sequence[Node | None]] = {}
-    for node in graph.nodes:
-        if not isinstance(node, Operator):
-            new[node.serial] = node
-            continue
-        source = node.inputs[0].serial if node.op is ITEM else None
-        if source is not None and source in edited:
-            new[node.serial] = edited[source][node.params["index"]]
-            continue
-        inputs = tuple(new[s.serial] for s in node.inputs)
-        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        now = node if same else apply(node.op, *inputs, params=node.params, like=node)
-        if is_loop(node):
-            found = edit(now, used.get(node.serial, set()))
-            if found is not None:
-                edited[node.serial] = found
-        new[node.serial] = now
-    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+    def change(node: Node, new: New) -> Node | None:
+        if isinstance(node, Operator) and node.op is ITEM and node.inputs[0].serial in edited:
+            return edited[node.inputs[0].serial][node.params["index"]]
+        if not isinstance(node, Operator) or not is_loop(node):
+            return None
+        now = on_new_inputs(node, new)
+        assert isinstance(now, Operator)
+        found = edit(now, used.get(node.serial, set()))
+        if found is not None:
+            edited[node.serial] = found
+        return now
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
 
 
 def loop_items(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]:

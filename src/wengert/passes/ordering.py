@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..graph import Constant, Graph, Node, Operator
+from ..graph.rewrite import New, copied, rewrite, with_nodes
 from ..ops.layout import again
 from ..types import ArrayType
-from .rewriting import apply, full
+from .rewriting import full
 
 
 def put_in_order(graph: Graph) -> Graph:
@@ -17,16 +18,16 @@ def put_in_order(graph: Graph) -> Graph:
     """
     if not any(map(_waits, graph.operators)):
         return graph
-    new: dict[int, Node] = {}
-    for node in graph.nodes:
-        new[node.serial] = node
-        if isinstance(node, Operator):
-            inputs = [new[source.serial] for source in node.inputs]
-            if _waits(node):
-                inputs[1] = full(0, ArrayType(node.type.dtype, ()))
-            new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
-    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+    def change(node: Node, new: New) -> Node | None:
+        if not isinstance(node, Operator):
+            return None
+        inputs = [new[source.serial] for source in node.inputs]
+        if _waits(node):
+            inputs[1] = full(0, ArrayType(node.type.dtype, ()))
+        return copied(node, inputs)
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
 
 
 def _waits(node: Operator) -> bool:

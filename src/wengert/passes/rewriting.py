@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
+from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..types import ArrayType, Typed
 
 Rule = Callable[[Operator], Node | None]
@@ -23,20 +24,14 @@ def rebuild(graph: Graph, rule: Rule, instead: Mapping[int, Operator] | None = N
     Before that an operator with a place in `instead`, by its serial, makes way for the one there,
     which reads nodes of the old graph.
     """
-    new: dict[int, Node] = {}
-    for old in graph.nodes:
-        node = instead.get(old.serial, old) if instead else old
-        if not isinstance(node, Operator):
-            new[old.serial] = compact(node) if isinstance(node, Constant) else node
-            continue
-        inputs = tuple(new[source.serial] for source in node.inputs)
-        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-            node_now = apply(node.op, *inputs, params=node.params, like=node)
-        else:
-            node_now = node
-        new[old.serial] = rule(node_now) or node_now
-    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+
+    def change(old: Node, new: New) -> Node:
+        node = on_new_inputs(instead.get(old.serial, old) if instead else old, new)
+        if isinstance(node, Operator):
+            return rule(node) or node
+        return compact(node) if isinstance(node, Constant) else node
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
 
 
 def users_of(graph: Graph) -> dict[int, list[Operator]]:

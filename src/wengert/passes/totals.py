@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator, Variable
+from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..machine import policy
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add
@@ -65,28 +66,24 @@ class _Change:
 
 
 def _changed(graph: Graph, changes: dict[int, _Change]) -> Graph:
-    new: dict[int, Any] = {}
     items: dict[int, list[Node]] = {}  # results of new loops, by the serial of the old
     gone = {serial: (loop, k) for loop, c in changes.items() for serial, k in c.gone.items()}
-    for node in graph.nodes:
-        if not isinstance(node, Operator):
-            new[node.serial] = node
-            continue
-        source = node.inputs[0].serial if node.op is ITEM else None
+
+    def change(node: Node, new: New) -> Node | None:
         if node.serial in gone:
             loop, number = gone[node.serial]
-            new[node.serial] = items[loop][number]
-        elif source in items:
-            new[node.serial] = items[source][changes[source].first + node.params["index"]]
-        else:
-            inputs = tuple(new[one.serial] for one in node.inputs)
-            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-            now = node if same else apply(node.op, *inputs, params=node.params, like=node)
-            new[node.serial] = now
-            if node.serial in changes:
-                items[node.serial] = changes[node.serial].make(now, new)
-    outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+            return items[loop][number]
+        if isinstance(node, Operator) and node.op is ITEM and node.inputs[0].serial in items:
+            source = node.inputs[0].serial
+            return items[source][changes[source].first + node.params["index"]]
+        if node.serial not in changes:
+            return None
+        now = new[node.serial] = on_new_inputs(node, new)
+        assert isinstance(now, Operator)
+        items[node.serial] = changes[node.serial].make(now, new)
+        return now
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
 
 
 # ---------------------------------------------------------------- which sums

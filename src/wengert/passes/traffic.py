@@ -16,6 +16,7 @@ import numpy as np
 
 from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph.rewrite import New, rewrite
 from ..ops.contract import contract, normal_spec
 from ..ops.elementwise import add, negative, select, subtract
 from ..ops.indexing import embed, index
@@ -149,19 +150,17 @@ def _fold(node: Operator, used: set[int]) -> list[Node] | None:
         return None
     plus = {one.serial: one.inputs[0].serial for one, _ in pairs}
     minus = {other.serial: one.inputs[0].serial for one, other in pairs}
-    new: dict[int, Any] = {}
     tails: dict[int, Node] = {}
-    for one in body.graph.nodes:
+
+    def change(one: Node, new: New) -> Node | None:
         source = plus.get(one.serial, minus.get(one.serial))
-        if source is not None:
-            if source not in tails:
-                tails[source] = apply(expit_tail, new[source], params={})
-            new[one.serial] = _unfolded(tails[source], one.serial in plus)
-        elif isinstance(one, Operator):
-            inputs = [new[s.serial] for s in one.inputs]
-            new[one.serial] = apply(one.op, *inputs, params=one.params, like=one)
-        else:
-            new[one.serial] = one
+        if source is None:
+            return None
+        if source not in tails:
+            tails[source] = apply(expit_tail, new[source], params={})
+        return _unfolded(tails[source], one.serial in plus)
+
+    new = rewrite(body.graph.nodes, change)
     kept = [
         k
         for k, one in enumerate(outputs)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..functions import Cost
 from ..graph import Graph, Node, Operator, Variable
+from ..graph.rewrite import copied, with_nodes
 from ..loops import Alias, Pointwise, Scatter
 from ..machine import policy
 from ..ops.elementwise import add
@@ -226,13 +227,10 @@ class Cutter:
                 outside.setdefault(self.phases[node.serial], []).append(node)
         for phase in range(max(self.phases.values(), default=0) + 1):
             for node in outside.get(phase, []):
-                inputs = [new[source.serial] for source in node.inputs]
-                new[node.serial] = apply(node.op, *inputs, params=node.params, like=node)
+                new[node.serial] = copied(node, [new[source.serial] for source in node.inputs])
             if phase in self.members:
                 self._add_region(phase, new)
-        outputs = [None if node is None else new[node.serial] for node in self.graph.outputs]
-        graph = self.graph
-        return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
+        return with_nodes(self.graph, new)
 
     def _wanted_from(self, phase: int) -> set[int]:
         """The values that something outside of a region needs."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable, reachable
+from ..graph.rewrite import New, copied, rewrite
 from ..ops.elementwise import add
 from ..ops.layout import again, broadcast_to, fit
 from ..trace import Trace
@@ -98,15 +99,14 @@ def extract(outputs: Iterable[Node], replaced: dict[int, Any]) -> list[Node]:
             continue
         needed[node.serial] = node
         pending.extend(source for source in node.inputs if source.serial not in new)
-    for serial in sorted(needed):
-        node = needed[serial]
-        if not isinstance(node, Operator):
-            new[serial] = node
-            continue
-        inputs = tuple(new[source.serial] for source in node.inputs)
-        new[serial] = Operator(node.op, inputs, node.params, None, node.type)
-        new[serial].source = node.source
+    rewrite([needed[serial] for serial in sorted(needed)], _copy_of, new)
     return [new[node.serial] for node in outputs]
+
+
+def _copy_of(node: Node, new: New) -> Node | None:
+    if not isinstance(node, Operator):
+        return None
+    return copied(node, [new[source.serial] for source in node.inputs])
 
 
 def _record(
@@ -302,15 +302,12 @@ def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
 
 def _without_waiting(outputs: Sequence[Node]) -> list[Node]:
     """again(x, after) -> x: a body of its own shares nothing with the step anyway."""
-    new: dict[int, Node] = {}
-    for node in reachable(outputs):
-        new[node.serial] = node
-        if isinstance(node, Operator):
-            inputs = [new[source.serial] for source in node.inputs]
-            if node.op is again:
-                new[node.serial] = inputs[0]
-            elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-                new[node.serial] = Operator(node.op, tuple(inputs), node.params, None, node.type)
+
+    def change(node: Node, new: New) -> Node | None:
+        waits = isinstance(node, Operator) and node.op is again
+        return new[node.inputs[0].serial] if waits else None
+
+    new = rewrite(reachable(outputs), change)
     return [new[node.serial] for node in outputs]
 
 
