@@ -12,7 +12,10 @@ from .task import Task
 
 
 def chunks(program: LoopProgram, task: Task) -> LoopProgram:
-    """The program, or, where it needs much memory and less in chunks of samples, that."""
+    """The program, or, where it needs much memory and less in chunks of samples, that.
+
+    Memory stops growing with the batch, as `memory: a small VGG's step, batch 60,000` shows.
+    """
     if task.any_length is not None:
         return program
     memory = memory_of(program)

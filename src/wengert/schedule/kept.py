@@ -12,7 +12,10 @@ from .forms import Forms
 
 
 class Kept:
-    """Decides for one graph; see `stored.Keeper`."""
+    """Decides for one graph; see `stored.Keeper`.
+
+    4 % on `circles: tanh, one step`, against keeping whatever several read.
+    """
 
     def __init__(self, graph: Graph, forms: Forms, users: dict[int, list[Operator]]):
         self.graph, self.forms, self.users = graph, forms, users

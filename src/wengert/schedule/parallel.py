@@ -32,7 +32,7 @@ from .task import Task
 
 
 def threads(program: LoopProgram, task: Task) -> LoopProgram:
-    """Nests that take long in tasks that threads share.
+    """Nests that take long in tasks that threads share, as in `ratio: sin/exp/tanh n=10000000`.
 
     Threads have just shared the work of the chunk before; in a step of a scan, what they share is
     the scan.

@@ -85,7 +85,10 @@ def fuse_prologues(
 
 
 def prologues(program: LoopProgram, task: Task) -> LoopProgram:
-    """Factors of products computed where the products read them."""
+    """Factors of products computed where the products read them.
+
+    It saves the memory of these factors; on `transformer` and `mlp` it is about even in time.
+    """
     program.kernels = fuse_prologues(program.kernels, task.packing, task.note)
     return program
 

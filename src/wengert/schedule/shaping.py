@@ -31,13 +31,19 @@ from .task import Task
 
 
 def pieces(program: LoopProgram, task: Task) -> LoopProgram:
-    """Nests cut where a choice changes, so that no branch is left in their loops."""
+    """Nests cut where a choice changes, so that no branch is left in their loops.
+
+    On one thread 4 % on `cnn: 5x5, padding 2, batch 100`.
+    """
     program.kernels = _for_nests(program.kernels, pieces_of)
     return program
 
 
 def orders(program: LoopProgram, task: Task) -> LoopProgram:
-    """Loops merged, and the one innermost along which most memory lies."""
+    """Loops merged, and the one innermost along which most memory lies.
+
+    On one thread 1 % on `cnn: VGG, batch 100`, whose nests mostly lie well already.
+    """
     program.kernels = _for_nests(program.kernels, finished)
     return program
 

@@ -54,7 +54,10 @@ STEPS = [
     Step("threads", "parallel:threads", (*WHOLE, "step")),
     Step("memory", "memory:plan_memory", ("program", "chunked"), is_speed=False),
     Step("chunks", "chunked:chunks", ("program",), (("chunks", "chunked:lower_chunks"),)),
-    # what `passes`, `codegen` and `jit` do for speed, and leave out as they are told here
+    # What `passes`, `codegen` and `jit` do for speed, and leave out as they are told here. Passes:
+    # 10 % on `recurrent: RNN 64, 28 x 28, batch 100`. Kernels that differ only in their memory
+    # share code: `compile: chain graph`. Native entries: 0.2 us instead of 23 us on `call`.
+    # Programs kept on disk: `compile: first call, from the disk cache`.
     Step("passes", within=("program",)),
     Step("kernels", within=("program",)),
     Step("entries", within=("program",)),

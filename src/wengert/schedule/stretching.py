@@ -28,7 +28,10 @@ from .task import Task
 
 
 def lengths(graph: Graph, task: Task) -> Graph:
-    """A graph for any length with all that has its axis in regions; any other as it is."""
+    """A graph for any length with all that has its axis in regions; any other as it is.
+
+    Without it there is a program for each length: a `compile` row's time for every new one.
+    """
     return graph if task.any_length is None else cut_along(task.any_length)
 
 
