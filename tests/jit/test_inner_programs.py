@@ -64,8 +64,8 @@ class TestCheckpoint:
         def growth(block):
             """Arrays that one more block needs."""
             gradient = wg.jit(wg.grad(chain(block)))
-            arena = [gradient.memory(ws[:layers], x)["arena"] for layers in (3, LAYERS)]
-            return (arena[1] - arena[0]) / x.nbytes / (LAYERS - 3)
+            arena = [gradient.memory(ws[:layers], x)["arena"] for layers in (4, LAYERS)]
+            return (arena[1] - arena[0]) / x.nbytes / (LAYERS - 4)
 
         assert growth(wg.checkpoint(block)) == 1
         assert growth(block) > 2

@@ -211,8 +211,8 @@ def test_a_step_is_one_loop_over_samples_in_place():
 def test_the_block_of_the_bench_is_one_loop_over_samples():
     from wengert.bench import transformer
 
-    sizes = transformer.Sizes()
-    model, (x, y) = transformer.module_of(nn, sizes), transformer.sequences(sizes)
+    given = transformer.Sizes()
+    model, (x, y) = transformer.module_of(nn, given), transformer.sequences(given)
     graph = wg.trace(wg.value_and_grad(lambda model: nn.mse_loss(model(x), y)), model)
     program = schedule(optimise(graph))
     (loop,) = batch_loops(program)

@@ -189,8 +189,9 @@ class Scheduler:
         elif node.op is ITEM:
             self._schedule_item(node)
         else:
-            rule = self.task.rule(self.task, node.op.name) or Scheduler._schedule_host
-            rule(self, node)
+            # what has a program inside has several results
+            rule = self.task.rule(self.task, node.op.name) if node.op.multiple else None
+            (rule or Scheduler._schedule_host)(self, node)
 
     def _schedule_alias(self, node: Operator) -> None:
         before = len(self.kernels)
