@@ -46,6 +46,7 @@ class Buffer:
     def lie_in(self, base: Buffer, start: Affine = NO_OFFSET) -> None:
         """Become a view: this is how the program of a loop's turn finds the arrays outside."""
         self.kind, self.base, self.start = base.kind, base, start
+        self.name = base.name if start == NO_OFFSET else f"{base.name}[{start}]"
 
     def view(self, start: Affine) -> Buffer:
         """The same from another element on."""

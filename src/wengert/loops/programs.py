@@ -78,6 +78,9 @@ class Carry:
     places: tuple[Buffer, ...]
     end: Buffer | None = None
 
+    def __str__(self) -> str:
+        return f"{self.before.name} is {self.start.name} at first, then {self.after.name}"
+
     @property
     def homes(self) -> tuple[Buffer, ...]:
         """Where turns leave it."""
@@ -134,7 +137,8 @@ class Loop:
 
     def __str__(self) -> str:
         lines = [f"first {kernel}" for kernel in self.begin]
-        lines += [f"{self._head()}:", *[_indented(kernel) for kernel in self.body]]
+        lines += [f"{self._head()}:", *[f"  {carry}" for carry in self.carries]]
+        lines += [_indented(kernel) for kernel in self.body]
         lines += [f"  after each {self.run}: {kernel}" for kernel in self.fold]
         return "\n".join([*lines, *[f"then {kernel}" for kernel in self.join]])
 
