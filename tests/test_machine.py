@@ -93,7 +93,9 @@ def test_use_ends_with_an_error_too():
 def test_use_refuses_what_is_none():
     with pytest.raises(ValueError, match=r"^machine.use: got 'region', expected one of chunks, "):
         use(region={"least_work": 0}).__enter__()
-    with pytest.raises(TypeError, match=r"^RegionLimits: got leastwork, expected some of layouts, "):
+    with pytest.raises(
+        TypeError, match=r"^RegionLimits: got leastwork, expected some of layouts, "
+    ):
         use(regions={"leastwork": 0}).__enter__()
 
 

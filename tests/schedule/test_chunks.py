@@ -13,7 +13,7 @@ from wengert.schedule import chunks, plan, schedule
 from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
 from wengert.schedule.chunks import choose_width, cut_chunks
 from wengert.schedule.memory import read_by, written_by
-from wengert.schedule.samples import SampleClasses
+from wengert.schedule.sample_axes import SampleClasses
 
 MB = 1 << 20
 

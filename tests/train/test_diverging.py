@@ -8,7 +8,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import nn, optim
-from wengert.train.finding import where_it_began
+from wengert.train.not_finite import where_it_began
 from wengert.train.source import Source
 
 

@@ -8,13 +8,13 @@ from ..graph import Graph
 from .convolution import correlate, trim
 from .expand import expand
 from .gathering import gather_products
+from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
+from .loop_sums import take_in_totals, turn_totals
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
 from .ordering import put_in_order
 from .products import turn_products
 from .simplify import fold_constants, share_common, simplify
-from .totals import take_in_totals, turn_totals
-from .traffic import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 
 
 def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:

@@ -24,10 +24,10 @@ from ..loops import (
 )
 from .chunks import Chunks, NotNative
 from .inplace import may_share
+from .loop_sums import NewBuffer
 from .lowering import filled
 from .memory import temporaries
 from .restrict import Part
-from .totals import NewBuffer
 
 Schedule = Callable[..., LoopProgram]
 

@@ -33,20 +33,20 @@ from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .bits import counted_part, counts_on, has_whole_blocks
 from .building import BlockBuilder, combine_of, flops_of
+from .cost_model import nbytes
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
+from .random_bits import counted_part, counts_on, has_whole_blocks
 from .regions import tell_regions
 from .restrict import BodyCut, Part, blocked, resized, restrict_operator
-from .samples import (
+from .sample_axes import (
     MixedSamples,
     SampleClasses,
     axes_inside,
     cut_loop,
     items_of,
 )
-from .weighing import nbytes
 
 
 class NotNative(Exception):  # noqa: N818 - control flow, not an error

@@ -2,7 +2,7 @@
 
 `Cutter` takes together all operators that keep an axis, and the sums over it at their end. What
 needs such a sum comes after it, in the next region. What is best in a region, and whether it is
-worth it, `regions` decides; for lengths that are known only at run time `stretching` does.
+worth it, `regions` decides; for lengths that are known only at run time `dynamic_length` does.
 """
 
 from __future__ import annotations

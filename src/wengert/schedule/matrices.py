@@ -18,7 +18,7 @@ from math import prod
 from ..graph import Node, Operator
 from ..machine import policy
 from .building import BlockBuilder, DirectBuilder, flops_of, groups_of, is_free
-from .weighing import (
+from .cost_model import (
     TimedCutter,
     computed_in,
     elements_of,

@@ -15,7 +15,7 @@ a region: what comes after it belongs to the next one.
 A block has one lane a sample, or one lane a channel, or lies as outside (see `blocks`, `channels`
 and `matrices`). The first suits small networks, whatever their shapes are; the second those whose
 values have many channels and are so large that 16 samples of them leave the near cache; the third
-samples that are matrices themselves. An estimate of time decides (see `weighing`). What is in no
+samples that are matrices themselves. An estimate of time decides (see `cost_model`). What is in no
 region, or kept from one to the next, is kept for the whole batch, unless that is too much (see
 `chunks`).
 """
@@ -30,10 +30,7 @@ from ..loops import Alias, Pointwise
 from ..machine import policy
 from .axes import AxisClasses
 from .building import BlockBuilder, DirectBuilder, flops_of
-from .lowering import lowering_of
-from .matrices import MatrixCutter
-from .task import Task
-from .weighing import (
+from .cost_model import (
     TimedCutter,
     computed_in,
     elements_of,
@@ -42,6 +39,9 @@ from .weighing import (
     time_in_blocks,
     work_of,
 )
+from .lowering import lowering_of
+from .matrices import MatrixCutter
+from .task import Task
 
 
 def regions(graph: Graph, task: Task) -> Graph:

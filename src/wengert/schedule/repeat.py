@@ -32,10 +32,10 @@ from ..loops import (
     Var,
 )
 from .fusion import Scheduler
+from .loop_sums import NewBuffer, find_totals, join_parts, total_places
 from .lowering import Element, filled, is_native
 from .memory import temporaries
 from .splitting import Split, split_body
-from .totals import NewBuffer, find_totals, join_parts, total_places
 
 
 def lower_scan(scheduler: Scheduler, node: Operator) -> None:

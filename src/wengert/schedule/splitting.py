@@ -15,9 +15,9 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..machine import policy
 from .axes import AxisClasses
+from .cost_model import time_apart
 from .restrict import Part, restrict
-from .samples import keeps_apart
-from .weighing import time_apart
+from .sample_axes import keeps_apart
 
 
 @dataclass

@@ -39,7 +39,9 @@ class Step(NamedTuple):
 
 
 STEPS = [
-    Step("lengths", "stretching:lengths", ("program",), (("region", "batch_loops:lower_region"),)),
+    Step(
+        "lengths", "dynamic_length:lengths", ("program",), (("region", "batch_loops:lower_region"),)
+    ),
     Step("regions", "regions:regions", WHOLE, (("region", "batch_loops:lower_region"),)),
     Step("scans", rules=(("scan", "repeat:lower_scan"),)),
     Step("products", rules=(("contract", "products:lower_product"),)),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..jit import Repeated
+from .epoch_loop import Batches, results_for
 from .source import Source
-from .walking import Batches, results_for
 
 
 class Evaluation:

@@ -10,8 +10,8 @@ What it does is what one would write by hand:
             optimizer.step()
         validate(); tell callbacks; step the schedule; write a checkpoint
 
-except that the inner loop is native: hundreds of steps are one call (see `walking.py`), long enough
-to cost nothing and short enough for the bar to move and for Ctrl-C.
+except that the inner loop is native: hundreds of steps are one call (see `epoch_loop.py`), long
+enough to cost nothing and short enough for the bar to move and for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..errors import DTypeError, NotFiniteError, OptionError, explain
 from ..numpy import random
 from ..optim import LBFGS, OneCycleLR, Optimizer, Schedule
 from .callbacks import Callbacks, EarlyStopping
+from .epoch_loop import Batches, Order, Walk
 from .evaluation import Evaluation, in_mode, kept_modes
-from .finding import where_it_began
 from .history import VALIDATION, History, in_order
 from .interrupts import Interrupts
+from .not_finite import where_it_began
 from .progress import Progress, progress_for
 from .run import Run
 from .saving import Saving
 from .source import Source, unpacked
 from .steps import Metrics, Steps
-from .walking import Batches, Order, Walk
 
 _CHUNK = 0.15  # seconds between two looks of Python
 _GROWTH = 4  # of the number of steps in a native call, at most

@@ -18,9 +18,9 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop
 from .axes import AxisClasses, Relation, relate
-from .bits import counted_axes
 from .building import has_loops, sum_of
 from .lowering import lowering_of
+from .random_bits import counted_axes
 from .restrict import BodyCut, Part, blocked
 
 _NEEDS_SUM = "needs the sum over all samples at every step"

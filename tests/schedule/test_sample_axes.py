@@ -7,7 +7,7 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert.passes import optimise
 from wengert.schedule.restrict import Part, restrict
-from wengert.schedule.samples import (
+from wengert.schedule.sample_axes import (
     MixedSamples,
     SampleClasses,
     cut_loop,
