@@ -81,6 +81,7 @@ _PLANS: dict[Spec, Function] = {
     ((0, 1, 2), (0, 3, 2), (0, 1, 3)): lambda x, y: np.matmul(x, y.swapaxes(1, 2)),
     ((0, 1, 2), (0, 1, 3), (0, 2, 3)): lambda x, y: np.matmul(x.swapaxes(1, 2), y),
 }
+_NAMED = tuple(_PLANS)  # others are added as they are met
 
 
 def _matrix_vector(x: np.ndarray, y: np.ndarray) -> Any:
@@ -278,7 +279,7 @@ def _samples(rng: np.random.Generator) -> Any:
     """The named products, transposed and interleaved axes, scalars, empty axes, dtypes."""
     lengths = (2, 3, 4, 2, 3)
     specs: list[Spec] = [
-        *_PLANS,
+        *_NAMED,
         ((0, 1), (1, 2), (2, 0)),
         ((0, 1), (1, 0), ()),
         ((0, 1, 2), (3, 2, 1), (3, 0)),
