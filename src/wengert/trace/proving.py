@@ -400,7 +400,8 @@ class _Run:
         names = self.function.__globals__
         if one.argval not in names:
             self.basis.add_name(names, one.argval, _ABSENT)
-            names = self.function.__builtins__
+            function: Any = self.function
+            names = function.__builtins__
         known = self.look_up(names, one.argval)
         assert one.arg is not None
         self.stack += [_NULL, known] if one.arg & 1 else [known]
