@@ -445,18 +445,17 @@ class Jitted(staticmethod, Generic[P, R]):
     ) -> tuple[Any, Any]:
         """The program of a traced function, from the cache or compiled now."""
         from ..codegen.target import Target
-        from .building import build
 
         name, target = function_name(self.function), Target.host()
         if not _is_on("records"):
-            return build(captured, kinds, prepare, clock, name, target, self.threads)
+            return _build(captured, kinds, prepare, clock, name, target, self.threads)
         from . import lookup
 
         with clock("fingerprint"):
             key = lookup.graph_key(captured, kinds, (*style, self.threads), target)
         found = lookup.load(key, name, kinds, prepare, clock, captured)
         if found is None:
-            found = build(captured, kinds, prepare, clock, name, target, self.threads)
+            found = _build(captured, kinds, prepare, clock, name, target, self.threads)
             lookup.save(key, found[0])
         return found
 
@@ -564,6 +563,12 @@ def _unpickled(
     f: Callable, static_argnames: tuple[str, ...], threads: int | None, dynamic: Axes
 ) -> Jitted:
     return Jitted(f, static_argnames, threads, dynamic)
+
+
+def _build(*args: Any) -> tuple[Any, Any]:
+    from .building import build  # not needed for a program that is found on disk
+
+    return build(*args)
 
 
 def _is_on(step: str) -> bool:
