@@ -12,6 +12,7 @@ list, those steps of it that it names.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,7 +86,7 @@ def schedule(
     return run(
         Task(
             graph,
-            choose_steps(SPEED, setting()),
+            _chosen(setting()),
             run,
             rule_for,
             input_strides=input_strides,
@@ -98,7 +99,12 @@ def schedule(
 
 def is_on(name: str) -> bool:
     """Whether a speed step is on, as the environment says."""
-    return name in choose_steps(SPEED, setting())
+    return name in _chosen(setting())
+
+
+@functools.cache
+def _chosen(text: str) -> frozenset[str]:
+    return choose_steps(SPEED, text)
 
 
 def run(task: Task, work: Any = None) -> Any:

@@ -10,7 +10,8 @@ the first instruction, name or object that is not listed here there is no proof,
 copied: objects with methods of their own, in-place operators and `out` are such things.
 
 A proof holds as long as each name means what it meant, which is looked at before each use. It says
-nothing of other threads: two that share an array must not write to it while the other reads.
+nothing of what else runs meanwhile (other threads, signal handlers, finalizers, NumPy's handlers of
+floating-point errors): what a function reads must not be written there before the call has ended.
 """
 
 from __future__ import annotations
