@@ -30,7 +30,7 @@ from .types import Typed, check_class
 LARGE = 1 << 17
 
 # The usual numbers, to be seen at once.
-_NUMBERS = frozenset({float, int, bool, np.float64, np.int64})
+NUMBERS = frozenset({float, int, bool, np.float64, np.int64})
 
 # The latest copies of large arrays, by the `id` of the array; and how many are looked after.
 _latest: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
@@ -49,7 +49,7 @@ def keep(
     Large arrays that `takes` says are not written to are taken as they are.
     """
     if type(value) is not np.ndarray:
-        if type(value) in _NUMBERS or isinstance(value, Typed) or not isinstance(value, np.ndarray):
+        if type(value) in NUMBERS or isinstance(value, Typed) or not isinstance(value, np.ndarray):
             return value
         check_class(value, operation)
         value = np.asarray(value)

@@ -144,10 +144,10 @@ def _is_library(module: Any) -> bool:
 def is_data(value: Any) -> bool:
     """Whether a value is data, and all that it holds."""
     kind = type(value)
-    if kind in _ATOMS:
-        return True
     if kind is np.ndarray:
         return value.dtype.kind in "biufc"
+    if kind in _ATOMS:
+        return True
     pending, seen = [value], 0
     while pending:
         value = pending.pop()
@@ -202,10 +202,16 @@ class _Basis:
         """Note what a name must go on to mean."""
         self.names[id(names), name] = names, name, value
 
-    def stands(self, arguments: list[Any], keywords: dict[str, Any]) -> bool:
-        """Whether all is as it was."""
-        if arguments != self.arguments or keywords != self.keywords:
+    def stands(self, args: Sequence[Any], keywords: dict[str, Any]) -> bool:
+        """Whether all is as it was. Asked in every call: most of what is known is data."""
+        if len(args) != len(self.arguments) or keywords.keys() != self.keywords.keys():
             return False
+        for arg, known in zip(args, self.arguments, strict=True):
+            if not (is_data(arg) if known is DATA else _meaning(arg) == known):
+                return False
+        for name, known in self.keywords.items():
+            if _meaning(keywords[name]) != known:
+                return False
         try:
             for cell, known in self.cells.values():
                 value = cell.cell_contents
@@ -218,7 +224,10 @@ class _Basis:
             if value is not known and (known is not DATA or not is_data(value)):
                 return False
         for function, code in self.functions.items():
-            if function.__code__ is not code or not _plain_defaults(function):
+            if function.__code__ is not code or not (
+                function.__defaults__ is function.__kwdefaults__ is None
+                or _plain_defaults(function)
+            ):
                 return False
         return True
 
@@ -240,10 +249,10 @@ class Proof:
             self.called = True
             return False
         try:
+            if self.basis is not None and self.basis.stands(args, keywords):
+                return True
             arguments = [_meaning(arg) for arg in args]
             named = {name: _meaning(arg) for name, arg in keywords.items()}
-            if self.basis is not None and self.basis.stands(arguments, named):
-                return True
             self.attempts -= 1
             self.basis = self._prove(arguments, named)
         except _UnprovedError:

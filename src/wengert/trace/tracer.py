@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
-from ..keeping import is_locked, keep
+from ..keeping import NUMBERS, is_locked, keep
 from ..ops.op import Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Typed
@@ -124,7 +124,9 @@ class Trace:
         active = abstract = nested = False
         node: Node
         for arg in args:
-            if not isinstance(arg, Traced):
+            if type(arg) in NUMBERS:
+                node = Constant(arg)
+            elif not isinstance(arg, Traced):
                 node = Constant(keep(arg, op.name, self.takes))  # as in `node_of`
             elif arg._trace is self:
                 node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
