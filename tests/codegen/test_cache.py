@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wengert.codegen import cache as cache_module
-from wengert.codegen.cache import ObjectCache, cache_key, default_folder, source_fingerprint
+from wengert.codegen.cache import ObjectCache, cache_key, default_folder
 
 posix = pytest.mark.skipif(os.name == "nt", reason="permissions and owners are POSIX")
 needs_root = pytest.mark.skipif(
@@ -411,27 +411,3 @@ def test_keys_depend_on_versions_and_system(monkeypatch, index):
     changed[index] += "x"
     monkeypatch.setattr(cache_module, "_surroundings", lambda: tuple(changed))
     assert cache_key("program") != before
-
-
-def test_source_fingerprint_is_stable():
-    source_fingerprint.cache_clear()
-    first = source_fingerprint()
-    source_fingerprint.cache_clear()
-    assert source_fingerprint() == first is not None
-
-
-def test_a_source_that_changes_at_the_same_size_and_time_is_another(tmp_path):
-    assert cache_module._content_of(str(tmp_path)) is None
-    file = tmp_path / "inside" / "source.py"
-    file.parent.mkdir()
-    found = set()
-    for text in ("a = 1", "a = 2", "b = 1"):
-        file.write_text(text)
-        os.utime(file, (1, 1))
-        found.add(cache_module._content_of(str(tmp_path)))
-    file.rename(tmp_path / "source.py")
-    found.add(cache_module._content_of(str(tmp_path)))
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "source.cpython-311.pyc").write_bytes(b"")
-    found.add(cache_module._content_of(str(tmp_path)))
-    assert len(found) == 4 and None not in found

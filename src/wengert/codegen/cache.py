@@ -397,35 +397,6 @@ def _own_version() -> str:
         return "unknown"
 
 
-@functools.cache
-def source_fingerprint() -> str | None:
-    """A short text that changes whenever a source file of the package does; None without files.
-
-    Keys for results that depend on wengert's own code, not just on generated text, need it:
-    during development the version stays and the code moves.
-    """
-    return _content_of(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _content_of(folder: str) -> str | None:
-    """A hash of all Python files below: times and sizes may stay when a text is another."""
-    hasher = hashlib.blake2b(digest_size=16)
-    pending, count = [folder], 0
-    while pending:
-        with os.scandir(pending.pop()) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
-            if entry.name.endswith((".py", ".pyc")):
-                with open(entry.path, "rb", buffering=0) as file:
-                    text = file.read()
-                hasher.update(b"%s %d:" % (os.fsencode(entry.path[len(folder) :]), len(text)))
-                hasher.update(text)
-                count += 1
-            elif entry.name != "__pycache__" and entry.is_dir():
-                pending.append(entry.path)
-    return hasher.hexdigest() if count else None
-
-
 def _feed(hasher: Any, value: Any) -> None:
     """Hash `value` with its type and length, so that no two different values look the same."""
     if isinstance(value, (tuple, list)):

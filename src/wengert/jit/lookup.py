@@ -36,7 +36,8 @@ _LENGTH = struct.Struct("<Q")
 
 def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Target) -> str | None:
     """The key of the record for a traced function; None where it can have none."""
-    from ..codegen.cache import cache_key, source_fingerprint
+    from ..codegen.cache import cache_key
+    from ..codegen.sources import source_fingerprint
     from ..runtime.layout import native_layout
     from ..schedule.task import setting
 

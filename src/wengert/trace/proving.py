@@ -225,7 +225,7 @@ class _Basis:
                 return False
         for function, code in self.functions.items():
             if function.__code__ is not code or not (
-                function.__defaults__ is function.__kwdefaults__ is None
+                (function.__defaults__ is None and function.__kwdefaults__ is None)
                 or _plain_defaults(function)
             ):
                 return False
