@@ -151,7 +151,7 @@ READ_AGAIN = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=3, **UNHURRIED)
+@settings(max_examples=1, **UNHURRIED)
 @given(program=programs())
 @example(program=READ_AGAIN)
 def test_random_blocks(layout, program):
@@ -184,7 +184,7 @@ def gradient_of(batch=8, tokens=24, width=32, heads=2):
 def test_the_same_bits_for_any_number_of_threads(layout):
     function, arguments = gradient_of()
     found = []
-    for threads in range(1, 9):
+    for threads in (1, 2, 3, 5, 8):
         with choose(layout):
             value, gradients = wg.jit(function, threads=threads)(*arguments)
         leaves = [np.asarray(leaf) for leaf in wg.tree.leaves((value, gradients))]
