@@ -12,7 +12,7 @@ BESIDE = {
     "tensors as state": "tensor jit.state snapshot keeping folders functions",
     "NumPy's indexing by masks": "trace.masked",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
-    "transforms.calls",
+    "transforms.calls transforms.flow transforms.choice transforms.repetition",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",

@@ -20,7 +20,9 @@ from .trace import trace
 from .transforms import (
     check_grads,
     checkpoint,
+    cond,
     custom_rule,
+    fori_loop,
     grad,
     hessian,
     hvp,
@@ -31,9 +33,11 @@ from .transforms import (
     linearize,
     scan,
     stop_gradient,
+    switch,
     value_and_grad,
     vjp,
     vmap,
+    while_loop,
 )
 
 if TYPE_CHECKING:  # these are imported on first use, see below
@@ -52,10 +56,12 @@ __all__ = [
     "check_grads",
     "checkpoint",
     "clear_cache",
+    "cond",
     "custom_rule",
     "data",
     "debug_nans",
     "fit",
+    "fori_loop",
     "grad",
     "hessian",
     "hvp",
@@ -75,11 +81,13 @@ __all__ = [
     "scan",
     "set_threads",
     "stop_gradient",
+    "switch",
     "tensor",
     "trace",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 # Where names come from that are imported on first use: a module itself, or a name in it.

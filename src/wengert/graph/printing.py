@@ -55,6 +55,7 @@ def _operator_line(node: Operator, names: dict[int, str]) -> str:
 def _inner_lines(node: Operator) -> list[str]:
     """The graphs inside an operation, indented."""
     inner = [getattr(value, "graph", None) for value in node.params.values()]
+    inner += [graph for value in node.params.values() for graph in getattr(value, "graphs", ())]
     texts = [format_graph(graph) for graph in inner if isinstance(graph, Graph)]
     return ["    " + line for text in texts for line in text.splitlines()]
 

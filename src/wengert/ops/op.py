@@ -28,7 +28,9 @@ Vocabulary of the rules: `t` tangent, `g` cotangent, `ans` result, `x, y, z` arg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import LeakedTracerError, WengertError, explain
@@ -44,6 +46,37 @@ class Traced(Typed):
 
     __slots__ = ()
     _trace: Any
+
+
+# The traces of all threads that record all that is done while they run, innermost last.
+CAPTURING: list[Any] = []
+
+
+def captor(trace: Any) -> Any:
+    """The trace that records what is done to values of `trace`: it, or one inside that captures."""
+    own = threading.get_ident()
+    for candidate in CAPTURING:
+        if candidate.thread == own and candidate.level > trace.level:
+            trace = candidate
+    return trace
+
+
+def recorder(args: Sequence[Any]) -> Any:
+    """The trace that records an operation on these arguments; None: no argument is traced."""
+    traces = [arg._trace for arg in args if isinstance(arg, Traced)]
+    return captor(max(traces, key=lambda one: one.level)) if traces else None
+
+
+@contextlib.contextmanager
+def uncaptured() -> Iterator[None]:
+    """Record in the traces of the arguments alone, whatever captures."""
+    own = [trace for trace in CAPTURING if trace.thread == threading.get_ident()]
+    for trace in own:
+        CAPTURING.remove(trace)
+    try:
+        yield
+    finally:
+        CAPTURING.extend(own)
 
 
 class Op:
@@ -103,6 +136,9 @@ class Op:
         # push_rule(node, tangents) -> tangent, which work at the node's own values.
         self.pull_rule: Function | None = None
         self.push_rule: Function | None = None
+        # masked(size, flags, going, *args): its batched form where only some samples count, those
+        # that `going` says; the others need not even end.
+        self.masked: Function | None = None
         # Why the derivative is zero everywhere (a comparison, a rounding).
         self.zero = zero
         # Why a part is missing, by the part's name; the registry test asks.
@@ -145,6 +181,8 @@ class Op:
                 if trace is None or candidate.level > trace.level:
                     trace = candidate
         if trace is not None:
+            if CAPTURING:
+                trace = captor(trace)
             return trace.record(self, args, params)
         return self.compute(args, params)
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
 from ..keeping import NUMBERS, is_locked, keep
-from ..ops.op import Op, Traced, leaked
+from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Typed
 from .array import Array
@@ -45,9 +45,11 @@ class Trace:
     """Records operations while a function runs; use as a context manager.
 
     `keep_source` stores the user's line with every node (for printing). A `lazy` trace records
-    operations on large constants too, instead of computing them: the compiler knows better.
+    operations on large constants too, instead of computing them: the compiler knows better. One
+    that `captures` records what is done to values of traces around it too: it may never run.
     """
 
+    captures = False
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
     # What makes a proof, arguments and keywords, where the derivative is taken before the call
@@ -55,8 +57,9 @@ class Trace:
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
     taken: Sequence[np.ndarray] = ()
 
-    def __init__(self, keep_source: bool = False, lazy: bool = False):
+    def __init__(self, keep_source: bool = False, lazy: bool = False, captures: bool = False):
         self.lazy = lazy
+        self.captures = captures
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
@@ -64,11 +67,15 @@ class Trace:
 
     def __enter__(self) -> Trace:
         _state.stack.append(self)
+        if self.captures:
+            CAPTURING.append(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.closed = True
         _state.stack.remove(self)
+        if self.captures:
+            CAPTURING.remove(self)
 
     def variable(
         self,
@@ -142,6 +149,7 @@ class Trace:
             values.append(value)
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
+        abstract = abstract or (nested and self.captures)
         if abstract:
             inputs = settle(op, inputs, params)
             array_type = op.type_rule(*[node.type for node in inputs], **params)

@@ -19,7 +19,7 @@ from ..errors import MutationError, explain
 from ..keeping import keep
 from ..ops.indexing import index, python_key
 from ..ops.layout import reshape
-from ..ops.op import Op, Traced
+from ..ops.op import Op, Traced, uncaptured
 from ..types import ArrayType
 
 
@@ -88,10 +88,11 @@ class Views:
             return
         chain = self._chain()
         version = chain[-1]._version
-        for view in reversed(chain[:-1]):
-            made: View = view._base  # type: ignore[assignment]
-            view._node = made.read()._node
-            view._seen = version  # type: ignore[misc]
+        with uncaptured():
+            for view in reversed(chain[:-1]):
+                made: View = view._base  # type: ignore[assignment]
+                view._node = made.read()._node
+                view._seen = version  # type: ignore[misc]
 
     def _peek(self) -> Any:
         """The present content as an array that is nobody's view, without refreshing."""

@@ -15,6 +15,7 @@ import numpy as np
 from .. import tree
 from ..errors import AxisError, ShapeError, StructureError
 from ..graph import Constant, Graph, Operator
+from ..ops.elementwise import select
 from ..ops.indexing import index
 from ..ops.layout import again, broadcast_to, permute, reshape
 from ..ops.op import Op
@@ -76,11 +77,12 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
 
 
 def evaluate_batched(
-    graph: Graph, size: int, values: Sequence[Any], flags: Sequence[bool]
+    graph: Graph, size: int, values: Sequence[Any], flags: Sequence[bool], going: Any = None
 ) -> list[tuple[Any, bool]]:
     """Evaluate a graph of one sample for `size` samples.
 
-    Flagged values carry the batch as their first axis, and so do flagged results.
+    Flagged values carry the batch as their first axis, and so do flagged results. If `going` says
+    which samples count, the others may give anything, but no error.
     """
     env: dict[int, tuple[Any, bool]] = {}
     for variable, value, flag in zip(graph.inputs, values, flags, strict=True):
@@ -96,12 +98,39 @@ def evaluate_batched(
                 env[node.serial] = (arguments[0][node.params["index"]], batched[0])
             elif node.op is again:
                 env[node.serial] = (again(*arguments), batched[0])
+            elif going is not None and node.op.masked is not None:
+                result = node.op.masked(size, batched, going, *arguments, **node.params)
+                env[node.serial] = (result, True)
+            elif going is not None and _has_check(node):
+                places = [_harmless(*pair, going) for pair in pairs]
+                result = batch_one(node.op, size, [True] * len(pairs), places, node.params)
+                env[node.serial] = (result, True)
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)
                 env[node.serial] = (result, True)
             else:
                 env[node.serial] = (node.apply(arguments), False)
     return [env[node.serial] for node in graph.outputs]  # type: ignore[union-attr]
+
+
+def _has_check(node: Operator) -> bool:
+    """Whether an operation refuses some of its integers."""
+    loops = node.op.loops
+    if callable(loops):
+        loops = loops(**node.params)
+    return getattr(loops, "check", None) is not None
+
+
+def _harmless(value: Any, flag: bool, going: Any) -> Any:
+    """The argument as a batch, where the integers of samples that do not count are 0."""
+    own, size = type_of(value), type_of(going).shape[0]
+    if not flag:
+        value = broadcast_to(value, shape=(size, *own.shape))
+    if own.dtype.kind not in "iu":
+        return value
+    rank = len(type_of(value).shape)
+    zero = np.zeros((), own.dtype)[()]
+    return select(reshape(going, shape=(size, *[1] * (rank - 1))), value, zero)
 
 
 def batch_one(

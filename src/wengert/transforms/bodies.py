@@ -80,7 +80,7 @@ def closed_body(graph: Graph, captured: Sequence[Sequence[Node]], carry: int) ->
     """A body whose first inputs stand for captured values: one for each group of constants."""
     inputs, replaced = [], {}
     for group in captured:
-        variable = Variable("", None, strong(group[0].type), active=False)
+        variable = Variable("", None, group[0].type, active=False)
         inputs.append(variable)
         replaced.update({node.serial: variable for node in group})
     outputs = extract(graph.outputs, replaced)  # type: ignore[arg-type]
@@ -202,17 +202,23 @@ class BatchedBody:
     rows: list[bool]
 
 
-def batched_body(body: Body, size: int, flags: tuple[bool, ...]) -> BatchedBody:
-    """The body for a batch; flagged inputs have the batch as their first axis."""
+def batched_body(
+    body: Body, size: int, flags: tuple[bool, ...], masked: bool = False
+) -> BatchedBody:
+    """The body for a batch; flagged inputs have the batch as their first axis.
+
+    Of a `masked` one a further first constant says which samples count.
+    """
     first, second = body.constants, body.constants + body.carry
     now = list(flags)
     while True:
         with Trace() as trace:
             inputs = [
-                trace.variable(array_type=_with_batch(node.type, size, flag), active=False)
+                trace.variable(array_type=with_batch(node.type, size, flag), active=False)
                 for node, flag in zip(body.graph.inputs, now, strict=True)
             ]
-            results = evaluate_batched(body.graph, size, inputs, now)
+            going = [trace.variable(array_type=_going(size), active=False)] if masked else []
+            results = evaluate_batched(body.graph, size, inputs, now, *going)
             found = [flag for _, flag in results]
             carry = [a or b for a, b in zip(now[first:second], found, strict=False)]
             if carry == now[first:second]:
@@ -223,13 +229,17 @@ def batched_body(body: Body, size: int, flags: tuple[bool, ...]) -> BatchedBody:
                 ]
                 break
         now[first:second] = carry
-    graph = Graph([tracer.node for tracer in inputs], nodes)  # type: ignore[misc]
-    return BatchedBody(Body(graph, first, body.carry), carry, found[body.carry :])
+    graph = Graph([tracer.node for tracer in [*going, *inputs]], nodes)  # type: ignore[misc]
+    return BatchedBody(Body(graph, first + masked, body.carry), carry, found[body.carry :])
 
 
-def _with_batch(array_type: ArrayType, size: int, flag: bool) -> ArrayType:
-    shape = (size, *array_type.shape) if flag else array_type.shape
-    return ArrayType(array_type.dtype, shape)
+def _going(size: int) -> ArrayType:
+    return ArrayType(np.dtype(bool), (size,))
+
+
+def with_batch(array_type: ArrayType, size: int, flag: bool) -> ArrayType:
+    """The type of a value, or of a batch of it."""
+    return ArrayType(array_type.dtype, (size, *array_type.shape)) if flag else array_type
 
 
 def _repeated(value: Any, size: int) -> Any:

@@ -226,7 +226,7 @@ def _changed_carry(
     found: tree.Structure,
     found_types: Sequence[ArrayType],
 ) -> StructureError:
-    before, after = _Shown.tree(structure, types), _Shown.tree(found, found_types)
+    before, after = Shown.tree(structure, types), Shown.tree(found, found_types)
     return StructureError(
         explain(
             "scan",
@@ -236,7 +236,7 @@ def _changed_carry(
     )
 
 
-class _Shown:
+class Shown:
     """A leaf that prints as its type."""
 
     def __init__(self, array_type: ArrayType):
@@ -247,6 +247,7 @@ class _Shown:
 
     @classmethod
     def tree(cls, structure: tree.Structure, types: Sequence[ArrayType]) -> str:
+        """A tree with types for leaves."""
         return str(tree.unflatten(structure, map(cls, types)))
 
 

@@ -2,31 +2,43 @@
 
 Its transforms are those of its body, which are in `bodies.py`; here they are put together: what
 goes in, what comes out, and in which direction the loop runs.
+
+A `counted` loop runs for as many steps as its first constant says, of which there may be more than
+its `length`, the rows that compiled programs have memory for (see `has_room`).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Node, Operator
-from ..ops.layout import broadcast_to, permute
-from ..ops.op import Op, Traced
+from ..graph import Graph, Node, Operator, Variable
+from ..ops.elementwise import add, select, subtract
+from ..ops.layout import broadcast_to, permute, reshape
+from ..ops.logic import less
+from ..ops.op import Op, Traced, recorder
+from ..ops.positions import has_room
+from ..ops.reductions import reduce_max
 from ..trace import Trace
 from ..types import ArrayType, type_of
+from .batching import evaluate_batched
 from .bodies import (
     Body,
     Pullback,
     batched_body,
     pullback,
     pushforward,
+    with_batch,
     without_pullback,
     without_seeds,
     zeros,
 )
 from .modes import zero_like
+
+COUNT = ArrayType(np.dtype(np.int64), ())
 
 
 def order(length: int, reverse: bool) -> range:
@@ -35,14 +47,18 @@ def order(length: int, reverse: bool) -> range:
 
 
 def _evaluate(
-    *values: Any, body: Body, length: int, reverse: bool, recompute: bool
+    *values: Any, body: Body, length: int, reverse: bool, recompute: bool, counted: bool = False
 ) -> tuple[Any, ...]:
     """Replay the body's graph for each step."""
     fixed, carry, rows = body.split(values)
     count = body.carry
-    ys = [np.empty((length, *t.shape), t.dtype) for t in body.types[count:]]
+    steps = int(values[0]) if counted else length
+    made = max(steps, length)  # there is always room for more
+    ys = [
+        (np.zeros if counted else np.empty)((made, *t.shape), t.dtype) for t in body.types[count:]
+    ]
     program = body.program
-    for step in order(length, reverse):
+    for step in order(steps, reverse):
         found = program([*fixed, *carry, *[x[step] for x in rows]])
         carry = found[:count]
         for y, row in zip(ys, found[count:], strict=True):
@@ -61,11 +77,28 @@ def _own(value: Any, array_type: ArrayType) -> Any:
 
 
 def _type(
-    *types: ArrayType, body: Body, length: int, reverse: bool, recompute: bool
+    *types: ArrayType,
+    body: Body,
+    length: int,
+    reverse: bool,
+    recompute: bool,
+    counted: bool = False,
 ) -> tuple[ArrayType, ...]:
     count = body.carry
     rows = [ArrayType(t.dtype, (length, *t.shape)) for t in body.types[count:]]
     return (*body.types[:count], *rows)
+
+
+class _Room(threading.local):
+    steps = 64
+
+
+_room = _Room()
+
+
+def room_for_steps() -> int:
+    """The steps that a program being compiled has memory for, where their number is not known."""
+    return _room.steps
 
 
 # ---------------------------------------------------------------- its rules
@@ -75,10 +108,9 @@ class _LoopOp(Op):
     """Recorded where reverse mode may follow, the loop gives out what that will need."""
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        traces = [arg._trace for arg in args if isinstance(arg, Traced)]
-        if not traces:
+        trace = recorder(args)
+        if trace is None:
             return self.compute(args, params)
-        trace = max(traces, key=lambda one: one.level)
         count = len(params["body"].graph.outputs)
         if trace.stores:
             active = tuple(_is_active(arg, trace) for arg in args)
@@ -119,6 +151,24 @@ def pull_loop(
     return _run_backward(half, values, residuals, g, params)
 
 
+def pull_counted(
+    active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], count: Any, **params: Any
+) -> list[Any]:
+    """The pullback of a loop of `count` steps, a number that is not known yet."""
+    body = params["body"].derived(with_count)
+    room = room_for_steps()
+    given = [has_room(count, room=room), *values]
+    params |= {"body": body, "length": room, "counted": True}
+    return pull_loop((False, *active), given, g, **params)[1:]
+
+
+def with_count(body: Body) -> Body:
+    """The body with a further first constant, the number of steps, which it does not read."""
+    count = Variable("", None, COUNT, active=False)
+    graph = Graph([count, *body.graph.inputs], body.graph.outputs)
+    return Body(graph, body.constants + 1, body.carry)
+
+
 def _run_backward(
     half: Pullback,
     values: Sequence[Any],
@@ -130,6 +180,8 @@ def _run_backward(
     starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in half.carry]
     backward, seeds = _seeded(half, g)
     arguments = _backward_arguments(half, values, residuals, starts, seeds)
+    if params.get("counted"):
+        backward, arguments = backward.derived(with_count), [values[0], *arguments]
     reverse = not params["reverse"]
     found = loop(*arguments, **{**params, "body": backward, "reverse": reverse})
     cotangents: list[Any] = [None] * len(values)
@@ -169,7 +221,8 @@ def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
 def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
     """Tangents of the results."""
     half = node.params["body"].pullback
-    if half is not None and half.active == tuple(t is not None for t in tangents):
+    plain = not node.params.get("counted")  # rows of zeros would need their number
+    if plain and half is not None and half.active == tuple(t is not None for t in tangents):
         return _push_linear(node, tangents, half)
     return _push_together(node, tangents)
 
@@ -232,8 +285,18 @@ def _transpose(g: Sequence[Any], place: int, *args: Any, **params: Any) -> Any:
 
 
 def _batch(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> tuple[Any, ...]:
+    return _batch_loop(size, flags, None, *args, **params)
+
+
+def _batch_loop(
+    size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any
+) -> tuple[Any, ...]:
+    """The loop for a batch, of which only those samples count that are `going`, if given."""
     body: Body = params["body"]
-    batched = body.derived(batched_body, size, tuple(flags))
+    if params.get("counted") and (flags[0] or going is not None):
+        return _batch_counts(size, flags, going, *args, **params)
+    masked = going is not None
+    batched = body.derived(batched_body, size, tuple(flags), masked)
     fixed, carry, rows = body.split(args)
     _, carry_flags, row_flags = body.split(flags)
     starts = [
@@ -241,13 +304,63 @@ def _batch(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> tuple
         for value, flag, goal in zip(carry, carry_flags, batched.carry, strict=True)
     ]
     turned = [_swap(x) if flag else x for x, flag in zip(rows, row_flags, strict=True)]
-    found = loop(*fixed, *starts, *turned, **{**params, "body": batched.body})
+    mask = [going] if masked else []
+    found = loop(*mask, *fixed, *starts, *turned, **{**params, "body": batched.body})
     ends = zip(found[: body.carry], batched.carry, strict=True)
     ys = zip(found[body.carry :], batched.rows, strict=False)
     return (
         *[value if flag else _repeat(value, size) for value, flag in ends],
         *[_swap(y) if flag else _repeat(y, size) for y, flag in ys],
     )
+
+
+def _batch_counts(
+    size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any
+) -> tuple[Any, ...]:
+    """Samples with as many steps as each says: the others keep their carries meanwhile."""
+    body: Body = params["body"]
+    reverse = params["reverse"]
+    fixed, carry, rows = body.split(args)
+    _, given, row_flags = body.split(flags)
+    if not flags[0]:
+        fixed[0], flags = _repeat(fixed[0], size), [True, *flags[1:]]
+    if going is not None:
+        fixed[0] = select(going, fixed[0], np.int64(0))
+    masked, row_results = body.derived(_masked, size, tuple(flags), reverse)
+    most = reduce_max(fixed[0], axes=(0,), ties="first") if size else np.int64(0)
+    starts = [v if flag else _repeat(v, size) for v, flag in zip(carry, given, strict=True)]
+    turned = [_swap(x) if flag else x for x, flag in zip(rows, row_flags, strict=True)]
+    first = subtract(most, 1) if reverse else np.int64(0)
+    found = loop(most, *fixed, first, *starts, *turned, **{**params, "body": masked})[1:]
+    ys = zip(found[body.carry :], row_results, strict=False)
+    return (*found[: body.carry], *[_swap(y) if flag else _repeat(y, size) for y, flag in ys])
+
+
+def _masked(
+    body: Body, size: int, flags: tuple[bool, ...], reverse: bool
+) -> tuple[Body, list[bool]]:
+    """A step for a batch, in which the first constant is the most steps, the second those of each
+    sample, and the first carry the number of the step; and which rows of results are batches."""
+    first, second = body.constants, body.constants + body.carry
+    every = (*flags[:first], *[True] * body.carry, *flags[second:])
+    with Trace() as trace:
+        inputs = [
+            trace.variable(array_type=with_batch(node.type, size, flag), active=False)
+            for node, flag in zip(body.graph.inputs, every, strict=True)
+        ]
+        most, step = (trace.variable(array_type=COUNT, active=False) for _ in range(2))
+        going = less(step, inputs[0])
+        found = evaluate_batched(body.graph, size, inputs, every, going)
+        results = [value for value, _ in found]
+        kept = [
+            select(reshape(going, shape=(size, *[1] * (old.type.ndim - 1))), new, old)
+            for new, old in zip(results, inputs[first:second], strict=False)
+        ]
+        following = subtract(step, 1) if reverse else add(step, 1)
+        outputs = [trace.node_of(v) for v in [following, *kept, *results[body.carry :]]]
+        nodes: list[Any] = [t.node for t in [most, *inputs[:first], step, *inputs[first:]]]
+    rows = [flag for _, flag in found[body.carry :]]
+    return Body(Graph(nodes, outputs), first + 1, body.carry + 1), rows
 
 
 def _repeat(value: Any, size: int) -> Any:
@@ -287,6 +400,7 @@ loop: Op = _LoopOp(
     samples=_samples,
     multiple=True,
 )
+loop.masked = _batch_loop
 loop.pull_rule = _pull
 loop.push_rule = _push
 

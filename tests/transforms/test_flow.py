@@ -1,0 +1,341 @@
+"""`cond`, `switch`, `while_loop`, `fori_loop`: in every mode, beside Python's own control flow."""
+
+import dataclasses
+import doctest
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+from wengert.errors import AbstractValueError, DTypeError, ShapeError, StructureError
+from wengert.graph import verify
+from wengert.transforms import flow
+
+rng = np.random.default_rng(5)
+W = rng.normal(size=(3, 3)) / 2
+X = rng.normal(size=3)
+
+
+def assert_same(got, want, tolerance=1e-12):
+    got, want = wg.tree.leaves(got), wg.tree.leaves(want)
+    for one, other in zip(got, want, strict=True):
+        assert np.result_type(one) == np.result_type(other)
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+class Python:
+    """What the functions mean."""
+
+    @staticmethod
+    def cond(pred, true_f, false_f, *args):
+        return true_f(*args) if pred else false_f(*args)
+
+    @staticmethod
+    def switch(index, branches, *args):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*args)
+
+    @staticmethod
+    def while_loop(cond_f, body_f, init):
+        while cond_f(init):
+            init = body_f(init)
+        return init
+
+    @staticmethod
+    def fori_loop(lo, hi, body_f, init):
+        for i in range(int(lo), int(hi)):
+            init = body_f(i, init)
+        return init
+
+
+def branch(lib, w, x):
+    """Branches that share little: one reads w, one nothing, one both and a captured value."""
+    total = wnp.sum(x)
+    parts = [
+        lambda x: {"y": wnp.tanh(w @ x), "n": x[0] * 2},
+        lambda x: {"y": wnp.zeros(3), "n": np.float64(1)},
+        lambda x: {"y": x * total, "n": wnp.exp(w[0, 0]) * x[1]},
+    ]
+    found = lib.switch(wnp.sum(x > 0) - 1, parts, x)
+    again = lib.cond(total > 0, lambda a, b: a * b, lambda a, b: a - wnp.sin(b), *x[:2])
+    return wnp.sum(found["y"] ** 2) * found["n"] + again
+
+
+def newton(lib, w, x):
+    """A loop until it has converged, with what it takes from outside."""
+    a = wnp.sum(w**2) + x[0] ** 2
+    far = lambda state: wnp.abs(state[0] * state[0] - a) > 1e-13
+    turn = lambda state: ((state[0] + a / state[0]) / 2, state[1] + 1)
+    root, turns = lib.while_loop(far, turn, (1.0 + x[1] ** 2, 0))
+    return root * wnp.sin(x[2]) + turns
+
+
+def settling(lib, w, x):
+    """A fixed point of an array."""
+    turn = lambda s: {"h": wnp.tanh(w @ s["h"] + x), "before": s["h"]}
+    far = lambda s: wnp.max(wnp.abs(s["h"] - s["before"])) > 1e-13
+    return wnp.sum(lib.while_loop(far, turn, {"h": x, "before": x + 1})["h"] ** 2)
+
+
+def counted(lib, w, x):
+    """A number of turns that is not known before, and one that is."""
+    n = wnp.sum(x > -9) + 1
+    grown = lib.fori_loop(1, n, lambda i, c: wnp.tanh(w @ c) + i * x, x)
+    return wnp.sum(lib.fori_loop(0, 5, lambda i, c: c * wnp.cos(c) + x[i % 3], grown))
+
+
+def nested(lib, w, x):
+    """Branches and loops in loops, and the other way round."""
+
+    def inner(c):
+        return lib.while_loop(lambda s: s[0] < 2.5, lambda s: (s[0] * 1.5 + 0.1, s[1] * s[0]), c)
+
+    def turn(i, c):
+        up = lambda c: inner((wnp.abs(c[0]) + 0.3, c[1]))
+        down = lambda c: (c[0] - w[0, 0], wnp.sin(c[1] + x[1]))
+        return lib.cond(c[0] > 1, down, up, c)
+
+    found = lib.fori_loop(0, 4, turn, (x[0], x[2]))
+    return lib.cond(found[1] > 0, lambda: found[0] * found[1], lambda: found[0] + found[1] ** 2)
+
+
+PROGRAMS = [branch, newton, settling, counted, nested]
+POINTS = [X, -X, np.array([0.5, 1.5, -0.7])]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+class TestEveryMode:
+    def test_value_and_gradient(self, program):
+        for x in POINTS:
+            got = wg.value_and_grad(lambda *a: program(wg, *a), (0, 1))(W, x)
+            assert_same(got, wg.value_and_grad(lambda *a: program(Python, *a), (0, 1))(W, x))
+
+    def test_finite_differences(self, program):
+        wg.check_grads(lambda *a: program(wg, *a), (W, POINTS[2]), order=2, tolerance=1e-5)
+
+    def test_forward(self, program):
+        for x in POINTS:
+            tangents = (np.cos(W), np.sin(x))
+            got = wg.jvp(lambda *a: program(wg, *a), (W, x), tangents)
+            assert_same(got, wg.jvp(lambda *a: program(Python, *a), (W, x), tangents))
+
+    def test_hessian(self, program):
+        for x in POINTS:
+            for second in (
+                wg.hessian,
+                lambda f: wg.jacrev(wg.grad(f)),
+                lambda f: wg.jacrev(wg.jacfwd(f)),
+            ):
+                got = second(lambda x: program(wg, W, x))(x)
+                assert_same(got, second(lambda x: program(Python, W, x))(x), 1e-9)
+
+    def test_third_order(self, program):
+        third = lambda lib: wg.jacfwd(wg.hessian(lambda x: program(lib, W, x)))(X)
+        assert_same(third(wg), third(Python), 1e-8)
+
+    def test_vmap(self, program):
+        xs = np.stack(POINTS)
+        gradient = lambda lib, w, x: wg.grad(lambda x: program(lib, w, x))(x)
+        for f in (program, gradient):
+            got = wg.vmap(lambda x, f=f: f(wg, W, x))(xs)
+            assert_same(got, np.stack([f(Python, W, x) for x in xs]))
+        ws = np.stack([W, W / 2, W.T])
+        got = wg.vmap(lambda w, x: program(wg, w, x), in_axes=(0, None))(ws, X)
+        assert_same(got, np.stack([program(Python, w, X) for w in ws]))
+
+    def test_gradient_of_vmap(self, program):
+        xs = np.stack(POINTS)
+        got = wg.grad(lambda w: np.sum(wg.vmap(lambda x: program(wg, w, x))(xs)))(W)
+        assert_same(got, sum(wg.grad(lambda w, x=x: program(Python, w, x))(W) for x in xs), 1e-10)
+
+    def test_the_graph_is_valid(self, program):
+        graph = verify(wg.trace(lambda *a: program(wg, *a), W, X))
+        assert_same(graph(W, -X), program(Python, W, -X))
+        assert "switch" in str(graph) or "while" in str(graph)
+
+    def test_compiled(self, program):
+        compiled = wg.jit(lambda *a: program(wg, *a))
+        for x in POINTS:
+            assert_same(compiled(W, x), program(Python, W, x))
+
+
+class TestBranches:
+    def test_the_index_is_clamped(self):
+        take = lambda n: wg.switch(n, [lambda: 0, lambda: 1, lambda: 2])
+        for f in (take, wg.jit(take)):
+            assert [f(n) for n in (-5, 0, 1, 2, 9)] == [0, 0, 1, 2, 2]
+        assert wg.vmap(take)(np.array([-5, 0, 1, 2, 9])).tolist() == [0, 0, 1, 2, 2]
+
+    def test_trees(self):
+        @dataclasses.dataclass
+        class Point:
+            x: float
+            y: float
+
+        swap = lambda p: Point(p.y, p.x)
+        got = wg.cond(np.bool_(True), swap, lambda p: p, Point(2.0, 1.0))
+        assert isinstance(got, Point)
+        assert (got.x, got.y) == (1.0, 2.0)
+        got = wg.cond(False, lambda p: p, lambda p: p, None)
+        assert got is None
+
+    def test_python_numbers_stay_what_they_are(self):
+        x = np.ones(2, np.float32)
+        for f in (lambda b, x: wg.cond(b, lambda: 1.5, lambda: 2) * x,):
+            for one in (f, wg.jit(f)):
+                assert one(True, x).dtype == np.float32
+        got = wg.cond(True, lambda x: x, lambda x: 0, x[0])
+        assert got.dtype == np.float32
+
+    def test_a_nan_of_the_other_branch_does_not_reach_the_derivative(self):
+        f = lambda x: wg.cond(x > 0, lambda x: wnp.sqrt(x) * wnp.log(x), lambda x: x * 2, x)
+        xs = np.array([-1.0, 0.0, 4.0])
+        want = [2, 2, 1 / 2 / 2 * np.log(4) + 2 / 4]
+        np.testing.assert_allclose(wg.vmap(wg.grad(f))(xs), want)
+        np.testing.assert_allclose(wg.grad(lambda xs: np.sum(wg.vmap(f)(xs)))(xs), want)
+
+    def test_a_branch_that_looks_at_values(self):
+        look = lambda x: x if x > 0 else -x
+        assert wg.cond(True, look, look, -3.0) == 3
+        assert wg.grad(lambda x: wg.cond(x < 0, look, look, x))(-3.0) == -1
+        with pytest.raises(AbstractValueError):
+            wg.vmap(lambda x: wg.cond(x < 0, look, look, x))(X)
+
+    def test_what_a_branch_does_to_values_from_outside_is_done_in_the_branch(self):
+        def f(x, n):
+            y = x * 2
+            tail = y[1:]
+            y[1] = 7.0
+            return wg.cond(n < 3, lambda: x[n] + tail[0], lambda: 0.0)
+
+        for g in (f, wg.jit(f)):
+            assert g(X, 1) == X[1] + 7
+            assert g(X, 5) == 0
+        graph = wg.trace(f, X, 1)
+        assert "gather" not in [node.op.name for node in graph.operators]
+
+    def test_writing_to_an_array_from_outside(self):
+        def f(x):
+            y = x * 2
+
+            def write():
+                y[0] = x[1]
+                return 0
+
+            wg.cond(x[0] > 0, write, write)
+            return y
+
+        with pytest.raises(wg.errors.MutationError):
+            wg.jit(f)(X)
+
+
+class TestLoops:
+    def test_no_turns(self):
+        never = lambda x: wg.while_loop(lambda s: s < 0, lambda s: s * 2, x)
+        assert never(3.0) == 3
+        assert wg.grad(never)(3.0) == 1
+        assert wg.fori_loop(3, 1, lambda i, s: s * 0, 5.0) == 5
+
+    def test_python_numbers_take_on_a_type(self):
+        x = np.ones(2, np.float32)
+        got = wg.fori_loop(0, 3, lambda i, s: s * i + x, x)
+        assert got.dtype == np.float32
+        n, total = wg.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + x[0] * s[0]), (0, 0)
+        )
+        assert n == 3
+        assert type(n) is int
+        assert total.dtype == np.float32
+        assert total == 3
+
+    def test_batches_of_different_lengths_read_no_place_that_is_not_there(self):
+        x = np.arange(5.0)
+        f = lambda n, x: wg.fori_loop(n, 5, lambda i, s: s + x[i], 0.0)
+        got = wg.vmap(f, in_axes=(0, None))(np.array([0, 2, 5]), x)
+        np.testing.assert_array_equal(got, [10, 9, 0])
+        inside = lambda n, x: wg.cond(n < 5, lambda: x[n], lambda: 0.0)
+        got = wg.vmap(inside, in_axes=(0, None))(np.array([0, 2, 5]), x)
+        np.testing.assert_array_equal(got, [0, 2, 0])
+
+    def test_a_body_that_looks_at_values(self):
+        turn = lambda s: s * 2 if s > 1 else s + 1
+        assert wg.while_loop(lambda s: s < 10, turn, 0.5) == 12
+        assert wg.grad(lambda x: wg.while_loop(lambda s: s < 10, turn, x))(0.5) == 8
+        assert wg.fori_loop(0, 3, lambda i, s: turn(s), 0.5) == 6
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "call, error, text",
+        [
+            (
+                lambda: wg.cond(True, lambda: (1.0, 2), lambda: [1.0, 2]),
+                StructureError,
+                r"cond \(at .*\): false_f returned \[f64\*, i64\*\] and true_f \(f64\*, i64\*\). "
+                r"Return trees of the same structure from all branches.",
+            ),
+            (
+                lambda: wg.cond(True, lambda: {"a": X}, lambda: {"a": X[:2]}),
+                StructureError,
+                r"the result\['a'\] is f64\[2\] from false_f and f64\[3\] from true_f. Return",
+            ),
+            (
+                lambda: wg.switch(0, [lambda: X, lambda: X, lambda: X > 0]),
+                StructureError,
+                r"the result is f64\[3\] from branch 0 and bool\[3\] from branch 2. Return",
+            ),
+            (lambda: wg.cond(X > 0, abs, abs, 1.0), ShapeError, r"pred is bool\[3\], expected one"),
+            (lambda: wg.cond(True, 1, abs, 1.0), DTypeError, r"true_f is 1, expected a function"),
+            (lambda: wg.switch(1.5, [abs], 1.0), DTypeError, r"the index is f64\*, expected one"),
+            (lambda: wg.switch(1, []), DTypeError, r"got 0 branches of which 0 are functions"),
+            (
+                lambda: wg.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1][:2]), (0, X)),
+                StructureError,
+                r"while_loop \(at .*\): the state\[1\] is f64\[3\] before a turn and f64\[2\] "
+                r"after it. Return a state of the same structure, shapes and dtypes as init.",
+            ),
+            (
+                lambda: wg.while_loop(lambda s: s < 3, lambda s: s + 0.5, np.int32(0)),
+                StructureError,
+                r"the state is i32 before a turn and f64 after it. .* begin with an init of dtype "
+                r"float64, or convert with astype.",
+            ),
+            (
+                lambda: wg.while_loop(lambda s: s[0] < 3, lambda s: s[0], (0.0,)),
+                StructureError,
+                r"the body was given \(f64\*,\) and returned f64\*. Return a state",
+            ),
+            (
+                lambda: wg.while_loop(lambda s: s < 3, lambda s: s + 1, X),
+                ShapeError,
+                r"cond_f returned bool\[3\], expected one truth value. Use wnp.any or wnp.all.",
+            ),
+            (
+                lambda: wg.fori_loop(0, 3, lambda i, s: {"y": s["y"][:1]}, {"y": X}),
+                StructureError,
+                r"fori_loop \(at .*\): the state\['y'\] is f64\[3\] before a turn and f64\[1\]",
+            ),
+            (
+                lambda: wg.fori_loop(0, 3, lambda i, s: (s, s), 1.0),
+                StructureError,
+                r"the body was given f64\* and returned \(f64\*, f64\*\)",
+            ),
+            (
+                lambda: wg.fori_loop(0, 3.0, lambda i, s: s, 1.0),
+                DTypeError,
+                r"hi is f64\*, expected one integer",
+            ),
+            (
+                lambda: wg.while_loop(lambda s: False, lambda s: s, "text"),
+                DTypeError,
+                r"while_loop: argument 'init' holds 'text'",
+            ),
+        ],
+    )  # fmt: skip
+    def test_text(self, call, error, text):
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_examples():
+    assert doctest.testmod(flow).failed == 0
