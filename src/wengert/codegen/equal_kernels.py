@@ -53,7 +53,9 @@ def repeated_forms(kernels: Sequence[Kernel]) -> dict[Kernel, tuple[Hashable, li
 def _has_form(kernel: Kernel) -> bool:
     if isinstance(kernel, Loop):
         parts = [part for part in inside(kernel) if part is not kernel]
-        return kernel.parallel and all(isinstance(part, (Nest, Branch)) for part in parts)
+        decided = any(isinstance(part, Branch) and part.value is not None for part in parts)
+        alike = all(isinstance(part, (Nest, Branch)) for part in parts)
+        return kernel.parallel and alike and not decided
     return isinstance(kernel, Nest)
 
 

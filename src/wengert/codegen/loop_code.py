@@ -6,12 +6,14 @@ their turns lies (see `Around`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
-from ..loops import Branch, Loop, can_fail
+from ..loops import Branch, Kernel, Loop, can_fail, inside
 from ..machine import policy
 from ..schedule.cost import kernel_cost
-from .counted import counted_loop
+from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
 from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes, rounded, words_of
 from .products import Products
@@ -33,6 +35,8 @@ class Loops(Products):
         at: ir.Value = i64(branch.test.at.constant)
         for var, factor in branch.test.at.terms:
             at = builder.add(at, builder.mul(pointers.counters[var], i64(factor)))
+        if branch.value is not None:
+            at = builder.load(pointers(branch.value), typ=I64)
         below = builder.icmp_signed("<=", i64(branch.test.low), at)
         above = builder.icmp_signed("<", at, i64(branch.test.high))
         with builder.if_else(builder.and_(below, above)) as (then, otherwise):
@@ -52,9 +56,12 @@ class Loops(Products):
     ) -> int:
         """All of a loop; bytes of scratch that it needs."""
         begin = self._run(builder, f"{name}.begin", loop.begin, pointers, None)
-        turns = (self._shared if loop.parallel else self._ordered)(
-            builder, name, loop, pointers, watch
-        )
+        if loop.parallel:
+            turns = self._shared(builder, name, loop, pointers, watch)
+        else:
+            turns, left = self._ordered(builder, name, loop, pointers, watch)
+            if loop.going is not None or loop.limit is not None:
+                pointers = pointers.within(left)
         join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
         return max(begin, turns, join)
 
@@ -131,20 +138,22 @@ class Loops(Products):
         loop: Loop,
         pointers: Pointers,
         watch: ir.Value | None,
-    ) -> int:
-        """Turns one after the other."""
+    ) -> tuple[int, dict[Key, ir.Value]]:
+        """Turns one after the other; also where the last of them has left what is carried."""
         b = builder
         first, stop, extent = self._range(b, loop, pointers)
         own = rounded(loop.private_bytes)
         behind = moved_bytes(b, pointers.scratch, own)
         left = self._begin_carries(b, loop, pointers)
         scratch = 0
+        # what is inside may never come back to this loop, which could look itself otherwise
+        endless = watch if any(map(_may_be_endless, loop.body)) else None
 
         def turn(number: ir.Value) -> None:
             nonlocal scratch
             if watch is not None:
                 self._look(b, loop, number, watch)
-            at = b.sub(i64(loop.turns - 1), number) if loop.reverse else number
+            at = b.sub(b.sub(_value(stop), i64(1)), number) if loop.reverse else number
             values: dict[Key, ir.Value] = {loop.var: at}
             afters = self._carry(b, loop, number, pointers.within(values))
             for carry, after, place in zip(loop.carries, afters, left, strict=True):
@@ -157,19 +166,39 @@ class Loops(Products):
                 width = i64(loop.blocks.width)
                 rest = b.sub(extent, b.mul(number, width))
                 values[loop.blocks.live] = b.select(b.icmp_signed("<", width, rest), width, rest)
-            inside = pointers.within(values, behind, in_blocks=loop.blocks is not None)
-            scratch = self._run(b, f"{name}.in", loop.body, inside, None)
+            within = pointers.within(values, behind, in_blocks=loop.blocks is not None)
+            scratch = self._run(b, f"{name}.in", loop.body, within, endless)
             if loop.fold:
                 assert loop.count is not None
-                done = b.add(inside.counters[loop.count], i64(1))
+                done = b.add(within.counters[loop.count], i64(1))
                 with b.if_then(b.icmp_unsigned("==", b.urem(done, i64(loop.run)), i64(0))):
-                    scratch = max(scratch, self._run(b, f"{name}.fold", loop.fold, inside, None))
+                    scratch = max(scratch, self._run(b, f"{name}.fold", loop.fold, within, None))
 
             for after, place in zip(afters, left, strict=True):
                 b.store(after, place)
 
-        counted_loop(b, first, stop, 1, turn)
-        return own + scratch
+        if loop.going is None:
+            counted_loop(b, first, stop, 1, turn)
+        else:
+            self._turns_while(b, left[loop.carries.index(loop.going)], turn)
+        places = zip(loop.carries, left, strict=True)
+        return own + scratch, {carry.before: b.load(place, typ=PTR) for carry, place in places}
+
+    def _turns_while(
+        self, builder: ir.IRBuilder, place: ir.Value, turn: Callable[[ir.Value], None]
+    ) -> None:
+        """Turns as long as the Boolean is true that lies where the place says."""
+        b = builder
+
+        def is_going() -> ir.Value:
+            flag = b.load(b.load(place, typ=PTR), typ=ir.IntType(8))
+            return b.icmp_unsigned("!=", flag, ir.Constant(ir.IntType(8), 0))
+
+        def step(values: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            turn(values[0])
+            return [b.add(values[0], i64(1))], is_going()
+
+        carried_loop(b, [i64(0)], step, enters=is_going())
 
     def _begin_carries(
         self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers
@@ -210,6 +239,8 @@ class Loops(Products):
         b, blocks = builder, loop.blocks
         turns: int | ir.Value = loop.turns
         extent = None
+        if loop.limit is not None:
+            turns = b.load(pointers(loop.limit), typ=I64)
         if blocks is not None:
             extent = i64(blocks.extent)
             if blocks.length is not None:
@@ -229,6 +260,10 @@ class Loops(Products):
         cost = max(1, sum(map(kernel_cost, loop.body)))
         period = 1 << (policy().costs.watch_period // cost).bit_length()
         leave_if_stopped(builder, watch, (turn, period))
+
+
+def _may_be_endless(kernel: Kernel) -> bool:
+    return any(isinstance(one, Loop) and one.going is not None for one in inside(kernel))
 
 
 def _value(number: int | ir.Value) -> ir.Value:

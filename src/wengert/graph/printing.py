@@ -54,8 +54,8 @@ def _operator_line(node: Operator, names: dict[int, str]) -> str:
 
 def _inner_lines(node: Operator) -> list[str]:
     """The graphs inside an operation, indented."""
-    inner = [getattr(value, "graph", None) for value in node.params.values()]
-    inner += [graph for value in node.params.values() for graph in getattr(value, "graphs", ())]
+    inside = [one for v in node.params.values() for one in (v, *getattr(v, "programs", ()))]
+    inner = [getattr(one, "graph", None) for one in inside]
     texts = [format_graph(graph) for graph in inner if isinstance(graph, Graph)]
     return ["    " + line for text in texts for line in text.splitlines()]
 

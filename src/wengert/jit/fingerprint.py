@@ -23,6 +23,8 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..ops.op import REGISTRY
 from ..transforms.bodies import Body
+from ..transforms.choice import Branches
+from ..transforms.repetition import Turn
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -126,6 +128,10 @@ class _Hasher:
         elif isinstance(value, Body):
             self.put("body", f"{value.constants} {value.carry}")
             self.graph(value.graph)
+        elif isinstance(value, (Branches, Turn)):
+            self.put(type(value).__name__, str(len(value.programs)))
+            for program in value.programs:
+                self.value(program)
         elif isinstance(value, np.dtype) and value.kind in "biufc":
             self.put("dtype", value.str)
         elif kind is np.ndarray or isinstance(value, np.generic):

@@ -120,6 +120,11 @@ class Loop:
     # Of a parallel loop: what one unit of a length costs that is known at run time alone.
     length: Buffer | None = None
     cost: int = 0
+    # Of an ordered loop: one of the carries, a Boolean. A turn comes only if it is true before it,
+    # or only if its number is below the `limit`, which memory holds. How many turns there are is
+    # not known then, and `join` finds what is carried as the last turn left it, as `before`.
+    going: Carry | None = None
+    limit: Buffer | None = None
 
     @property
     def turns(self) -> int:
@@ -145,8 +150,11 @@ class Loop:
     def _head(self) -> str:
         if self.parallel:
             return f"for {self.var} < {self.var.extent}, in parallel"
+        if self.going is not None:
+            return f"while {self.going.before.name}"
         if self.blocks is None:
-            return f"for {self.var} < {self.var.extent}, {'down' if self.reverse else 'in order'}"
+            most = self.var.extent if self.limit is None else self.limit.name
+            return f"for {self.var} < {most}, {'down' if self.reverse else 'in order'}"
         blocks, width = self.blocks.count, self.blocks.width
         count = blocks if self.blocks.length is None else f"length / {width}"
         return f"{count} blocks of {width}, a share for each {self.share}"
@@ -154,19 +162,26 @@ class Loop:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Branch:
-    """Some kernels, or others: which, the turn of a loop around decides."""
+    """Some kernels, or others: which, the turn of a loop around decides.
+
+    With a `value`, an integer in memory, that decides, and not an index: its range is tested.
+    """
 
     test: InRange
     yes: tuple[Kernel, ...]
     no: tuple[Kernel, ...]
     label: str = ""
+    value: Buffer | None = None
 
     def parts(self) -> list[Kernel]:
         """All kernels directly inside."""
         return [*self.yes, *self.no]
 
     def __str__(self) -> str:
-        lines = [f"if {format_expr(self.test)}:", *map(_indented, self.yes)]
+        test = format_expr(self.test)
+        if self.value is not None:
+            test = f"{self.value.name} < {self.test.high}"
+        lines = [f"if {test}:", *map(_indented, self.yes)]
         return "\n".join([*lines, *(["else:"] if self.no else []), *map(_indented, self.no)])
 
 

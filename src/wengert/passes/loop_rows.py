@@ -28,7 +28,7 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .loops import edit_loops, loop_items, make_body
+from .loops import edit_loops, is_counted, loop_items, make_body
 from .rewriting import apply, full, rebuild, same_type, users_of
 
 
@@ -55,7 +55,11 @@ def last_rows(graph: Graph) -> Graph:
         loop: Any = item.inputs[0]
         body, number = loop.params["body"], item.params["index"]
         last = 0 if loop.params["reverse"] else loop.params["length"] - 1
-        if number < body.carry or _step_of(node.params["key"], item.type.shape) != last:
+        if (
+            number < body.carry
+            or is_counted(loop)
+            or _step_of(node.params["key"], item.type.shape) != last
+        ):
             return None
         for k in range(body.carry):
             if body.graph.outputs[k] is body.graph.outputs[number]:

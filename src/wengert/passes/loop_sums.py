@@ -25,7 +25,7 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .loops import is_worth_it, loop_items, make_body
+from .loops import is_counted, is_worth_it, loop_items, make_body
 from .rewriting import apply, full, is_uniform, users_of
 
 
@@ -45,7 +45,7 @@ def turn_totals(graph: Graph) -> Graph:
     wanted = {node.serial for node in graph.outputs if node is not None}
     changes = {}
     for loop in graph.operators:
-        if not is_loop(loop):
+        if not is_loop(loop) or is_counted(loop):
             continue
         turned = _find_turned(loop, users, wanted)
         if turned:

@@ -32,8 +32,20 @@ from .rewriting import apply, is_uniform, users_of
 Edit = Callable[[Operator, set[int]], Sequence[Node | None] | None]
 
 
-def edit_loops(graph: Graph, edit: Edit) -> Graph:
-    """The graph with every loop edited."""
+def edit_loops(graph: Graph, edit: Edit, counted: bool = False) -> Graph:
+    """The graph with every loop edited; those that are `counted` only if so asked."""
+    return edit_operations(
+        graph, edit, lambda node: is_loop(node) and (counted or not is_counted(node))
+    )
+
+
+def is_counted(loop: Any) -> bool:
+    """Whether a loop may have fewer steps than rows: what it does not reach holds nothing."""
+    return bool(loop.params.get("counted"))
+
+
+def edit_operations(graph: Graph, edit: Edit, which: Callable[[Node], bool]) -> Graph:
+    """The graph with every operation of a kind edited; all have several results."""
     used: dict[int, set[int]] = {}
     for item in graph.operators:
         if item.op is ITEM:
@@ -43,7 +55,7 @@ def edit_loops(graph: Graph, edit: Edit) -> Graph:
     def change(node: Node, new: New) -> Node | None:
         if isinstance(node, Operator) and node.op is ITEM and node.inputs[0].serial in edited:
             return edited[node.inputs[0].serial][node.params["index"]]
-        if not isinstance(node, Operator) or not is_loop(node):
+        if not isinstance(node, Operator) or not which(node):
             return None
         now = on_new_inputs(node, new)
         assert isinstance(now, Operator)
@@ -88,14 +100,14 @@ def optimise_bodies(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Gra
             better = Body(optimise(body.graph), body.constants, body.carry)
             return list(loop_items(node, better, node.inputs))
 
-        return edit_loops(graph, edit)
+        return edit_loops(graph, edit, counted=True)
 
     return bodies
 
 
 def prune_loops(graph: Graph) -> Graph:
     """c, ys = scan(f); use c -> c, _ = scan(f without ys); a carry that stays is a constant."""
-    return edit_loops(graph, _prune)
+    return edit_loops(graph, _prune, counted=True)
 
 
 def _prune(node: Operator, used: set[int]) -> list[Node | None]:
@@ -118,7 +130,8 @@ def _prune(node: Operator, used: set[int]) -> list[Node | None]:
         *zip(constants, fixed, strict=True),
         *[(carry[k], starts[k]) for k in still],
     ]
-    kept = [(inner, outer) for inner, outer in pairs if inner.serial in read]
+    counted = is_counted(node)  # its first constant is kept, though no step reads it
+    kept = [pair for k, pair in enumerate(pairs) if pair[0].serial in read or (counted and not k)]
     kept_rows = [pair for pair in zip(rows, stacks, strict=True) if pair[0].serial in read]
     distinct = {outputs[k].serial: outputs[k] for k in shown}
     results: list[Node | None] = [None] * len(outputs)
@@ -192,7 +205,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
 
 def is_worth_it(node: Operator) -> bool:
     """A loop that computes again to save memory must not keep more of it outside."""
-    return node.params["length"] > 1 and not node.params["recompute"]
+    return node.params["length"] > 1 and not node.params["recompute"] and not is_counted(node)
 
 
 def _fits(kept: Iterable[Node], node: Operator) -> bool:

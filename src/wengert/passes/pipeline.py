@@ -14,6 +14,7 @@ from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
 from .ordering import put_in_order
 from .products import turn_products
+from .programs import optimise_programs, prune_programs
 from .simplify import fold_constants, share_common, simplify
 
 
@@ -31,7 +32,9 @@ PASSES: list[Callable[[Graph], Graph]] = [
     narrow,
     fold_constants,
     optimise_bodies(optimise),
+    optimise_programs(optimise),
     prune_loops,
+    prune_programs,
     hoist_products,
     sink_products,
     take_in_totals,

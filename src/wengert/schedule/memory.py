@@ -65,8 +65,11 @@ def read_by(kernel: Kernel) -> list[Buffer]:
     if isinstance(kernel, Check):
         return [kernel.flag]
     if isinstance(kernel, (Loop, Branch)):
-        carries = kernel.carries if isinstance(kernel, Loop) else ()
-        found = [one for carry in carries for one in (carry.start, *carry.homes)]
+        found: list[Buffer] = []
+        if isinstance(kernel, Loop):
+            found = [one for carry in kernel.carries for one in (carry.start, *carry.homes)]
+        deciding = kernel.limit if isinstance(kernel, Loop) else kernel.value
+        found += [] if deciding is None else [deciding]
         return [*found, *[buffer for part in kernel.parts() for buffer in read_by(part)]]
     return _loaded(roots_of(kernel.stores))
 

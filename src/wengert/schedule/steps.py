@@ -44,7 +44,14 @@ STEPS = [
         "lengths", "dynamic_length:lengths", ("program",), (("region", "batch_loops:lower_region"),)
     ),
     Step("regions", "regions:regions", WHOLE, (("region", "batch_loops:lower_region"),)),
-    Step("scans", rules=(("scan", "repeat:lower_scan"),)),
+    Step(
+        "scans",
+        rules=(
+            ("scan", "repeat:lower_scan"),
+            ("while", "turns:lower_while"),
+            ("switch", "branches:lower_switch"),
+        ),
+    ),
     Step("products", rules=(("contract", "products:lower_product"),)),
     Step("keeps"),
     Step("lower", "fusion:lower", (*WHOLE, "step"), is_speed=False),

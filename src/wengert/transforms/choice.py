@@ -48,9 +48,9 @@ class Branches:
         self._derived: dict[Any, Any] = {}
 
     @property
-    def graphs(self) -> list[Graph]:
-        """The programs, for printing."""
-        return [body.graph for body in self.bodies]
+    def programs(self) -> tuple[Body, ...]:
+        """All programs inside."""
+        return self.bodies
 
     @property
     def types(self) -> tuple[ArrayType, ...]:

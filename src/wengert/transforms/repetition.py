@@ -43,10 +43,16 @@ class Turn:
         self.masks = False  # whether samples that have ended are carried along
         self._derived: dict[Any, Any] = {}
 
+    def like(self, test: Body, body: Body) -> Turn:
+        """Other programs that mean the same."""
+        made = Turn(test, body)
+        made.masks = self.masks
+        return made
+
     @property
-    def graphs(self) -> list[Graph]:
-        """The programs, for printing."""
-        return [self.test.graph, self.body.graph]
+    def programs(self) -> tuple[Body, ...]:
+        """All programs inside."""
+        return self.test, self.body
 
     @property
     def types(self) -> tuple[ArrayType, ...]:

@@ -224,8 +224,9 @@ def uses_of(kernel: Kernel, box: Box) -> Uses:
     if isinstance(kernel, Transfer):
         return _uses_of_transfer(kernel, box)
     if isinstance(kernel, Branch):
+        asked = [] if kernel.value is None else [access(kernel.value, Affine(0), [box])]
         sides = [(part, one) for part, side in sides_of(kernel, box) for one in side]
-        return sum((uses_of(part, one) for part, one in sides), Uses())
+        return sum((uses_of(part, one) for part, one in sides), Uses(asked))
     if isinstance(kernel, Loop):
         turns = turns_of(kernel, box)
         found = sum((uses_of(part, turns) for part in kernel.parts()), Uses())
@@ -243,6 +244,8 @@ def carried_by(loop: Loop, turns: Box) -> Uses:
     """Where values that a loop hands on come from, and where its turns leave them."""
     found = Uses()
     first, count = turns[loop.var]
+    if loop.limit is not None:
+        found.loads.append(access(loop.limit, Affine(0), [turns]))
     for carry in loop.carries:
         found.loads.append(_lying_in(carry.start, carry.before, turns))
         between = turns
@@ -263,7 +266,7 @@ def _lying_in(outer: Buffer, inner: Buffer, box: Box) -> Access:
 def sides_of(branch: Branch, box: Box) -> list[tuple[Kernel, list[Box]]]:
     """The kernels of a branch, each with the turns in which it runs."""
     return [
-        (kernel, _turns([(branch.test, wanted)], box)[0])
+        (kernel, [box] if branch.value is not None else _turns([(branch.test, wanted)], box)[0])
         for kernels, wanted in ((branch.yes, True), (branch.no, False))
         for kernel in kernels
     ]

@@ -7,7 +7,7 @@ meet?" have exact answers without a look at the loops turn by turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -186,6 +186,13 @@ class Written:
         other.span, other.whole = self.span, self.whole
         other.mask = None if self.mask is None else self.mask.copy()
         return other
+
+    def meet(self, others: Sequence[Written]) -> None:
+        """Become what all of these have in common."""
+        parts = [other for other in others if not other.whole]
+        masks = [other.mask for other in parts if other.mask is not None]
+        self.whole = not parts
+        self.mask = np.logical_and.reduce(masks) if parts and len(masks) == len(parts) else None
 
     def holds(self, places: Places) -> bool:
         """Whether the places belong to the array at all."""

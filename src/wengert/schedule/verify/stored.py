@@ -70,6 +70,12 @@ class _Memory:
         yield self.touched
         self.touched = before | self.touched
 
+    def meet(self, others: Sequence[_Memory]) -> None:
+        """Go on from one of several memories: written is what is so in all of them."""
+        for owner in dict.fromkeys(one for other in others for one in other.written):
+            own = self.of(owner)
+            own.meet([other.of(owner) for other in others])
+
     def fill(self, buffer: Buffer) -> None:
         """Note that a whole buffer, which may have gaps, is written."""
         owner, at = in_memory(buffer, Affine(0))
@@ -281,9 +287,24 @@ class _Kernel:
     # ------------------------------------------------------------ loops around kernels
 
     def _branch(self, branch: Branch) -> None:
+        if branch.value is not None:
+            self._choice(branch)
+            return
         for kernel, boxes in sides_of(branch, self.box):
             for box in boxes:
                 self._inside(kernel, self.memory, box).run(kernel)
+
+    def _choice(self, branch: Branch) -> None:
+        """A branch that a value decides on: what both sides have written is written after it."""
+        assert branch.value is not None
+        self._check(Uses([self._whole(branch.value)]))
+        sides = []
+        for kernels in (branch.yes, branch.no):
+            memory = _Memory(self.memory)
+            for kernel in kernels:
+                self._inside(kernel, memory, self.box).run(kernel)
+            sides.append(memory)
+        self.memory.meet(sides)
 
     def _inside(self, kernel: Kernel, memory: _Memory, box: Box, where: str = "") -> _Kernel:
         """For a kernel inside of this one."""
@@ -300,6 +321,9 @@ class _Kernel:
         first, count = turns[loop.var]
         if count > 0:
             self._turns(loop, turns, first, first + count - 1)
+        if loop.going is not None or loop.limit is not None:
+            for carry in loop.carries:  # it may lie where it began, or where a turn has left it
+                self.memory.fill(carry.before)
         for kernel in loop.join:
             self._inside(kernel, self.memory, self.box, ", at the end").run(kernel)
 

@@ -1,0 +1,133 @@
+"""Programs inside of operations: branches and turns that do no more than they must.
+
+All passes run on them, as on the bodies of loops. What nobody reads is neither computed nor carried
+along, and a choice that is known is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..graph import Graph, Node, Operator, reachable
+from ..trace.tracer import ITEM
+from ..transforms.bodies import Body, extract
+from ..transforms.choice import Branches, is_switch, taken
+from ..transforms.repetition import Turn, is_while
+from .loops import edit_operations
+from .rewriting import apply, constant_value
+
+
+def optimise_programs(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    """The pass that runs all passes on branches and turns."""
+
+    def programs(graph: Graph) -> Graph:
+        """switch(f, g) -> switch(better f, better g), and while_loop likewise."""
+
+        def edit(node: Operator, used: set[int]) -> list[Node | None]:
+            if is_switch(node):
+                bodies = node.params["branches"].bodies
+                better = [Body(optimise(body.graph), 0, 0) for body in bodies]
+                return _items(node, {"branches": Branches(better)}, node.inputs)
+            turn: Turn = node.params["turn"]
+            body = Body(optimise(turn.body.graph), turn.body.constants, turn.body.carry)
+            test = Body(optimise(turn.test.graph), 0, 0)
+            return _items(node, {"turn": turn.like(test, body)}, node.inputs)
+
+        return edit_operations(graph, edit, _has_programs)
+
+    return programs
+
+
+def prune_programs(graph: Graph) -> Graph:
+    """a, b = switch(f, g); use a -> a = switch(f without b, g without b); while_loop likewise."""
+    return edit_operations(
+        graph,
+        lambda node, used: (_prune_switch if is_switch(node) else _prune_while)(node, used),
+        _has_programs,
+    )
+
+
+def _has_programs(node: Node) -> bool:
+    return is_switch(node) or is_while(node)
+
+
+def _items(node: Operator, params: dict[str, Any], inputs: Sequence[Node]) -> list[Node | None]:
+    made = apply(node.op, *inputs, params=params)
+    made.source = node.source
+    return [
+        Operator(ITEM, (made,), {"index": number}, None, array_type)
+        for number, array_type in enumerate(made.type)
+    ]
+
+
+def _prune_switch(node: Operator, used: set[int]) -> list[Node | None]:
+    bodies: Sequence[Body] = node.params["branches"].bodies
+    index = constant_value(node.inputs[0])
+    results: list[Node | None] = [None] * len(node.type)
+    shown = sorted(used)
+    if not shown:
+        return results
+    if index is not None:
+        graph = bodies[taken(index, len(bodies))].graph
+        outer = dict(zip([n.serial for n in graph.inputs], node.inputs[1:], strict=True))
+        found: Sequence[Node | None] = extract([graph.outputs[k] for k in shown], outer)  # type: ignore[misc]
+    else:
+        columns = [[body.graph.outputs[k] for k in shown] for body in bodies]
+        read = [{one.serial for one in reachable(column)} for column in columns]  # type: ignore[arg-type]
+        kept = [
+            k
+            for k in range(len(node.inputs) - 1)
+            if any(b.graph.inputs[k].serial in r for b, r in zip(bodies, read, strict=True))
+        ]
+        new = [
+            Body(Graph([body.graph.inputs[k] for k in kept], column), 0, 0)
+            for body, column in zip(bodies, columns, strict=True)
+        ]
+        inputs = [node.inputs[0], *[node.inputs[k + 1] for k in kept]]
+        found = _items(node, {"branches": Branches(new)}, inputs)
+    for k, item in zip(shown, found, strict=True):
+        results[k] = item
+    return results
+
+
+def _prune_while(node: Operator, used: set[int]) -> list[Node | None]:
+    turn: Turn = node.params["turn"]
+    body, test = turn.body, turn.test
+    outputs: list[Any] = body.graph.outputs
+    _, carry, _ = body.split(body.graph.inputs)
+    fixed, starts, _ = body.split(node.inputs)
+    tested = {one.serial for one in reachable(test.graph.outputs)}  # type: ignore[arg-type]
+    asked = [k for k in range(body.carry) if test.graph.inputs[body.constants + k].serial in tested]
+    still = [k for k in range(body.carry) if outputs[k] is carry[k]]
+    live = {*used, *asked} - {*still}
+    while True:
+        read = {one.serial for one in reachable([outputs[k] for k in live])}
+        more = {k for k in range(body.carry) if carry[k].serial in read and k not in still}
+        if more <= live:
+            break
+        live |= more
+    moving = sorted(live)
+    results: list[Node | None] = [None] * body.carry
+    for k in still:
+        results[k] = starts[k]
+    if not moving and not (used - {*still}):
+        return results
+    order = [*range(body.constants), *[body.constants + k for k in still]]
+    kept = [
+        k
+        for k in order
+        if body.graph.inputs[k].serial in read or test.graph.inputs[k].serial in tested
+    ]
+    places = [*kept, *[body.constants + k for k in moving]]
+    new_body = Body(
+        Graph([body.graph.inputs[k] for k in places], [outputs[k] for k in moving]),
+        len(kept),
+        len(moving),
+    )
+    new_test = Body(Graph([test.graph.inputs[k] for k in places], test.graph.outputs), 0, 0)
+    inputs = [[*fixed, *starts][k] for k in places]
+    items = _items(node, {"turn": turn.like(new_test, new_body)}, inputs)
+    for k, item in zip(moving, items, strict=True):
+        results[k] = item
+    return results

@@ -1,0 +1,80 @@
+"""Branches and loops of unknown length in compiled programs."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from flow_programs import POINTS, PROGRAMS, Python, W, X, assert_same
+from wengert.errors import OutOfRangeError
+
+
+def is_native(compiled, *args):
+    """Whether no operation is left to NumPy."""
+    return "all of it is native code" in str(compiled.explain(*args))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+class TestEveryMode:
+    def test_value(self, program):
+        compiled = wg.jit(lambda *a: program(wg, *a))
+        for x in POINTS:
+            assert_same(compiled(W, x), program(Python, W, x))
+        assert is_native(compiled, W, X)
+
+    def test_forward(self, program):
+        push = lambda lib: lambda x, t: wg.jvp(lambda x: program(lib, W, x), (x,), (t,))
+        compiled = wg.jit(push(wg))
+        for x in POINTS:
+            assert_same(compiled(x, np.cos(x)), push(Python)(x, np.cos(x)))
+        assert is_native(compiled, X, X)
+
+
+class TestLoops:
+    def test_an_index_out_of_range(self):
+        def f(x, n):
+            def turn(s):
+                i, total = s
+                return i + 1, total + x[i]
+
+            return wg.while_loop(lambda s: s[0] < n, turn, (0, 0.0))[1]
+
+        compiled = wg.jit(f)
+        assert compiled(X, 3) == pytest.approx(X.sum())
+        assert compiled(X, 0) == 0
+        for _ in range(2):
+            with pytest.raises(OutOfRangeError, match="index 3 for an axis of length 3"):
+                compiled(X, 4)
+        assert compiled(X, 2) == pytest.approx(X[:2].sum())
+
+    def test_an_index_out_of_range_in_a_branch(self):
+        compiled = wg.jit(lambda x, n: wg.cond(n < 5, lambda: x[n], lambda: 0.0))
+        assert compiled(X, 7) == 0
+        assert compiled(X, 2) == X[2]
+        with pytest.raises(OutOfRangeError, match="index 3 for an axis of length 3"):
+            compiled(X, 3)
+
+    def test_any_number_of_turns_is_compiled_alike(self):
+        f = wg.jit(lambda n: wg.fori_loop(0, n, lambda i, s: s + 1.0 / (1 + i), 0.0))
+        for n in (0, 1, 10, 10**6):
+            assert f(n) == pytest.approx(np.sum(1 / np.arange(1.0, n + 1)))
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_ctrl_c_ends_an_endless_loop(self, inside):
+        endless = lambda x: wg.while_loop(lambda s: s > 0, lambda s: s + 0.0, x)
+        f = wg.jit(
+            (lambda x: wg.fori_loop(0, 10, lambda i, s: endless(s), x)) if inside else endless
+        )
+        assert f(-1.0) == -1
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            f(1.0)
+        assert time.perf_counter() - start < 20
+        timer.join()
+        assert f(-2.0) == -2
