@@ -33,6 +33,27 @@ class TestEveryMode:
             assert_same(compiled(x, np.cos(x)), push(Python)(x, np.cos(x)))
         assert is_native(compiled, X, X)
 
+    def test_gradient(self, program):
+        pull = lambda lib: wg.value_and_grad(lambda *a: program(lib, *a), (0, 1))
+        compiled = wg.jit(pull(wg))
+        for x in POINTS:
+            assert_same(compiled(W, x), pull(Python)(W, x))
+        assert is_native(compiled, W, X)
+
+    def test_second_order(self, program):
+        for second in (wg.hessian, lambda f: wg.jacrev(wg.grad(f))):
+            compiled = wg.jit(second(lambda x: program(wg, W, x)))
+            for x in POINTS[::2]:
+                assert_same(compiled(x), second(lambda x: program(Python, W, x))(x), 1e-9)
+
+    def test_batches(self, program):
+        xs = np.stack(POINTS)
+        gradient = lambda lib, x: wg.grad(lambda x: program(lib, W, x))(x)
+        for f in (lambda lib, x: program(lib, W, x), gradient):
+            compiled = wg.jit(wg.vmap(lambda x, f=f: f(wg, x)))
+            assert_same(compiled(xs), np.stack([f(Python, x) for x in xs]))
+            assert is_native(compiled, xs)
+
 
 class TestLoops:
     def test_an_index_out_of_range(self):
@@ -78,3 +99,11 @@ class TestLoops:
         assert time.perf_counter() - start < 20
         timer.join()
         assert f(-2.0) == -2
+
+    def test_the_tape_grows(self):
+        f = lambda x, n: wg.fori_loop(0, n, lambda i, s: np.sin(s) + x, x)
+        compiled = wg.jit(wg.value_and_grad(f))
+        for n in (3, 64, 65, 5000, 10, 0, 4999):
+            assert_same(compiled(0.3, n), wg.value_and_grad(f)(0.3, n))
+        assert compiled._compilations == 3
+        assert is_native(compiled, 0.3, 10)

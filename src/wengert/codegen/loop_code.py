@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from ..loops import Branch, Kernel, Loop, can_fail, inside
 from ..machine import policy
+from ..runtime.limits import MORE_STEPS, STEP_CODES
 from ..schedule.cost import kernel_cost
 from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
@@ -241,6 +242,7 @@ class Loops(Products):
         extent = None
         if loop.limit is not None:
             turns = b.load(pointers(loop.limit), typ=I64)
+            _leave_if_too_many(b, loop, turns)
         if blocks is not None:
             extent = i64(blocks.extent)
             if blocks.length is not None:
@@ -260,6 +262,15 @@ class Loops(Products):
         cost = max(1, sum(map(kernel_cost, loop.body)))
         period = 1 << (policy().costs.watch_period // cost).bit_length()
         leave_if_stopped(builder, watch, (turn, period))
+
+
+def _leave_if_too_many(builder: ir.IRBuilder, loop: Loop, turns: ir.Value) -> None:
+    """Return a code where there are more turns than there is memory for."""
+    b = builder
+    with b.if_then(b.icmp_signed(">", turns, i64(loop.turns)), likely=False):
+        zeros = b.ctlz(b.sub(turns, i64(1)), ir.Constant(ir.IntType(1), 0))
+        code = b.sub(i64(MORE_STEPS - STEP_CODES * loop.number), b.sub(i64(64), zeros))
+        b.ret(b.trunc(code, I32))
 
 
 def _may_be_endless(kernel: Kernel) -> bool:

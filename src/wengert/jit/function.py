@@ -23,6 +23,7 @@ from .. import tree
 from ..errors import DependsOnLength
 from ..ops.op import Traced
 from ..trace.tracing import function_name
+from ..transforms.loop import rooms
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
 from .dynamic import (
@@ -145,6 +146,7 @@ class Jitted(staticmethod, Generic[P, R]):
         self._evicted: list[Any] = []  # found by the program's kind instead
         self._turns = itertools.count(1)
         self._compilations = 0
+        self._rooms: dict[int, int] = {}  # steps of counted loops that there must be memory for
         self._methods: dict[int, Any] = {}  # of instances, by their id; see `methods`
         self.attribute = ""  # its name in a class
         self._lock = threading.RLock()
@@ -282,7 +284,13 @@ class Jitted(staticmethod, Generic[P, R]):
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
-        from ..runtime.limits import NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
+        from ..runtime.limits import (
+            MORE_STEPS,
+            NEW_LENGTH,
+            NO_ELEMENTS,
+            ROOM_TOO_SMALL,
+            STEP_CODES,
+        )
 
         out = kwargs.pop("out", None)
         call = self._order(args, kwargs)
@@ -297,6 +305,10 @@ class Jitted(staticmethod, Generic[P, R]):
             with trace_lock, self._lock:
                 fixed = self._one_length(call, key, leaves, args, kwargs)[0]
             return fixed.run(leaves, out)
+        if code <= MORE_STEPS:
+            loop, power = divmod(MORE_STEPS - code, STEP_CODES)
+            self._make_room(program, loop, 1 << power)
+            return self._again(args, kwargs, out)
         graph = self._graph_for(program, call, key, leaves)
         state = [one.cell.memory.copy() for one in program.state if one.read]
         with np.errstate(all="ignore"):
@@ -435,10 +447,22 @@ class Jitted(staticmethod, Generic[P, R]):
         kept = {k: [p for p in ps if id(p) not in gone] for k, ps in self._programs.items()}
         self._programs = {key: programs for key, programs in kept.items() if programs}
 
+    def _make_room(self, program: Any, loop: int, steps: int) -> None:
+        """Forget a program that has not memory enough for the steps of a loop: the next one has."""
+        with self._lock:
+            self._rooms[loop] = max(steps, self._rooms.get(loop, 0))
+            kept = {k: [p for p in ps if p is not program] for k, ps in self._programs.items()}
+            self._programs = {key: programs for key, programs in kept.items() if programs}
+            gone = {id(entry) for entry in program.entries.values()}
+            self._entries = [entry for entry in self._entries if id(entry) not in gone]
+            self._evicted = [entry for entry in self._evicted if id(entry) not in gone]
+            self._link()
+
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        return way(self.function, call, kinds, structure)
+        with rooms(self._rooms):
+            return way(self.function, call, kinds, structure)
 
     def _compile_graph(
         self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any
@@ -496,6 +520,10 @@ class Jitted(staticmethod, Generic[P, R]):
             one.next = self._from_evicted
             self._evicted.append(one)
         del self._entries[CHAIN:]
+        self._link()
+
+    def _link(self) -> None:
+        """Have each entry hand on to the next one what it does not take."""
         following: Any = self._dispatch
         for one in reversed(self._entries):
             one.next = following

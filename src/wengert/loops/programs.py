@@ -125,6 +125,9 @@ class Loop:
     # not known then, and `join` finds what is carried as the last turn left it, as `before`.
     going: Carry | None = None
     limit: Buffer | None = None
+    # Of a loop with a limit: its number, by which an error code tells that there is not memory
+    # enough for so many turns.
+    number: int = 0
 
     @property
     def turns(self) -> int:
@@ -227,4 +230,7 @@ def inside(kernel: Kernel) -> Iterator[Kernel]:
 
 def can_fail(kernel: Kernel) -> bool:
     """Whether a kernel, or one in it, can end the program with an error code."""
-    return any(isinstance(one, Check) for one in inside(kernel))
+    return any(
+        isinstance(one, Check) or (isinstance(one, Loop) and one.limit is not None)
+        for one in inside(kernel)
+    )

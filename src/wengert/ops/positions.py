@@ -46,20 +46,3 @@ within: Op = Op(
         for shape in ((2, 3), (), (0, 2))
     ],
 )
-
-
-def _fits(index: Index, x: Operand, room: int) -> Expr:
-    return Apply("less_equal", (x(index), Literal(INDEX.type(room), INDEX)), BOOL)
-
-
-# A number of steps. A compiled program has memory for so many of them, and ends where there are
-# more: then it is compiled again, with more memory.
-has_room: Op = Op(
-    "has_room",
-    lambda x, room: x,
-    lambda x, room: ArrayType(x.dtype, x.shape),
-    batch=lambda size, flags, x, room: has_room(x, room=room),
-    loops=Pointwise(lambda index, x, room: x(index), check=_fits),
-    zero="its results are integers",
-    samples=lambda rng: [((rng.integers(0, 9, size=shape),), {"room": 9}) for shape in ((3,), ())],
-)

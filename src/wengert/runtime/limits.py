@@ -10,6 +10,9 @@ NO_FALLBACK = -1  # the code given to on_error when the cell of the next callabl
 # Codes of a program for any length: its room is too small, it has no answer for length 0, and it is
 # not known whether the function takes the same steps at this length.
 ROOM_TOO_SMALL, NO_ELEMENTS, NEW_LENGTH = -3, -4, -5
+# Codes from here on down: a loop has more steps than there is memory for. The difference is the
+# number of the loop times STEP_CODES, and the power of two that the steps are at most.
+MORE_STEPS, STEP_CODES = -64, 64
 # Lengths that are known are kept in a table of so many words, each in its place.
 KNOWN_LENGTHS = 1024
 # Results of each kind that are kept to be used again: two, because a caller usually holds the last

@@ -33,7 +33,7 @@ from ..loops import (
 )
 from .fusion import Scheduler
 from .loop_sums import NewBuffer, find_totals, join_parts, total_places
-from .lowering import Element, filled, is_native
+from .lowering import Element, filled, is_native, loop_variables
 from .memory import temporaries
 from .splitting import Split, split_body
 
@@ -68,15 +68,20 @@ def repeat_kernels(
     body, steps = node.params["body"], node.params["length"]
     if not steps or any(buffer.size == 0 for buffer in [*inputs, *outputs]):
         return None
+    counted = node.params.get("counted", 0)
     totals = find_totals(body)
     moving = [k for k in range(body.carry) if k not in totals]
     homes, kept = _homes(body, totals)
+    if counted:  # there may be no step at all, and nobody knows the last one
+        homes, kept = {}, [k for k in range(len(outputs)) if k not in totals]
     places = [k for k in range(len(inputs)) if k - body.constants not in totals]
     graph = Graph(
         [body.graph.inputs[k] for k in places],
         [*[body.graph.outputs[k] for k in kept], *totals.values()],
     )
-    split = split_body(graph, body.constants, len(moving), steps, len(totals))
+    split = None
+    if not counted:
+        split = split_body(graph, body.constants, len(moving), steps, len(totals))
     first_row = body.constants + body.carry
     strides = [inputs[k].strides[k >= first_row :] for k in places]
     programs = [
@@ -169,10 +174,16 @@ class _Steps:
             self._carry(number, before, after)
             for number, before, after in zip(self.moving, carried, program.outputs, strict=False)
         ]
+        counted = self.node.params.get("counted", 0)
+        ends = [self.outputs[number] for number in self.moving] if counted else []
+        copies = [copied(*pair, self.node) for pair in zip(carries, ends, strict=False)]
         return Loop(
             self.step,
             tuple(program.kernels),
             begin=tuple(begin),
+            join=tuple(copies),
+            limit=self.inputs[0] if counted else None,
+            number=counted,
             private=private,
             label=self.node.op.name,
             nodes=(self.node,),
@@ -190,7 +201,8 @@ class _Steps:
         end = end.view(self._first(end))
         if number not in self.homes:
             places = [one.view(self._first(one)) for one in self.spare[number]]
-            return Carry(before, after, start, tuple(places), end)
+            last = None if self.node.params.get("counted") else end
+            return Carry(before, after, start, tuple(places), last)
         result, ahead = self.homes[number]
         home = self.outputs[self.body.carry + result]
         row, stride, sample = Affine.of(self.step), home.strides[0], self._first(home, 1)
@@ -234,3 +246,11 @@ def _copy(source: Buffer, start: int, target: Buffer, place: int, node: Operator
     var = Var("i", int(np.prod(shape, dtype=np.int64)))
     value = Load(source, Affine.of(var) + start)
     return Nest([var], [Store(target, Affine.of(var) + place, value)], "copy", [node])
+
+
+def copied(carry: Carry, end: Buffer, node: Operator) -> Nest:
+    """What the last turn has left, brought to where it belongs."""
+    variables = loop_variables(end.shape)
+    index = tuple(Affine.of(var) for var in variables)
+    value = Load(carry.before, carry.before.flat(index))
+    return Nest(variables, [Store(end, end.flat(index), value)], "copy", [node])

@@ -11,22 +11,19 @@ from typing import Any
 
 from ..graph import Graph, Operator
 from ..loops import (
-    Affine,
     Buffer,
     Carry,
     Host,
     Kernel,
-    Load,
     Loop,
     MemoryKind,
-    Nest,
-    Store,
     Var,
 )
 from ..transforms.bodies import extract
 from .fusion import Scheduler
-from .lowering import is_native, loop_variables
+from .lowering import is_native
 from .memory import temporaries
+from .repeat import copied
 
 # So many turns are taken for granted where a cost is estimated: Ctrl-C ends loops of any length.
 MANY = 1 << 40
@@ -104,11 +101,3 @@ def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -
     before.kind = after.kind = MemoryKind.CARRIED
     places = tuple(scheduler._arena_buffer(after.dtype, after.shape) for _ in range(2))
     return Carry(before, after, start, places)
-
-
-def copied(carry: Carry, end: Buffer, node: Operator) -> Nest:
-    """What the last turn has left, brought to where it belongs."""
-    variables = loop_variables(end.shape)
-    index = tuple(Affine.of(var) for var in variables)
-    value = Load(carry.before, carry.before.flat(index))
-    return Nest(variables, [Store(end, end.flat(index), value)], "copy", [node])

@@ -4,13 +4,15 @@ Its transforms are those of its body, which are in `bodies.py`; here they are pu
 goes in, what comes out, and in which direction the loop runs.
 
 A `counted` loop runs for as many steps as its first constant says, of which there may be more than
-its `length`, the rows that compiled programs have memory for (see `has_room`).
+its `length`, the rows that compiled programs have memory for: these stop then, and are compiled
+again with more (see `rooms`). `counted` is its number among the loops of this kind, or 0.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,6 @@ from ..ops.elementwise import add, select, subtract
 from ..ops.layout import broadcast_to, permute, reshape
 from ..ops.logic import less
 from ..ops.op import Op, Traced, recorder
-from ..ops.positions import has_room
 from ..ops.reductions import reduce_max
 from ..trace import Trace
 from ..types import ArrayType, type_of
@@ -47,7 +48,7 @@ def order(length: int, reverse: bool) -> range:
 
 
 def _evaluate(
-    *values: Any, body: Body, length: int, reverse: bool, recompute: bool, counted: bool = False
+    *values: Any, body: Body, length: int, reverse: bool, recompute: bool, counted: int = 0
 ) -> tuple[Any, ...]:
     """Replay the body's graph for each step."""
     fixed, carry, rows = body.split(values)
@@ -82,23 +83,35 @@ def _type(
     length: int,
     reverse: bool,
     recompute: bool,
-    counted: bool = False,
+    counted: int = 0,
 ) -> tuple[ArrayType, ...]:
     count = body.carry
     rows = [ArrayType(t.dtype, (length, *t.shape)) for t in body.types[count:]]
     return (*body.types[:count], *rows)
 
 
-class _Room(threading.local):
-    steps = 64
+class _Rooms(threading.local):
+    known: dict[int, int]
+    number = 0
+
+    def __init__(self) -> None:
+        self.known = {}
 
 
-_room = _Room()
+_rooms = _Rooms()
+# Steps that compiled programs have memory for, where their number is not known.
+ROOM = 64
 
 
-def room_for_steps() -> int:
-    """The steps that a program being compiled has memory for, where their number is not known."""
-    return _room.steps
+@contextlib.contextmanager
+def rooms(known: dict[int, int]) -> Iterator[None]:
+    """Trace a function whose counted loops, by their number, have room for so many steps."""
+    before = _rooms.known, _rooms.number
+    _rooms.known, _rooms.number = known, 0
+    try:
+        yield
+    finally:
+        _rooms.known, _rooms.number = before
 
 
 # ---------------------------------------------------------------- its rules
@@ -155,11 +168,11 @@ def pull_counted(
     active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], count: Any, **params: Any
 ) -> list[Any]:
     """The pullback of a loop of `count` steps, a number that is not known yet."""
-    body = params["body"].derived(with_count)
-    room = room_for_steps()
-    given = [has_room(count, room=room), *values]
-    params |= {"body": body, "length": room, "counted": True}
-    return pull_loop((False, *active), given, g, **params)[1:]
+    _rooms.number += 1
+    room = _rooms.known.get(_rooms.number, ROOM)
+    params |= {"body": params["body"].derived(with_count), "length": room}
+    params["counted"] = _rooms.number
+    return pull_loop((False, *active), [count, *values], g, **params)[1:]
 
 
 def with_count(body: Body) -> Body:
