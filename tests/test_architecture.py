@@ -26,7 +26,7 @@ ORDER = [
     {"codegen"},
     {"numpy"},
     {"jit"},
-    {"tensor", "flag", "nn", "optim", "data", "train", "storage"},
+    {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"bench", "experiments"},
     {"cli"},
 ]
@@ -238,6 +238,7 @@ def test_import_time(tmp_path):
 API = """
     grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp vmap checkpoint
     stop_gradient custom_rule check_grads trace tensor no_grad scan save load nn fit History
+    sparse_jacobian sparse_hessian
 """
 
 

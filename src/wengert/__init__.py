@@ -41,9 +41,10 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:  # these are imported on first use, see below
-    from . import data, nn, optim
+    from . import data, nn, optim, sparse
     from . import train as train
     from .optim.minimize import minimize
+    from .sparse import sparse_hessian, sparse_jacobian
     from .storage import load, save
     from .train import History, fit
 
@@ -80,6 +81,9 @@ __all__ = [
     "save",
     "scan",
     "set_threads",
+    "sparse",
+    "sparse_hessian",
+    "sparse_jacobian",
     "stop_gradient",
     "switch",
     "tensor",
@@ -101,6 +105,9 @@ _LAZY = {
     "nn": "nn",
     "optim": "optim",
     "save": "storage",
+    "sparse": "sparse",
+    "sparse_hessian": "sparse.matrices",
+    "sparse_jacobian": "sparse.matrices",
     "train": "train",
 }
 

@@ -545,6 +545,13 @@ class Jitted(staticmethod, Generic[P, R]):
             program, key = self._find_or_compile(call, key, leaves, args, kwargs)
             return self._story(program, call, key)
 
+    def captured(self, *args: Any, **kwargs: Any) -> Captured:
+        """The function as a graph for arguments like these, traced now; nothing is compiled."""
+        call = self._order(args, kwargs)
+        _, key = self._key(call)
+        with trace_lock, self._lock:
+            return self._capture(call, key)
+
     def _story(self, program: Any, call: Call, key: Any) -> Any:
         """The program with its stages: one that came from the cache is traced now."""
         from ..codegen.target import Target
