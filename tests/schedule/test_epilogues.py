@@ -393,3 +393,17 @@ def test_the_old_parameter_is_still_needed_as_a_factor():
         p -= 0.1 * back
 
     assert updated_in_place(update, p, q, x=x) == [True, True]
+
+
+def test_a_product_does_not_wait_behind_who_reads_it():
+    """Two products wait for the same sum: the second must not fall behind the first, which reads
+    it."""
+    a, q = RNG.normal(size=(4, 4)) / 4, np.eye(4)
+
+    def step(a, p):
+        return a.T @ p @ a - (a.T @ p) @ (p @ a) / (1 + np.trace(p)) + q
+
+    f = lambda a: wg.scan(lambda p, _: (step(a, p), None), q, length=3)[0]
+    push = lambda a: wg.jvp(f, (a,), (a,))
+    for got, want in zip(wg.jit(push)(a), push(a), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)

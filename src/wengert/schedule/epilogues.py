@@ -247,21 +247,21 @@ class _Fuser:
         if any(self._turn(kernel) > end for kernel in writers):
             return None
         after = max([now, *self._between(now, end, [*writers, *self._worth_waiting(stores)])])
+        # behind others that wait for the same kernel
+        turn = now if after == now else (after[0], self.moves + 1)
         # nobody may miss the product's results, or change what it reads, while it waits,
         results = written_by(product)
         users = self._users(results, self.readers) + self._users(results, self.writers)
         users += self._users(read_by(product), self.writers)
-        if self._between(now, after, users):
+        if self._between(now, turn, users):
             return None
         # and what the stores write must not be used between there and the nest
         targets = [store.buffer for store in stores]
         users = self._users(targets, self.readers) + self._users(targets, self.writers)
         if self._between(after, end, users):
             return None
-        if after == now:
-            return now
-        self.moves += 1
-        return after[0], self.moves
+        self.moves += turn != now
+        return turn
 
     def _worth_waiting(self, stores: Sequence[Store]) -> list[Kernel]:
         """Kernels after which new state can be computed straight into the place of the old.
