@@ -107,6 +107,10 @@ class RecompilationWarning(UserWarning):
     """A function that is compiled again and again."""
 
 
+class MoreSteps(Exception):  # noqa: N818 - steers, never seen
+    """A loop has more steps than a compiled program has memory for: its number, and the steps."""
+
+
 class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a warning
     """What stands in the way of a program for any length: a problem, and the node that has it."""
 

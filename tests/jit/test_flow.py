@@ -11,6 +11,7 @@ import pytest
 import wengert as wg
 from flow_programs import POINTS, PROGRAMS, Python, W, X, assert_same
 from wengert.errors import OutOfRangeError
+from wengert.loops import Branch, Loop
 
 
 def is_native(compiled, *args):
@@ -32,6 +33,10 @@ class TestEveryMode:
         for x in POINTS:
             assert_same(compiled(x, np.cos(x)), push(Python)(x, np.cos(x)))
         assert is_native(compiled, X, X)
+        kernels = compiled.program(X, X).stages.loops.kernels
+        own = wg.jit(lambda x: program(wg, W, x)).program(X).stages.loops.kernels
+        loops = lambda kernels: sum(isinstance(k, (Loop, Branch)) for k in kernels)
+        assert loops(kernels) == loops(own)  # the values are those of the loop over tangents
 
     def test_gradient(self, program):
         pull = lambda lib: wg.value_and_grad(lambda *a: program(lib, *a), (0, 1))
@@ -100,10 +105,28 @@ class TestLoops:
         timer.join()
         assert f(-2.0) == -2
 
-    def test_the_tape_grows(self):
+    @pytest.mark.parametrize("steps", ["", "plain"])
+    def test_the_tape_grows(self, monkeypatch, steps):
+        monkeypatch.setenv("WENGERT_SCHEDULE", steps)
         f = lambda x, n: wg.fori_loop(0, n, lambda i, s: np.sin(s) + x, x)
         compiled = wg.jit(wg.value_and_grad(f))
         for n in (3, 64, 65, 5000, 10, 0, 4999):
             assert_same(compiled(0.3, n), wg.value_and_grad(f)(0.3, n))
         assert compiled._compilations == 3
-        assert is_native(compiled, 0.3, 10)
+        assert is_native(compiled, 0.3, 10) is not bool(steps)
+
+    def test_plain(self, monkeypatch):
+        monkeypatch.setenv("WENGERT_SCHEDULE", "plain")
+        for program in PROGRAMS:
+            pull = lambda lib, f=program: wg.value_and_grad(lambda *a: f(lib, *a), (0, 1))
+            assert_same(wg.jit(pull(wg))(W, X), pull(Python)(W, X))
+
+    def test_a_tangent_that_comes_of_the_result(self):
+        """The loop over tangents cannot stand for the one whose result it is given."""
+
+        def f(x):
+            root = lambda a: wg.while_loop(lambda s: s * s < a, lambda s: s * 1.5 + a / 9, 1.0 + a)
+            y, push = wg.linearize(root, x)
+            return y, push(y)
+
+        assert_same(wg.jit(f)(7.0), f(7.0))

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 
 from .. import tree
-from ..errors import DependsOnLength
+from ..errors import DependsOnLength, MoreSteps
 from ..ops.op import Traced
+from ..runtime.limits import steps_code
 from ..trace.tracing import function_name
 from ..transforms.loop import rooms
 from . import debugging
@@ -279,6 +280,8 @@ class Jitted(staticmethod, Generic[P, R]):
             return program.run(leaves, out)
         except Failed as failed:
             code = failed.args[0]
+        except MoreSteps as more:
+            code = steps_code(*more.args)
         return self._again(args, kwargs, out, functools.partial(self._failed, program, code))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
@@ -311,8 +314,12 @@ class Jitted(staticmethod, Generic[P, R]):
             return self._again(args, kwargs, out)
         graph = self._graph_for(program, call, key, leaves)
         state = [one.cell.memory.copy() for one in program.state if one.read]
-        with np.errstate(all="ignore"):
-            graph.evaluate([*leaves, *state])
+        try:
+            with np.errstate(all="ignore"):
+                graph.evaluate([*leaves, *state])
+        except MoreSteps as more:
+            named = kwargs if out is None else {**kwargs, "out": out}
+            return self._failed(program, steps_code(*more.args), *args, **named)
         raise OutOfRangeError(
             f"{program.name}: compiled code stopped with error {code}, which NumPy does not see. "
             "Please report the function and its arguments."

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ShapeError
+from ..errors import MoreSteps, ShapeError
 from ..loops import Buffer, Host
 from ..ops.op import Traced
-from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT
+from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT, steps_code
 from ..types import ArrayType
 from . import debugging
 from .arguments import (
@@ -327,6 +327,8 @@ class Program:
             results = frame.run_hosted(arrays)
         except Failed as failed:
             code = failed.args[0]
+        except MoreSteps as more:
+            code = steps_code(*more.args)
         else:
             self._keep_frame(frame)
             return _number_or_array(results[0]) if self.is_leaf else self._rebuild(results)

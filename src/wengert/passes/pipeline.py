@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..graph import Graph
 from .convolution import correlate, trim
 from .expand import expand
+from .forward import join_forward
 from .gathering import gather_products
 from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 from .loop_sums import take_in_totals, turn_totals
@@ -28,6 +29,7 @@ def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) ->
 
 
 PASSES: list[Callable[[Graph], Graph]] = [
+    join_forward,
     expand,
     narrow,
     fold_constants,

@@ -14,7 +14,7 @@ import functools
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,15 @@ from .modes import pull, push
 from .plans import Replay, strong
 
 
+class Primal(NamedTuple):
+    """What a program of values and tangents has the values of: the program that it was made from,
+    and where among its inputs and results those of that one are."""
+
+    program: Any
+    inputs: list[int]
+    results: list[int]
+
+
 class Body:
     """One step: from constants, carry and rows of the inputs to carry and rows of the outputs.
 
@@ -43,6 +52,7 @@ class Body:
         self.carry = carry
         # The backward half, where the last outputs are the residuals that it reads.
         self.pullback: Pullback | None = None
+        self.primal: Primal | None = None
         self._derived: dict[Any, Any] = {}
 
     @functools.cached_property
@@ -183,10 +193,16 @@ def pushforward(body: Body, active: tuple[bool, ...]) -> Pushforward:
         [tracer.node for part in parts for tracer in part],
         [*results[:carry], *new, *results[carry:], *rows],
     )
+    made = Body(graph, len(parts[0]), len(parts[1]))
+    starts = (0, made.constants, made.constants + made.carry)
+    groups = zip(starts, body.split(values), strict=True)
+    places = [start + k for start, group in groups for k in range(len(group))]
+    rows_from = made.carry - carry
+    made.primal = Primal(
+        body, places, [k if k < carry else k + rows_from for k in range(len(results))]
+    )
     return Pushforward(
-        Body(graph, len(parts[0]), len(parts[1])),
-        [t is not None for t in tangents],
-        [node is not None for node in pushed],
+        made, [t is not None for t in tangents], [node is not None for node in pushed]
     )
 
 

@@ -24,6 +24,7 @@ from ..types import ArrayType, is_weak, type_of, weaken
 from .batching import evaluate_batched
 from .bodies import (
     Body,
+    Primal,
     Pullback,
     extract,
     pullback,
@@ -45,6 +46,7 @@ class Branches:
             body.graph.name = f"branch {number}"
         # The backward half, where the last outputs are what it reads.
         self.backward: _Backward | None = None
+        self.primal: Primal | None = None
         self._derived: dict[Any, Any] = {}
 
     @property
@@ -104,7 +106,7 @@ class _Keyed:
     outputs: dict[Any, Node]
 
 
-def _aligned(programs: Sequence[_Keyed], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+def _aligned(programs: Sequence[_Keyed], inputs: Sequence[Any], outputs: Sequence[Any]) -> Branches:
     """Branches of all these inputs and outputs, by their keys; an output that one lacks is zero."""
     types = {
         key: node.type
@@ -290,30 +292,29 @@ def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
     values = [source.output for source in node.inputs]
     found = switch_op(*values, *[t for t in tangents[1:] if t is not None], branches=pushed)
     results: list[Any] = [None] * len(node.type)
-    for k, tangent in zip(live, found, strict=True):
+    for k, tangent in zip(live, found[len(results) :], strict=True):
         results[k] = tangent
     return results
 
 
 def _pushed(branches: Branches, flags: tuple[bool, ...]) -> tuple[Branches, list[int]]:
-    """Branches from values and tangents to tangents, and of which results these are."""
+    """Branches from values and tangents to values and tangents, and of which results the latter
+    are."""
     count = len(branches.types)
     programs = []
     for body in branches.bodies:
         pushed = body.derived(pushforward, flags)
-        outputs = iter(pushed.body.graph.outputs[count:])
-        own = {k: next(outputs) for k, flag in enumerate(pushed.outputs) if flag}
-        programs.append(_Keyed(dict(enumerate(pushed.body.graph.inputs)), own))
-    inputs = list(programs[0].inputs)
-    live = sorted({k for one in programs for k in one.outputs})
-    shown = [
-        _Keyed(
-            {("in", k): node for k, node in one.inputs.items()},
-            {("out", k): node for k, node in one.outputs.items()},
-        )
-        for one in programs
-    ]
-    aligned = _aligned(shown, [("in", k) for k in inputs], [("out", k) for k in live])
+        inner = pushed.body.graph
+        tangents = iter(inner.outputs[count:])
+        outputs = {("value", k): node for k, node in enumerate(inner.outputs[:count])}
+        outputs |= {("tangent", k): next(tangents) for k, f in enumerate(pushed.outputs) if f}
+        inputs = {("input", k): node for k, node in enumerate(inner.inputs)}
+        programs.append(_Keyed(inputs, outputs))
+    live = sorted({k for one in programs for kind, k in one.outputs if kind == "tangent"})
+    shown = [*[("value", k) for k in range(count)], *[("tangent", k) for k in live]]
+    aligned = _aligned(programs, list(programs[0].inputs), shown)
+    places = list(range(len(flags) + 1))
+    aligned.primal = Primal(branches, places, list(range(count)))
     return aligned, live
 
 

@@ -5,7 +5,8 @@ goes in, what comes out, and in which direction the loop runs.
 
 A `counted` loop runs for as many steps as its first constant says, of which there may be more than
 its `length`, the rows that compiled programs have memory for: these stop then, and are compiled
-again with more (see `rooms`). `counted` is its number among the loops of this kind, or 0.
+again with more (see `rooms`). `counted` is its number among the loops of this kind, or -1 where
+nothing is compiled; 0: its steps are known.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import MoreSteps
 from ..graph import Graph, Node, Operator, Variable
 from ..ops.elementwise import add, select, subtract
 from ..ops.layout import broadcast_to, permute, reshape
@@ -54,7 +56,9 @@ def _evaluate(
     fixed, carry, rows = body.split(values)
     count = body.carry
     steps = int(values[0]) if counted else length
-    made = max(steps, length)  # there is always room for more
+    if counted > 0 and steps > length:
+        raise MoreSteps(counted, steps)
+    made = max(steps, length)
     ys = [
         (np.zeros if counted else np.empty)((made, *t.shape), t.dtype) for t in body.types[count:]
     ]
@@ -92,10 +96,15 @@ def _type(
 
 class _Rooms(threading.local):
     known: dict[int, int]
-    number = 0
+    number = -1
 
     def __init__(self) -> None:
         self.known = {}
+
+    def next_number(self) -> int:
+        if self.number >= 0:
+            self.number += 1
+        return self.number
 
 
 _rooms = _Rooms()
@@ -168,10 +177,9 @@ def pull_counted(
     active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], count: Any, **params: Any
 ) -> list[Any]:
     """The pullback of a loop of `count` steps, a number that is not known yet."""
-    _rooms.number += 1
-    room = _rooms.known.get(_rooms.number, ROOM)
-    params |= {"body": params["body"].derived(with_count), "length": room}
-    params["counted"] = _rooms.number
+    number = _rooms.next_number()
+    params |= {"body": params["body"].derived(with_count), "counted": number}
+    params["length"] = _rooms.known.get(number, ROOM)
     return pull_loop((False, *active), [count, *values], g, **params)[1:]
 
 

@@ -23,7 +23,7 @@ from ..trace import Trace
 from ..trace.tracer import concrete
 from ..types import ArrayType, is_weak, type_of, weaken
 from .batching import evaluate_batched
-from .bodies import Body, batched_body, extract, pushforward, with_batch, zeros
+from .bodies import Body, Primal, batched_body, extract, pushforward, with_batch, zeros
 from .choice import own
 from .loop import COUNT, pull_counted, pull_loop
 from .modes import zero_like
@@ -41,6 +41,7 @@ class Turn:
         body.graph.name = "turn"
         self.counts = False  # whether the last carry is the number of turns, for reverse mode
         self.masks = False  # whether samples that have ended are carried along
+        self.primal: Primal | None = None
         self._derived: dict[Any, Any] = {}
 
     def like(self, test: Body, body: Body) -> Turn:
@@ -179,6 +180,8 @@ def _pushed(turn: Turn, active: tuple[bool, ...]) -> tuple[Turn, list[bool], lis
     test = _on_inputs(turn.test, own, [*constants, *carry])
     made = Turn(test, body)
     made.masks = turn.masks
+    assert body.primal is not None
+    made.primal = body.primal._replace(program=turn)
     return made, pushed.inputs, pushed.outputs
 
 

@@ -1,0 +1,119 @@
+"""A loop and its forward mode are one loop.
+
+Forward mode makes, of a loop over values, another one over values and tangents. What reads the
+values of the first one finds them in the second as well, so the first need not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, Node, Operator
+from ..graph.rewrite import New, copied, rewrite, with_nodes
+from ..trace.tracer import ITEM
+from ..transforms.bodies import Primal
+from .rewriting import constant_value
+
+# Constants of more elements are compared by what they are, not by what they hold.
+SMALL = 4096
+
+
+def join_forward(graph: Graph) -> Graph:
+    """ys = scan(f); ys, dys = scan(f and its tangent) -> ys, dys = scan(f and its tangent)."""
+    found = _pairs(graph)
+    if not found:
+        return graph
+    items: dict[int, Operator] = {}  # of loops over values, by serial: those that stand for them
+    sources: dict[int, Sequence[Node]] = {}
+    for node in graph.operators:
+        if node.op is ITEM and node.inputs[0].serial in found:
+            loop, primal = found[node.inputs[0].serial]
+            place = primal.results[node.params["index"]]
+            items[node.serial] = Operator(ITEM, (loop,), {"index": place}, None, node.type)
+            sources[node.serial] = (loop,)
+
+    def change(node: Node, new: New) -> Node | None:
+        now = items.get(node.serial, node)
+        if not isinstance(now, Operator):
+            return None
+        return copied(now, [new[source.serial] for source in now.inputs])
+
+    return with_nodes(graph, rewrite(_in_order(graph, sources), change))
+
+
+def _pairs(graph: Graph) -> dict[int, tuple[Operator, Primal]]:
+    """Loops over values, by serial, each with the one over values and tangents."""
+    plain: dict[Any, Operator] = {}
+    for node in graph.operators:
+        if node.op.multiple:
+            plain.setdefault(_key(node, _program(node), node.inputs), node)
+    found: dict[int, tuple[Operator, Primal]] = {}
+    taken: set[int] = set()
+    for node in graph.operators:
+        primal = getattr(_program(node), "primal", None) if node.op.multiple else None
+        if primal is None:
+            continue
+        inputs = [node.inputs[k] for k in primal.inputs]
+        other = plain.get(_key(node, primal.program, inputs))
+        if other is None or other.serial in found or {other.serial, node.serial} & taken:
+            continue
+        # its tangents may come of what the other one gives
+        if not _reads(node.inputs, other, {k: (loop,) for k, (loop, _) in found.items()}):
+            found[other.serial] = (node, primal)
+            taken |= {other.serial, node.serial}
+    return found
+
+
+def _reads(nodes: Iterable[Node], wanted: Node, instead: dict[int, Sequence[Node]]) -> bool:
+    """Whether one of the nodes depends on another, where loops read what they will read then."""
+    pending, seen = list(nodes), set()
+    while pending:
+        node = pending.pop()
+        if node is wanted:
+            return True
+        if node.serial not in seen:
+            seen.add(node.serial)
+            pending += [*node.inputs, *instead.get(node.serial, ())]
+    return False
+
+
+def _program(node: Operator) -> Any:
+    """What is inside an operation; None: nothing that has a forward mode of its own."""
+    return next((v for v in node.params.values() if hasattr(v, "primal")), None)
+
+
+def _key(node: Operator, program: Any, inputs: Sequence[Node]) -> Any:
+    """What two loops have in common that do the same to the same values."""
+    params = {k: v for k, v in node.params.items() if not hasattr(v, "primal")}
+    return node.op.name, id(program), *params.items(), *map(_value, inputs)
+
+
+def _value(node: Node) -> Any:
+    """What is equal for nodes that stand for one value: each use of a constant has a node."""
+    value = constant_value(node)
+    if value is None or np.size(value) > SMALL:
+        return node.serial
+    return node.type, np.asarray(value).tobytes()
+
+
+def _in_order(graph: Graph, sources: dict[int, Sequence[Node]]) -> list[Node]:
+    """All nodes, each after those it reads, where some read others than before."""
+    order: list[Node] = []
+    state: dict[int, bool] = {}  # of nodes that were met, whether they are in the list
+    pending: list[Node] = [node for node in reversed(graph.outputs) if node is not None]
+    pending += reversed(graph.inputs)
+    while pending:
+        node = pending[-1]
+        inputs = sources.get(node.serial, node.inputs)
+        if node.serial not in state:
+            state[node.serial] = False
+            pending += [one for one in inputs if one.serial not in state]
+        else:
+            pending.pop()
+            if not state[node.serial]:
+                state[node.serial] = True
+                order.append(node)
+    return order
