@@ -17,7 +17,7 @@ BESIDE = {
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",
     "Ctrl-C": "codegen.interrupts codegen.objects",
-    "the machine and its thresholds": "machine policy",
+    "the machine and its thresholds": "machine policy runtime.lapack",
     "limits, and what threads there are": "runtime.limits runtime.layout runtime.threads",
     "warnings and looking inside": "jit.debugging jit.often",
     "any length, many calls as one": "jit.dynamic jit.looping",

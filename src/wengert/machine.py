@@ -54,6 +54,8 @@ class Machine(Record):
     cycles: float = 2500.0  # in a microsecond
     l2_rate: float = 16.0  # bytes of weights a cycle, from the second-level cache
     l3_rate: float = 10.0  # and from beyond it
+    # the LAPACK that is in the process, and the width of its integers, as in `numpy64`; or none
+    lapack: str = ""
     # thresholds in place of those that follow from the rest: group, name, value
     thresholds: tuple[tuple[str, str, Any], ...] = ()
 

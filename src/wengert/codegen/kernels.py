@@ -12,9 +12,21 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..loops import Branch, Buffer, Contraction, Kernel, Loop, LoopProgram, Nest, Transfer, inside
+from ..loops import (
+    Branch,
+    Buffer,
+    Contraction,
+    Kernel,
+    LibraryCall,
+    Loop,
+    LoopProgram,
+    Nest,
+    Transfer,
+    inside,
+)
 from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..schedule.memory import loops_of
+from .calls import emit_call
 from .equal_kernels import repeated_forms
 from .loop_code import Loops
 from .pointers import I32, I64, PTR, Around, Pointers, i64, room_length, table_of
@@ -95,6 +107,9 @@ class ProgramEmitter(Loops, Segments):
             return self._loop(builder, name, kernel, pointers, watch)
         if isinstance(kernel, Branch):
             return self._branch(builder, name, kernel, pointers, watch)
+        if isinstance(kernel, LibraryCall):
+            emit_call(builder, kernel, pointers, self.target)
+            return 0
         if isinstance(kernel, Transfer):
             self._transfer(builder, kernel, pointers)
             return 0

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine import Machine, caches, in_use
+from ..runtime.lapack import library
 from ..runtime.threads import available_cores
 
 # What each x86-64 level adds to the one before it, by LLVM's feature names.
@@ -140,7 +141,7 @@ class Target(Machine):
 
 @functools.cache
 def _host(override: str, cores: int) -> Target:
-    return _chosen(override).replace(**caches(), cores=cores)
+    return _chosen(override).replace(**caches(), cores=cores, lapack=library())
 
 
 def _chosen(override: str) -> Target:

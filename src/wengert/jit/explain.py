@@ -17,7 +17,7 @@ import numpy as np
 
 from ..graph import Graph
 from ..graph.drawing import to_svg
-from ..loops import Check, Contraction, Host, Kernel, Loop, LoopProgram, inside
+from ..loops import Check, Contraction, Host, Kernel, LibraryCall, Loop, LoopProgram, inside
 from ..machine import compiling_for
 from ..schedule.building import RegionOp
 from ..schedule.chunking import tell_chunks
@@ -33,6 +33,7 @@ _WORD = ctypes.c_int64
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
 _KINDS: dict[type, str] = {
+    LibraryCall: "call of LAPACK",
     Check: "check",
     Contraction: "product",
     Host: "call of NumPy",

@@ -287,6 +287,8 @@ class Jitted(staticmethod, Generic[P, R]):
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
         from ..errors import OutOfRangeError
+        from ..loops import NO_RESULT
+        from ..ops.linalg import LinearAlgebraError
         from ..runtime.limits import (
             MORE_STEPS,
             NEW_LENGTH,
@@ -320,6 +322,11 @@ class Jitted(staticmethod, Generic[P, R]):
         except MoreSteps as more:
             named = kwargs if out is None else {**kwargs, "out": out}
             return self._failed(program, steps_code(*more.args), *args, **named)
+        if code == NO_RESULT:  # another rounding has made all the difference
+            raise LinearAlgebraError(
+                f"{program.name}: a matrix is singular, not positive definite, or not finite, to "
+                "rounding. Add a small multiple of the identity, or use lstsq or pinv."
+            )
         raise OutOfRangeError(
             f"{program.name}: compiled code stopped with error {code}, which NumPy does not see. "
             "Please report the function and its arguments."

@@ -50,9 +50,11 @@ from .indices import (
     Var,
 )
 from .kernels import (
+    NO_RESULT,
     Check,
     Contraction,
     Host,
+    LibraryCall,
     Nest,
     Store,
     add_exactly,
@@ -86,6 +88,7 @@ __all__ = [
     "BOOL",
     "FEW",
     "INDEX",
+    "NO_RESULT",
     "Accumulate",
     "Affine",
     "Alias",
@@ -103,6 +106,7 @@ __all__ = [
     "Index",
     "IndexValue",
     "Kernel",
+    "LibraryCall",
     "Literal",
     "Load",
     "LoadAt",

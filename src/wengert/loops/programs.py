@@ -15,7 +15,7 @@ from typing import Any
 from .buffers import Buffer
 from .expressions import InRange, format_expr
 from .indices import Var
-from .kernels import Check, Contraction, Host, Nest
+from .kernels import Check, Contraction, Host, LibraryCall, Nest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,7 +192,7 @@ def _indented(kernel: Kernel) -> str:
     return "  " + str(kernel).replace("\n", "\n  ")
 
 
-Kernel = Nest | Contraction | Loop | Branch | Host | Check | Transfer
+Kernel = Nest | Contraction | Loop | Branch | LibraryCall | Host | Check | Transfer
 
 
 @dataclass(eq=False, repr=False)

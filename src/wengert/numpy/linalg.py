@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DTypeError, WengertError, explain
-from ..ops import decompositions, matrix_functions
+from ..ops import decompositions, least_squares, matrix_functions
 from ..ops import linalg as ops
 from ..ops.elementwise import absolute, select
 from ..ops.layout import convert, permute, reduce_sum, reshape
@@ -98,7 +98,7 @@ def _solve_with(op: Any, a: Any, b: Any, **params: Any) -> Any:
 
 def solve(a: Any, b: Any) -> Any:
     """``numpy.linalg.solve``: x with ``a @ x = b``."""
-    return _solve_with(ops.solve, a, b)
+    return _solve_with(ops.solve, a, b, transposed=False)
 
 
 def solve_triangular(
@@ -137,8 +137,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNS
         field = ops.field_dtype("pinv", type_of(a))
         rcond = max(shape(a)[-2:]) * np.finfo(field).eps if rtol is None else rtol
     a = symmetric_part(a) if hermitian else a
-    cutoff = ops.LEAST_RATIO if rcond is None else as_value(rcond)
-    return ops.pinv(a, cutoff, hermitian=bool(hermitian))
+    cutoff = least_squares.LEAST_RATIO if rcond is None else as_value(rcond)
+    return least_squares.pinv(a, cutoff, hermitian=bool(hermitian))
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> Any:
@@ -157,7 +157,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> Any:
             )
         )
     columns = b if ndim(b) == 2 else reshape(b, shape=(*shape(b), 1))
-    x = ops.lstsq(a, columns, rcond=None if rcond is None else float(rcond))
+    x = least_squares.lstsq(a, columns, rcond=None if rcond is None else float(rcond))
     s = svdvals(a)
     rank = convert(_count_above(s, rcond, max(shape(a))), dtype=np.dtype(np.int32))
     m, n = shape(a)

@@ -278,7 +278,7 @@ def _eig(a: Any) -> Any:
 
 def _eig_jvp(tangents: Any, ans: Any, a: Any) -> Any:
     w, v = ans
-    inside = solve(v, matmul(tangents[0], v))
+    inside = solve(v, matmul(tangents[0], v), transposed=False)
     free = matmul(v, _inverse_gaps(w) * inside)
     # LAPACK gives each vector the norm 1 and makes its largest element real.
     size = real(_column_sums(conjugate(v) * free))

@@ -9,18 +9,20 @@ and so have transposes; the rest follows. `H` is the conjugate transpose. Factor
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..errors import DTypeError, ShapeError, WengertError, explain
+from ..machine import current
 from ..types import ArrayType, Function, type_of
 from .contract import contract, normal_spec
 from .elementwise import conjugate, select
 from .families import batch_elementwise
-from .indexing import index
-from .layout import broadcast_to, permute, reduce_sum, reshape
+from .indexing import gather, index
+from .layout import broadcast_to, convert, permute, reduce_sum, reshape
 from .op import Op
 
 # ---------------------------------------------------------------- errors and types
@@ -34,7 +36,7 @@ class MatrixShapeError(ShapeError, np.linalg.LinAlgError):
     """An array that is not a (stack of) matrices of the right shape."""
 
 
-LAPACK = "LAPACK computes it, in NumPy"
+LAPACK = "LAPACK computes it: called by schedule/library.py, or by NumPy"
 SINGULAR = "Use lstsq or pinv for matrices without an inverse."
 
 
@@ -242,19 +244,48 @@ def _solve_samples(rng: np.random.Generator, **params: Any) -> Any:
     yield (_regular(rng, 2, 2).astype(np.float32), np.ones((2, 1), np.float32)), params
 
 
-# x with a x = b.
+# What NumPy computes in, whatever it is given.
+_DOUBLE = np.dtype(np.float64)
+
+
+def _solve_by_lu(a: Any, b: Any, transposed: bool) -> Any:
+    """P a = L U, which all that is done with the same matrix shares."""
+    if not current().lapack:
+        return None
+    factors, _, order, back = lu(convert(a, dtype=_DOUBLE))
+    b = convert(b, dtype=_DOUBLE)
+    if transposed:
+        b = triangular_solve(T(factors), b, lower=True, unit_diagonal=False)
+        b = triangular_solve(T(factors), b, lower=False, unit_diagonal=True)
+        return _rows(b, back)
+    b = triangular_solve(factors, _rows(b, order), lower=True, unit_diagonal=True)
+    return triangular_solve(factors, b, lower=False, unit_diagonal=False)
+
+
+# x with a x = b, or aᵀ x = b.
 solve: Op = Op(
     "solve",
-    guarded("solve", SINGULAR, np.linalg.solve, lambda: solve),
+    guarded(
+        "solve",
+        SINGULAR,
+        lambda a, b, transposed: np.linalg.solve(a.swapaxes(-1, -2) if transposed else a, b),
+        lambda: solve,
+    ),
     _solve_type("solve"),
     jvp=(
-        lambda t, ans, a, b: -solve(a, matmul(t, ans)),
-        lambda t, ans, a, b: solve(a, t),
+        lambda t, ans, a, b, transposed: (
+            -solve(a, matmul(T(t) if transposed else t, ans), transposed=transposed)
+        ),
+        lambda t, ans, a, b, transposed: solve(a, t, transposed=transposed),
     ),
-    transpose=(None, lambda g, a, b: solve(T(a), g)),
+    transpose=(None, lambda g, a, b, transposed: solve(a, g, transposed=not transposed)),
     batch=batch_elementwise(lambda: solve),
-    hosted=LAPACK,
-    samples=_solve_samples,
+    compose=_solve_by_lu,
+    samples=lambda rng: [
+        sample
+        for transposed in (False, True)
+        for sample in _solve_samples(rng, transposed=transposed)
+    ],
 )
 
 # Rows that are eliminated at once; the rest of the work is matrix products.
@@ -327,7 +358,76 @@ triangular_solve: Op = Op(
     ),
     batch=batch_elementwise(lambda: triangular_solve),
     hosted=LAPACK,
+    reads_views=True,
     samples=_triangular_samples,
+)
+
+
+# ---------------------------------------------------------------- elimination
+
+
+def _rows(x: Any, order: Any) -> Any:
+    """The rows of matrices in another order, for each matrix of its own."""
+    batch = np.broadcast_shapes(type_of(x).shape[:-2], type_of(order).shape[:-1])
+    x = _stretch(x, batch)
+    if len(type_of(x).shape) - 2 < len(batch):
+        x = broadcast_to(x, shape=(*batch, *type_of(x).shape[-2:]))
+    order = broadcast_to(order, shape=(*batch, type_of(order).shape[-1]))
+    rank = len(batch)
+    stack = [np.arange(n).reshape((n,) + (1,) * (rank - k)) for k, n in enumerate(batch)]
+    return gather(x, *stack, order, axes=tuple(range(rank + 1)))
+
+
+def _eliminate(a: Any) -> Any:
+    """Column by column, with the largest element that is left on the diagonal."""
+    dtype, shape, _ = _lu_type(type_of(a))[0]
+    n = shape[-1]
+    factors = np.array(a, dtype).reshape(prod(shape[:-2]), n, n)
+    count = np.arange(len(factors))
+    pivots = np.zeros((len(factors), n), np.int64)
+    order = np.tile(np.arange(n), (len(factors), 1))
+    for k in range(n):
+        largest = np.argmax(np.abs(factors[:, k:, k]), axis=1) + k
+        pivots[:, k] = largest
+        for rows in (factors, order):
+            rows[count, largest], rows[:, k] = rows[:, k].copy(), rows[count, largest]
+        pivot = factors[:, k, k, None]
+        factors[:, k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+        factors[:, k + 1 :, k + 1 :] -= factors[:, k + 1 :, k, None] * factors[:, None, k, k + 1 :]
+    back = np.argsort(order, axis=1)
+    return (factors.reshape(shape), *[x.reshape(shape[:-1]) for x in (pivots, order, back)])
+
+
+def _lu_type(a: ArrayType) -> tuple[ArrayType, ...]:
+    check_matrix("lu", a, square=True)
+    numbers = ArrayType(np.dtype(np.int64), a.shape[:-1])
+    return ArrayType(field_dtype("lu", a), a.shape), numbers, numbers, numbers
+
+
+def _lu_jvp(tangents: Any, ans: Any, a: Any) -> Any:
+    # With P a = L U, L⁻¹ P t U⁻¹ is the sum of L⁻¹ dL, below the diagonal, and dU U⁻¹.
+    factors, _, order, _ = ans
+    left = triangular_solve(factors, _rows(tangents[0], order), lower=True, unit_diagonal=True)
+    both = triangular_solve(T(factors), T(left), lower=True, unit_diagonal=False)
+    unit = lower_triangle(factors, -1) + identity(factors)
+    below = matmul(unit, lower_triangle(T(both), -1))
+    return below + matmul(upper_triangle(T(both)), upper_triangle(factors)), None, None, None
+
+
+# P a = L U by elimination: L below the diagonal, where it is 1, and U in one matrix; which row was
+# swapped with each, one after the other; the order of the rows in P a; and that of its inverse.
+lu: Op = Op(
+    "lu",
+    guarded("lu", SINGULAR, _eliminate, lambda: lu),
+    _lu_type,
+    jvp=_lu_jvp,
+    batch=batch_leading(lambda: lu),
+    multiple=True,
+    hosted=LAPACK,
+    samples=lambda rng: [
+        *[sample for sample in _square_samples(rng) if sample[0][0].dtype.kind != "c"],
+        ((rng.normal(size=(4, 4)) + np.eye(4)[::-1] * 4,), {}),
+    ],
 )
 
 
@@ -349,145 +449,6 @@ inv: Op = Op(
     square_type("inv"),
     jvp=(lambda t, ans, a: -matmul(matmul(ans, t), ans),),
     batch=batch_leading(lambda: inv),
-    hosted=LAPACK,
+    compose=lambda a: solve(a, identity(a), transposed=False) if current().lapack else None,
     samples=_square_samples,
-)
-
-
-# Singular values below this part of the largest count as zero, as NumPy's pinv has it.
-LEAST_RATIO = 1e-15
-
-
-def _pinv_type(a: ArrayType, rcond: ArrayType, hermitian: bool) -> ArrayType:
-    check_matrix("pinv", a, square=hermitian)
-    stack = a.shape[:-2]
-    if rcond.ndim > len(stack) or any(
-        n not in (1, m) for n, m in zip(rcond.shape[::-1], stack[::-1], strict=False)
-    ):
-        raise MatrixShapeError(
-            explain(
-                "pinv",
-                f"got rcond of shape {rcond.shape} for a stack of shape {stack}",
-                "Give one number, or one for each matrix.",
-            )
-        )
-    return ArrayType(field_dtype("pinv", a), (*stack, a.shape[-1], a.shape[-2]))
-
-
-def _pinv_jvp(t: Any, ans: Any, a: Any, rcond: Any, hermitian: bool) -> Any:
-    # Golub and Pereyra; right where the rank stays the same. The last two terms are the parts
-    # of t outside the row and the column space of a.
-    outside = H(t) - matmul(matmul(H(t), a), ans)
-    aside = H(t) - matmul(ans, matmul(a, H(t)))
-    return (
-        -matmul(matmul(ans, t), ans)
-        + matmul(matmul(ans, H(ans)), outside)
-        + matmul(aside, matmul(H(ans), ans))
-    )
-
-
-def _rectangular_samples(rng: np.random.Generator) -> Any:
-    """Matrices of full rank, well away from losing it."""
-    for shape in ((4, 2), (2, 2, 3), (3, 2)):
-        yield 0.3 * rng.normal(size=shape) + np.eye(*shape[-2:])
-    yield 0.3 * rng.normal(size=(3, 2)) + np.eye(3, 2) * (1 + 1j)
-    yield (rng.normal(size=(3, 2)) + np.eye(3, 2)).astype(np.float32)
-
-
-pinv: Op = Op(
-    "pinv",
-    guarded(
-        "pinv",
-        "Check the matrix for inf and nan.",
-        lambda a, rcond, hermitian: np.linalg.pinv(a, rcond, hermitian),
-        lambda: pinv,
-    ),
-    _pinv_type,
-    jvp=(_pinv_jvp, None),
-    batch=lambda size, flags, a, rcond, hermitian: _batch_pinv(size, flags, a, rcond, hermitian),
-    hosted=LAPACK,
-    samples=lambda rng: [
-        *[((a, np.float64(LEAST_RATIO)), {"hermitian": False}) for a in _rectangular_samples(rng)],
-        ((_regular(rng, 3, 3), np.float64(1e-10)), {"hermitian": False}),
-        ((_regular(rng, 2, 3, 3), np.array([1e-10, 1e-12])), {"hermitian": False}),
-        ((np.zeros((0, 2)), np.float64(LEAST_RATIO)), {"hermitian": False}),
-    ],
-)
-
-
-def _batch_pinv(size: int, flags: Sequence[bool], a: Any, rcond: Any, hermitian: bool) -> Any:
-    if not flags[0]:
-        a = broadcast_to(a, shape=(size, *type_of(a).shape))
-    if flags[1]:
-        own = type_of(rcond).shape[1:]
-        missing = type_of(a).ndim - 3 - len(own)
-        rcond = reshape(rcond, shape=(size, *(1,) * missing, *own))
-    return pinv(a, rcond, hermitian=hermitian)
-
-
-def _ratio(a: Any, rcond: float | None) -> float:
-    """The part of the largest singular value below which lstsq takes one for zero."""
-    own = type_of(a)
-    eps = float(np.finfo(field_dtype("lstsq", own)).eps)
-    return eps * max(own.shape[-2:]) if rcond is None else eps if rcond == -1 else rcond
-
-
-def _lstsq_type(a: ArrayType, b: ArrayType, rcond: float | None) -> ArrayType:
-    check_matrix("lstsq", a)
-    check_matrix("lstsq", b)
-    if a.shape[:-1] != b.shape[:-1]:
-        raise MatrixShapeError(
-            explain(
-                "lstsq",
-                f"got matrices of shape {a.shape} and right-hand sides of shape {b.shape}",
-                "Both need the same number of rows (and the same axes before).",
-            )
-        )
-    return ArrayType(field_dtype("lstsq", a, b), (*a.shape[:-2], a.shape[-1], b.shape[-1]))
-
-
-def _lstsq(a: Any, b: Any, rcond: float | None) -> Any:
-    result = _lstsq_type(type_of(a), type_of(b), rcond)
-    x = np.empty(result.shape, result.dtype)
-    for place in np.ndindex(result.shape[:-2]):
-        x[place] = np.linalg.lstsq(a[place], b[place], rcond=rcond)[0]
-    return x
-
-
-def _lstsq_by_a(t: Any, ans: Any, a: Any, b: Any, rcond: float | None) -> Any:
-    # The tangent of pinv(a) times b, without forming large projections.
-    p = pinv(a, _ratio(a, rcond), hermitian=False)
-    residual = matmul(H(t), b - matmul(a, ans))
-    aside = matmul(H(t), matmul(H(p), ans))
-    return (
-        -matmul(p, matmul(t, ans))
-        + matmul(p, matmul(H(p), residual))
-        + aside
-        - matmul(p, matmul(a, aside))
-    )
-
-
-def _batch_lstsq(size: int, flags: Sequence[bool], a: Any, b: Any, rcond: float | None) -> Any:
-    a, b = (
-        x if flag else broadcast_to(x, shape=(size, *type_of(x).shape))
-        for x, flag in zip((a, b), flags, strict=True)
-    )
-    return lstsq(a, b, rcond=rcond)
-
-
-# The x of least norm among those that make |a x - b| least.
-lstsq: Op = Op(
-    "lstsq",
-    guarded("lstsq", "Check the matrix for inf and nan.", _lstsq, lambda: lstsq),
-    _lstsq_type,
-    jvp=(
-        _lstsq_by_a,
-        lambda t, ans, a, b, rcond: matmul(pinv(a, _ratio(a, rcond), hermitian=False), t),
-    ),
-    batch=_batch_lstsq,
-    hosted=LAPACK,
-    samples=lambda rng: [
-        ((a, rng.normal(size=(*a.shape[:-1], 2)).astype(a.real.dtype)), {"rcond": None})
-        for a in _rectangular_samples(rng)
-    ],
 )

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..machine import current
 from ..types import ArrayType, type_of
-from .elementwise import imag, real, scale, subtract
-from .layout import broadcast_to, reduce_sum, reshape
+from .decompositions import svd
+from .elementwise import absolute, exp, imag, log, real, scale, select, subtract
+from .indexing import index
+from .layout import broadcast_to, convert, reduce_sum, reshape
 from .linalg import (
     LAPACK,
     SINGULAR,
@@ -23,18 +26,24 @@ from .linalg import (
     _square_samples,
     batch_leading,
     check_matrix,
+    column,
+    diagonal_of,
     field_dtype,
     guarded,
     identity,
     inv,
+    lu,
     matmul,
     part,
     real_dtype,
+    row,
     solve,
     square_type,
     trace_of,
 )
+from .logic import bitwise_and, equal, greater, less, less_equal, logical_and, not_equal
 from .op import Op
+from .reductions import reduce_any
 from .structure import concatenate
 
 # Determinants up to this size are written out; as many singular values are lifted.
@@ -84,6 +93,21 @@ def _lift(a: Any) -> Any:
     return left, np.ascontiguousarray(vh[..., -_SMALL:, :]), rest
 
 
+def _lift_by_svd(a: Any) -> Any:
+    if not current().lapack:
+        return None
+    u, s, vh = svd(a, full_matrices=False)
+    n = type_of(s).shape[-1]
+    top = index(s, key=(*[(0, length, 1) for length in type_of(s).shape[:-1]], (0, 1, 1)))
+    size = select(greater(top, 0), top, 1)
+    lowest = np.arange(n) >= n - _SMALL
+    eps = float(np.finfo(type_of(s).dtype).eps)
+    vanished = logical_and(less_equal(s, n * eps * top), ~lowest)
+    left = part(u, slice(None), slice(n - _SMALL, n)) * column(size)
+    rest = matmul(u * row(select(vanished, size, 0)), vh)
+    return left, part(vh, slice(n - _SMALL, n), slice(None)), rest
+
+
 def _lift_type(a: ArrayType) -> tuple[ArrayType, ...]:
     check_matrix("det", a, square=True)
     *batch, n, _ = a.shape
@@ -99,7 +123,7 @@ lift: Op = Op(
     batch=batch_leading(lambda: lift),
     multiple=True,
     zero="the cofactors computed with it do not depend on which matrices lift",
-    hosted=LAPACK,
+    compose=_lift_by_svd,
     samples=lambda rng: [((_regular(rng, 4, 4),), {}), ((np.ones((2, 5, 5)),), {})],
 )
 
@@ -132,13 +156,33 @@ def _det_type(a: ArrayType) -> ArrayType:
     return ArrayType(field_dtype("det", a), a.shape[:-2])
 
 
+def _slogdet_by_lu(a: Any) -> Any:
+    """The product of what elimination leaves on the diagonal, and a sign for each swap of rows."""
+    if not current().lapack or type_of(a).shape[-1] == 0:
+        return None
+    factors, pivots, *_ = lu(convert(a, dtype=np.dtype(np.float64)))
+    last = type_of(pivots).ndim - 1
+    left = diagonal_of(factors)
+    turned = not_equal(less(left, 0), not_equal(pivots, np.arange(type_of(a).shape[-1])))
+    zero = convert(reduce_any(equal(left, 0), axes=(last,)), dtype=np.dtype(bool))
+    swaps = reduce_sum(convert(turned, dtype=np.dtype(np.int64)), axes=(last,))
+    sign = convert(1 - 2 * bitwise_and(swaps, 1), dtype=type_of(left).dtype)
+    size = reduce_sum(log(absolute(left)), axes=(last,))
+    return select(zero, 0, sign), select(zero, -np.inf, size)
+
+
+def _det_by_lu(a: Any) -> Any:
+    found = _slogdet_by_lu(a)
+    return None if found is None else found[0] * exp(found[1])
+
+
 det: Op = Op(
     "det",
     guarded("det", SINGULAR, np.linalg.det, lambda: det),
     _det_type,
     jvp=(lambda t, ans, a: _sum_matrix(scale(t, cofactors(a))),),
     batch=batch_leading(lambda: det),
-    hosted=LAPACK,
+    compose=_det_by_lu,
     samples=lambda rng: [
         *_square_samples(rng),
         ((np.diag([1.0, 2.0, 0.0, 3.0]),), {}),
@@ -155,7 +199,7 @@ def _slogdet_type(a: ArrayType) -> tuple[ArrayType, ArrayType]:
 
 
 def _slogdet_jvp(tangents: Any, ans: Any, a: Any) -> Any:
-    slope = trace_of(solve(a, tangents[0]))
+    slope = trace_of(solve(a, tangents[0], transposed=False))
     if type_of(a).dtype.kind != "c":
         return None, slope
     return ans[0] * (1j * imag(slope)), real(slope)
@@ -169,7 +213,7 @@ slogdet: Op = Op(
     jvp=_slogdet_jvp,
     batch=batch_leading(lambda: slogdet),
     multiple=True,
-    hosted=LAPACK,
+    compose=_slogdet_by_lu,
     samples=_square_samples,
 )
 

@@ -104,6 +104,7 @@ class Op:
         absent: dict[str, str] | None = None,
         takes: Function | None = None,
         compares: bool = False,
+        reads_views: bool = False,
         additive: bool = False,
         cost: Cost | None = None,
     ):
@@ -147,6 +148,8 @@ class Op:
         # Python integers, which must fit; see python_integers.py. A comparison takes all of them.
         self.takes = takes
         self.compares = compares
+        # Whether the compiler need not copy arguments that only lie in another order.
+        self.reads_views = reads_views
         # Whether it is linear in all arguments together: f(x + s, y + t) = f(x, y) + f(s, t).
         self.additive = additive
         # What an element takes beside its arguments: what its elementary function does, if it is

@@ -16,6 +16,7 @@ from ..loops import (
     Choose,
     Contraction,
     Kernel,
+    LibraryCall,
     Loop,
     Nest,
     Store,
@@ -79,6 +80,8 @@ def kernel_cost(kernel: Kernel) -> int:
         return max(sum(map(kernel_cost, side)) for side in (kernel.yes, kernel.no))
     if isinstance(kernel, Transfer):
         return kernel.inner.size
+    if isinstance(kernel, LibraryCall):
+        return kernel.cost
     return nest_cost(kernel) if isinstance(kernel, Nest) else 0
 
 

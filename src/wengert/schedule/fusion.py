@@ -189,8 +189,7 @@ class Scheduler:
         elif node.op is ITEM:
             self._schedule_item(node)
         else:
-            # what has a program inside has several results
-            rule = self.task.rule(self.task, node.op.name) if node.op.multiple else None
+            rule = None if node.op.loops else self.task.rule(self.task, node.op.name)
             (rule or Scheduler._schedule_host)(self, node)
 
     def _schedule_alias(self, node: Operator) -> None:

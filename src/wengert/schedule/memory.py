@@ -14,6 +14,7 @@ from ..loops import (
     Expr,
     Host,
     Kernel,
+    LibraryCall,
     Load,
     LoadAt,
     Loop,
@@ -40,6 +41,8 @@ def written_by(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel writes."""
     if isinstance(kernel, Host):
         return kernel.outputs
+    if isinstance(kernel, LibraryCall):
+        return [*kernel.writes]
     if isinstance(kernel, Contraction):
         sums = [kernel.out] if kernel.keeps_sums else []
         return [*sums, *[store.buffer for store in kernel.stores]]
@@ -58,6 +61,8 @@ def read_by(kernel: Kernel) -> list[Buffer]:
     """The buffers that a kernel reads."""
     if isinstance(kernel, Host):
         return kernel.inputs
+    if isinstance(kernel, LibraryCall):
+        return [*kernel.reads]
     if isinstance(kernel, Contraction):
         return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]
     if isinstance(kernel, Transfer):

@@ -24,6 +24,7 @@ from ...loops import (
     IndexValue,
     InRange,
     Kernel,
+    LibraryCall,
     Literal,
     Load,
     LoadAt,
@@ -231,8 +232,19 @@ def uses_of(kernel: Kernel, box: Box) -> Uses:
         turns = turns_of(kernel, box)
         found = sum((uses_of(part, turns) for part in kernel.parts()), Uses())
         return found.without(own_of(kernel)) + carried_by(kernel, turns)
+    if isinstance(kernel, LibraryCall):
+        reads, writes = ([whole(b, box) for b in part] for part in (kernel.reads, kernel.writes))
+        return Uses(reads, writes)
     assert isinstance(kernel, Check), kernel
     return Uses([access(kernel.flag, Affine(0), [box])])
+
+
+def whole(buffer: Buffer, box: Box) -> Access:
+    """All of a buffer."""
+    if 0 in buffer.shape:
+        return access(buffer, Affine(0), [])
+    variables = [Var(str(axis), n) for axis, n in enumerate(buffer.shape)]
+    return access(buffer, buffer.flat(tuple(map(Affine.of, variables))), [box])
 
 
 def own_of(loop: Loop) -> set[Buffer]:

@@ -16,6 +16,7 @@ from ...loops import (
     Contraction,
     Host,
     Kernel,
+    LibraryCall,
     Loop,
     Nest,
     Sum,
@@ -41,7 +42,7 @@ def verify_types(kernel: Kernel, name: str) -> None:
     elif isinstance(kernel, Check):
         _same(name, kernel.flag.name, kernel.flag.dtype, BOOL)
     else:
-        assert isinstance(kernel, (Host, Branch)), kernel
+        assert isinstance(kernel, (LibraryCall, Host, Branch)), kernel
     if not isinstance(kernel, (Loop, Branch)):
         _verify_views(buffers_of(kernel), name)
 

@@ -15,6 +15,7 @@ from ...loops import (
     Contraction,
     Host,
     Kernel,
+    LibraryCall,
     Loop,
     LoopProgram,
     MemoryKind,
@@ -26,7 +27,6 @@ from ..memory import loops_of
 from .accesses import (
     Access,
     Uses,
-    access,
     carried_by,
     in_memory,
     own_of,
@@ -35,6 +35,7 @@ from .accesses import (
     uses_of,
     uses_of_nest,
     uses_of_product,
+    whole,
 )
 from .arena import Lives
 from .dtypes import verify_types
@@ -145,7 +146,7 @@ class _Kernel:
             self._loop(kernel)
         elif isinstance(kernel, Branch):
             self._branch(kernel)
-        elif isinstance(kernel, Transfer):
+        elif isinstance(kernel, (Transfer, LibraryCall)):
             self._check(uses_of(kernel, self.box))
         elif isinstance(kernel, Host):
             inputs, outputs = (list(map(self._whole, b)) for b in (kernel.inputs, kernel.outputs))
@@ -155,11 +156,7 @@ class _Kernel:
             self._check(Uses([self._whole(kernel.flag)]))
 
     def _whole(self, buffer: Buffer) -> Access:
-        """All of a buffer."""
-        variables = [Var(str(axis), n) for axis, n in enumerate(buffer.shape)]
-        if 0 in buffer.shape:
-            return access(buffer, Affine(0), [])
-        return access(buffer, buffer.flat(tuple(map(Affine.of, variables))), [self.box])
+        return whole(buffer, self.box)
 
     # ------------------------------------------------------------ rules for all accesses
 

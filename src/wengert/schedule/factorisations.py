@@ -1,0 +1,314 @@
+"""What LAPACK computes, and how it is called for it; see `library`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from ..loops import (
+    BOOL,
+    Affine,
+    Apply,
+    Buffer,
+    Choose,
+    Expr,
+    Index,
+    IndexValue,
+    InRange,
+    Literal,
+    Load,
+    Operand,
+    cast,
+)
+from .library import Stack, by_calls
+
+# The blocks in which LAPACK works are at most so wide; more work memory than that is of no use.
+_BLOCK = 64
+
+# ---------------------------------------------------------------- expressions
+
+
+def _number(value: float, dtype: np.dtype) -> Expr:
+    return Literal(dtype.type(value), dtype)
+
+
+def _same(index: Index, x: Operand, *rest: Operand) -> Expr:
+    """The first argument as it is."""
+    return x.broadcast(index)
+
+
+def _symmetric(dtype: np.dtype) -> Callable[..., Expr]:
+    """(x + xᵀ) / 2, as the operations on symmetric matrices take it."""
+
+    def value(index: Index, x: Operand) -> Expr:
+        *front, i, j = index
+        pair = cast(x((*front, i, j)), dtype), cast(x((*front, j, i)), dtype)
+        return Apply("multiply", (Apply("add", pair, dtype), _number(0.5, dtype)), dtype)
+
+    return value
+
+
+def _where(test: Expr, value: Expr) -> Expr:
+    """The value, or 0."""
+    return Apply("where", (test, value, _number(0, value.dtype)), value.dtype)
+
+
+def _lower(index: Index) -> Expr:
+    """Whether an element is in the lower triangle."""
+    return Apply("greater_equal", (IndexValue(index[-2]), IndexValue(index[-1])), BOOL)
+
+
+def _upper(index: Index) -> Expr:
+    return Apply("less_equal", (IndexValue(index[-2]), IndexValue(index[-1])), BOOL)
+
+
+# ---------------------------------------------------------------- triangles
+
+
+@by_calls
+def cholesky(stack: Stack) -> None:
+    """The lower triangle of its factors, row by row."""
+    *batch, n, _ = stack.types[0].shape
+    stack.over(batch)
+    out, info = stack.result(), stack.info()
+    half = _symmetric(stack.dtype)
+    stack.put(out, lambda at, x: _where(_lower(at), half(at, x)))
+    matrix, said = stack.at(out, n, n), stack.at(info)
+    # row by row, the lower triangle is what LAPACK calls the upper one
+    stack.call(
+        "potrf", "U", n, matrix, n, said, reads=[matrix], writes=[matrix, said], flops=n**3 // 3
+    )
+    stack.run()
+    stack.check_info(info)
+    stack.finish(out)
+
+
+@by_calls
+def triangular_solve(stack: Stack) -> None:
+    """Solutions with one triangle, which is read as it lies."""
+    *batch, n, m = stack.types[0].shape
+    stack.over(batch)
+    lower, unit = stack.params["lower"], stack.params["unit_diagonal"]
+    a, strides, offset = _triangle(stack, n)
+    out = stack.result()
+    stack.put(out, lambda at, a, b: b.broadcast(at))
+    if not unit:
+        step = strides[-1] + strides[-2]
+
+        def diagonal(index: Index) -> Expr:
+            place = Affine(offset) + index[-1] * step
+            for at, stride in zip(index[:-1], strides, strict=False):
+                place = place + at * stride
+            return Apply("not_equal", (Load(a, place), _number(0, a.dtype)), BOOL)
+
+        stack.check((*batch, n), diagonal)
+    # B is row by row what LAPACK calls its transpose, so it stands on the left of the triangle.
+    by_rows = strides[-1] == 1
+    leading = max(strides[-2] if by_rows else strides[-1], n)
+    uplo, diagonal_kind = "LU"[by_rows == lower], "NU"[unit]
+    triangle = stack.at(a, n, n, strides=strides, offset=offset)
+    x = stack.at(out, n, m)
+    reads, writes, flops = [triangle, x], [x], n * n * m
+    if m == 1:
+        trans = "NT"[by_rows]
+        given: list[Any] = [uplo, trans, diagonal_kind, n, triangle, leading, x, 1]
+        stack.call("trsv", *given, reads=reads, writes=writes, flops=flops)
+    else:
+        trans, one = "TN"[by_rows], stack.dtype.type(1)
+        given = ["R", uplo, trans, diagonal_kind, m, n, one, triangle, leading, x, m]
+        stack.call("trsm", *given, reads=reads, writes=writes, flops=flops)
+    stack.run()
+    stack.finish(out)
+
+
+def _triangle(stack: Stack, n: int) -> tuple[Buffer, Sequence[int], int]:
+    """The matrices as they lie, if rows or columns are in one piece; else copied."""
+    if stack.node.inputs[0].type.dtype == stack.dtype:
+        buffer, strides, offset = stack.matrices(0)
+        ends = strides[-2:]
+        if n == 1 or (min(ends) == 1 and max(ends) >= n):
+            return buffer, (*strides[:-2], *(ends if n > 1 else (1, 1))), offset
+    copy = stack.memory(n, n)
+    stack.put(copy, _same)
+    return copy, copy.strides, 0
+
+
+@by_calls
+def lu(stack: Stack) -> None:
+    """Elimination with swapped rows, column by column; see `ops.linalg.lu`."""
+    *batch, n, _ = stack.types[0].shape
+    stack.over(batch)
+    factors, info = stack.memory(n, n, turned=True), stack.info()
+    found, order, back = (
+        stack.memory(n, dtype=stack.integer), stack.memory(n), stack.memory(n),
+    )  # fmt: skip
+    stack.put(factors, _same)
+    for numbers in (order, back):
+        stack.put(numbers, lambda at, x: IndexValue(at[-1]))
+    matrix, said = stack.at(factors, n, n), stack.at(info)
+    swaps = stack.at(found, n)
+    stack.call(
+        "getrf", n, n, matrix, n, swaps, said,
+        reads=[matrix], writes=[matrix, swaps, said], flops=2 * n**3 // 3,
+    )  # fmt: skip
+    # rows that are swapped one after the other, and back
+    for numbers, direction in ((order, 1), (back, -1)):
+        one = stack.at(numbers, n)
+        stack.call(
+            "laswp", 1, one, n, 1, n, swaps, direction,
+            reads=[one, swaps], writes=[one], flops=n,
+        )  # fmt: skip
+    stack.run()
+    results = [stack.result(number) for number in (1, 2, 3)]
+    first = _number(1, stack.integer)
+
+    def place(at: Index, x: Operand) -> Expr:
+        return Apply("subtract", (Load(found, found.flat(at)), first), stack.integer)
+
+    stack.put(results[0], place)
+    for numbers, result in zip((order, back), results[1:], strict=True):
+        stack.put(result, lambda at, x, numbers=numbers: Load(numbers, numbers.flat(at)))
+    stack.finish(factors, *results)
+
+
+# ---------------------------------------------------------------- orthogonal factors
+
+
+@by_calls
+def qr(stack: Stack) -> None:
+    """Reflections, and the orthogonal matrix that they make."""
+    *batch, m, n = stack.node.inputs[0].type.shape
+    stack.over(batch)
+    k, columns = min(m, n), stack.types[0].shape[-1]
+    factors, q = stack.memory(m, n, turned=True), stack.memory(m, columns, turned=True)
+    scales, info = stack.memory(k), stack.info()
+    length = _BLOCK * max(n, columns)
+    work = stack.work(length)
+    stack.put(factors, _same)
+    matrix, scale, said = stack.at(factors, m, n), stack.at(scales, k), stack.at(info)
+    stack.call(
+        "geqrf", m, n, matrix, m, scale, work, length, said,
+        reads=[matrix], writes=[matrix, scale, work, said], flops=2 * m * n * k,
+    )  # fmt: skip
+    stack.run()
+
+    def first_columns(at: Index, x: Operand) -> Expr:
+        # what is right of the reflections does not matter
+        if columns <= n:
+            return Load(factors, factors.flat(at))
+        column = InRange(at[-1], 0, n)
+        return Choose(column, Load(factors, factors.flat(at)), _number(0, stack.dtype), stack.dtype)
+
+    stack.put(q, first_columns)
+    matrix = stack.at(q, m, columns)
+    stack.call(
+        "orgqr", m, columns, k, matrix, m, scale, work, length, said,
+        reads=[matrix, scale], writes=[matrix, work, said], flops=2 * m * columns * k,
+    )  # fmt: skip
+    stack.run()
+    stack.check_info(info)
+    r = stack.result(1)
+    stack.put(r, lambda at, x: _where(_upper(at), Load(factors, factors.flat(at))))
+    stack.finish(q, r)
+
+
+# ---------------------------------------------------------------- values and vectors
+
+
+@by_calls
+def eigenvalues(stack: Stack) -> None:
+    """Eigenvalues of symmetric matrices, and vectors if they are wanted."""
+    *batch, n, _ = stack.node.inputs[0].type.shape
+    stack.over(batch)
+    vectors = len(stack.types) > 1
+    matrices, info, values = stack.memory(n, n, turned=True), stack.info(), stack.result()
+    stack.put(matrices, _symmetric(stack.dtype))
+    length = 1 + 6 * n + 2 * n * n + _BLOCK * n
+    count = 3 + 5 * n
+    work, numbers = stack.work(length), stack.work(count, stack.integer)
+    matrix, found, said = stack.at(matrices, n, n), stack.at(values, n), stack.at(info)
+    stack.call(
+        "syevd", "NV"[vectors], "L", n, matrix, n, found, work, length, numbers, count, said,
+        reads=[matrix], writes=[matrix, found, work, numbers, said], flops=9 * n**3,
+    )  # fmt: skip
+    stack.run()
+    stack.check_info(info)
+    stack.finish(*([values, matrices] if vectors else [values]))
+
+
+@by_calls
+def singular_values(stack: Stack) -> None:
+    """Singular values, and vectors if they are wanted."""
+    *batch, m, n = stack.node.inputs[0].type.shape
+    stack.over(batch)
+    least, most = min(m, n), max(m, n)
+    vectors = len(stack.types) > 1
+    matrices, info = stack.memory(m, n, turned=True), stack.info()
+    values = stack.result(1 if vectors else 0)
+    stack.put(matrices, _same)
+    rows, columns = (m, n) if stack.params.get("full_matrices") else (least, least)
+    rows, columns = (rows, columns) if vectors else (1, 1)
+    left, right = (
+        stack.memory(*shape, turned=True) if vectors else stack.work(1)
+        for shape in ((m, rows), (columns, n))
+    )
+    job = "N" if not vectors else "A" if stack.params["full_matrices"] else "S"
+    length = 4 * least * least + 7 * least + _BLOCK * (m + n) + most
+    work, numbers = stack.work(length), stack.work(8 * least, stack.integer)
+    matrix, found, said = stack.at(matrices, m, n), stack.at(values, least), stack.at(info)
+    u = stack.at(left, m, rows) if vectors else left
+    v = stack.at(right, columns, n) if vectors else right
+    leading = (m, columns) if vectors else (1, 1)
+    stack.call(
+        "gesdd", job, m, n, matrix, m, found, u, leading[0], v, leading[1],
+        work, length, numbers, said,
+        reads=[matrix], writes=[matrix, found, u, v, work, numbers, said],
+        flops=9 * most * least * least,
+    )  # fmt: skip
+    stack.run()
+    stack.check_info(info)
+    stack.finish(*([left, values, right] if vectors else [values]))
+
+
+@by_calls
+def least_squares(stack: Stack) -> None:
+    """Solutions of least squares, by singular values."""
+    *batch, m, n = stack.node.inputs[0].type.shape
+    columns = stack.types[0].shape[-1]
+    stack.over(batch)
+    least, most = min(m, n), max(m, n)
+    matrices, sides = stack.memory(m, n, turned=True), stack.memory(most, columns, turned=True)
+    info = stack.info()
+    stack.put(matrices, _same)
+
+    def below_zeros(at: Index, a: Operand, b: Operand) -> Expr:
+        if m == most:
+            return b(at)
+        return Choose(InRange(at[-2], 0, m), b(at), _number(0, b.type.dtype), b.type.dtype)
+
+    stack.put(sides, below_zeros)
+    eps = float(np.finfo(stack.types[0].dtype).eps)
+    rcond = stack.params["rcond"]
+    ratio = eps * most if rcond is None else rcond
+    # as LAPACK documents it, where problems of up to 25 rows are not divided any further
+    levels = max(0, int(log2(least / 26)) + 1)
+    length = 12 * least + 58 * least + 8 * least * levels + least * columns + 26 * 26
+    length += _BLOCK * (m + n + columns) + 2 * most
+    count = 3 * least * levels + 11 * least
+    work, numbers = stack.work(length), stack.work(count, stack.integer)
+    values, rank = stack.work(least), stack.work(1, stack.integer)
+    matrix, side, said = stack.at(matrices, m, n), stack.at(sides, most, columns), stack.at(info)
+    stack.call(
+        "gelsd", m, n, columns, matrix, m, side, most, values, stack.dtype.type(ratio), rank,
+        work, length, numbers, said,
+        reads=[matrix, side], writes=[matrix, side, values, rank, work, numbers, said],
+        flops=4 * most * least * least,
+    )  # fmt: skip
+    stack.run()
+    stack.check_info(info)
+    out = stack.result()
+    stack.put(out, lambda at, a, b: Load(sides, sides.flat(at)))
+    stack.finish(out)
