@@ -10,6 +10,7 @@ import pytest
 
 import wengert as wg
 from wengert import machine
+from wengert.bench import measure
 from wengert.bench.run import _same
 from wengert.runtime import lapack
 
@@ -271,6 +272,56 @@ def test_threads_at_the_same_time_and_any_number_of_them():
                     np.testing.assert_array_equal(x, y)
     finally:
         wg.set_threads(None)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_small_systems_are_as_accurate_as_lapack(n):
+    """Of all sizes of pivots: rows and columns are scaled by powers of ten, and many are zero."""
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(3000, n, n)) * 10.0 ** rng.integers(-6, 7, size=(3000, n, 1))
+    a *= rng.random(size=a.shape) < 0.8
+    a = a[np.abs(np.linalg.det(a)) > 1e-12]
+    b = rng.normal(size=(len(a), n, 2))
+    x, same = wg.jit(np.linalg.solve)(a, b), np.linalg.solve(a, b)
+
+    def error(x):
+        size = np.abs(a).sum(-1).max(-1)[:, None, None] * np.abs(x).max(-2, keepdims=True)
+        return (np.abs(a @ x - b) / size).max()
+
+    assert error(x) <= max(2 * error(same), 4e-16)
+    assert not wg.jit(np.linalg.solve).explain(a, b).hosts
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "cholesky", "triangular", "det", "slogdet"])
+def test_small_matrices_need_no_lapack(name):
+    function, arguments = FUNCTIONS[name]
+    args = arguments(3, 5)
+    with machine.use(lapack=""):
+        f = wg.jit(lambda *args: function(*args))
+        assert _same(f(*args), function(*args), 1e-12)
+        story = f.explain(*args)
+        assert not story.hosts and "by d" not in story.loops
+
+
+def test_one_singular_matrix_among_many():
+    a = np.random.default_rng(0).normal(size=(1000, 3, 3))
+    a[617] = np.ones((3, 3))
+    b = np.ones((1000, 3, 1))
+    f = wg.jit(np.linalg.solve)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        f(a, b)
+    a[617] = np.eye(3)
+    np.testing.assert_allclose(f(a, b), np.linalg.solve(a, b), rtol=1e-8)
+
+
+@pytest.mark.timing
+def test_many_small_systems_take_a_tenth_of_numpys_time():
+    a = np.random.default_rng(0).normal(size=(100_000, 3, 3)) + 3 * np.eye(3)
+    b = np.ones((100_000, 3, 1))
+    f = wg.jit(np.linalg.solve)
+    calls = {"compiled": lambda: f(a, b), "numpy": lambda: np.linalg.solve(a, b)}
+    times = measure.alternate(calls, measure.Effort(5, 0.01))
+    assert 10 * times["compiled"] <= times["numpy"]
 
 
 _AGAIN = """

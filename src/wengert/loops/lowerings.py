@@ -53,6 +53,7 @@ class Pointwise:
     # A condition on elements of an argument, checked for all of them before the result is used:
     # check(index, *operands, **params) gives a boolean expression over the result's loops.
     check: Callable[..., Expr] | None = None
+    code: int | None = None  # of the error when that fails, if it is no index
 
 
 # A reduction of at most this many elements can be written out.

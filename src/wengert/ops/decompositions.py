@@ -45,6 +45,7 @@ from .linalg import (
 from .logic import less_equal
 from .op import Op
 from .reductions import reduce_max
+from .small_matrices import cholesky_of, is_small
 
 _NOT_FINITE = "Check the matrix for inf and nan."
 
@@ -115,7 +116,7 @@ cholesky: Op = Op(
     square_type("cholesky"),
     jvp=(_cholesky_jvp,),
     batch=batch_leading(lambda: cholesky),
-    hosted=LAPACK,
+    compose=lambda a: cholesky_of(a) if is_small(type_of(a).shape) else None,
     samples=_positive_samples,
 )
 

@@ -24,6 +24,7 @@ from .families import batch_elementwise
 from .indexing import gather, index
 from .layout import broadcast_to, convert, permute, reduce_sum, reshape
 from .op import Op
+from .small_matrices import is_small, solved, solved_triangle
 
 # ---------------------------------------------------------------- errors and types
 
@@ -249,7 +250,9 @@ _DOUBLE = np.dtype(np.float64)
 
 
 def _solve_by_lu(a: Any, b: Any, transposed: bool) -> Any:
-    """P a = L U, which all that is done with the same matrix shares."""
+    """P a = L U, which all that is done with the same matrix shares; small ones are written out."""
+    if is_small(type_of(a).shape, type_of(b).shape):
+        return solved(a, b, transposed)
     if not current().lapack:
         return None
     factors, _, order, back = lu(convert(a, dtype=_DOUBLE))
@@ -357,7 +360,9 @@ triangular_solve: Op = Op(
         ),
     ),
     batch=batch_elementwise(lambda: triangular_solve),
-    hosted=LAPACK,
+    compose=lambda a, b, **params: (
+        solved_triangle(a, b, **params) if is_small(type_of(a).shape, type_of(b).shape) else None
+    ),
     reads_views=True,
     samples=_triangular_samples,
 )
@@ -449,6 +454,6 @@ inv: Op = Op(
     square_type("inv"),
     jvp=(lambda t, ans, a: -matmul(matmul(ans, t), ans),),
     batch=batch_leading(lambda: inv),
-    compose=lambda a: solve(a, identity(a), transposed=False) if current().lapack else None,
+    compose=lambda a: _solve_by_lu(a, identity(a), transposed=False),
     samples=_square_samples,
 )

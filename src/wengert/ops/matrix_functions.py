@@ -41,9 +41,10 @@ from .linalg import (
     square_type,
     trace_of,
 )
-from .logic import bitwise_and, equal, greater, less, less_equal, logical_and, not_equal
+from .logic import bitwise_and, equal, greater, less, less_equal, logical_and, logical_or, not_equal
 from .op import Op
 from .reductions import reduce_any
+from .small_matrices import is_small, pivots_of
 from .structure import concatenate
 
 # Determinants up to this size are written out; as many singular values are lifted.
@@ -156,8 +157,21 @@ def _det_type(a: ArrayType) -> ArrayType:
     return ArrayType(field_dtype("det", a), a.shape[:-2])
 
 
+def _small_slogdet(a: Any) -> Any:
+    pivots, odd = pivots_of(a)
+    size: Any = 0.0
+    zero: Any = False
+    for pivot in pivots:
+        odd = not_equal(odd, less(pivot, 0))
+        zero = logical_or(zero, equal(pivot, 0))
+        size = size + log(absolute(pivot))
+    return select(zero, 0.0, select(odd, -1.0, 1.0)), select(zero, -np.inf, size)
+
+
 def _slogdet_by_lu(a: Any) -> Any:
     """The product of what elimination leaves on the diagonal, and a sign for each swap of rows."""
+    if is_small(type_of(a).shape):
+        return _small_slogdet(a)
     if not current().lapack or type_of(a).shape[-1] == 0:
         return None
     factors, pivots, *_ = lu(convert(a, dtype=np.dtype(np.float64)))

@@ -324,7 +324,8 @@ class Scheduler:
         return self._new_buffer(ArrayType(BOOL, ()), MemoryKind.ARENA, "ok")
 
     def _add_check(self, flag: Buffer, node: Operator) -> None:
-        self.checks.append(Check(flag, len(self.checks) + 1, node.op.name, [node]))
+        code = getattr(self.forms.lowering(node), "code", None) or len(self.checks) + 1
+        self.checks.append(Check(flag, code, node.op.name, [node]))
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
         """Copy the first argument, then put the elements of the second in, one after the other."""
