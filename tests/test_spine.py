@@ -22,6 +22,7 @@ BESIDE = {
     "warnings and looking inside": "jit.debugging jit.often",
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
+    "arrays that NumPy makes": "trace.reaching trace.creating trace.made",
 }
 ENTRIES = ("ops", "numpy", "codegen.vmath")
 PROGRAM = """

@@ -146,8 +146,10 @@ def test_out_is_written_also_when_traced():
         return wnp.sum(y)
 
     same(grad(f)(np.array([1.0, 2.0])), np.array([2.0, 4.0]))
+    same(grad(lambda x: np.sum(np.multiply(x, x, out=np.zeros(2))))(np.ones(2)), np.full(2, 2.0))
+    plain = np.zeros(2)
     with pytest.raises(ConversionError):
-        grad(lambda x: np.sum(np.multiply(x, x, out=np.zeros(2))))(np.ones(2))
+        grad(lambda x: np.sum(np.multiply(x, x, out=plain)))(np.ones(2))
 
 
 def test_power_of_a_python_integer_is_an_integer_power():

@@ -23,7 +23,7 @@ from .. import tree
 from ..errors import DependsOnLength, MoreSteps
 from ..ops.op import Traced
 from ..runtime.limits import steps_code
-from ..trace.tracing import function_name
+from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
 from .arguments import Call, Leaf, Parameters, describe, plain
@@ -255,6 +255,9 @@ class Jitted(staticmethod, Generic[P, R]):
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
         if key is None:  # traced values: the function becomes a part of their trace
+            if not any(isinstance(unmade(leaf), Traced) for leaf in leaves):
+                args, kwargs = tree.map(unmade, (args, kwargs))
+                return self._again(args, kwargs, out)
             return _fill(out, self.function(*args, **kwargs))
         program = self._find(key)
         try:

@@ -65,7 +65,7 @@ def capture(
 ) -> Captured:
     """Run the function once on abstract arguments of these kinds."""
     names = _names(function, call, len(leaves))
-    with Trace(keep_source=True, lazy=True) as trace, StatefulTrace(trace) as running:
+    with Trace(keep_source=True, lazy=True, of=function) as trace, StatefulTrace(trace) as running:
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):
             tracer = trace.variable(array_type=leaf.type, name=name, active=False)

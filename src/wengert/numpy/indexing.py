@@ -179,7 +179,7 @@ def write(name: str, target: Any, new: Any) -> None:
             explain(
                 name,
                 "the array written to is a plain NumPy array, the values are traced",
-                "Make the array with wnp.zeros or copy it with wnp.array.",
+                "Make the array in the function, with np.zeros or np.array(x) for a copy.",
             )
         )
     target._write(new)

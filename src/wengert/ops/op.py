@@ -46,6 +46,12 @@ class Traced(Typed):
 
     __slots__ = ()
     _trace: Any
+    # Whether NumPy made it in a function being traced; then it may be plain (`trace/made.py`).
+    made = False
+
+    def _constant(self) -> Any:
+        """The plain array that it is, if it is one."""
+        return None
 
 
 # The traces of all threads that record all that is done while they run, innermost last.

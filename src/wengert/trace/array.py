@@ -30,6 +30,13 @@ _METHODS = (
 ).split()
 
 
+_CONVERSION = "conversion to a NumPy array"
+_REMEDY = (
+    "Write to arrays that are made in the function, with np.zeros, np.array(x) for a copy and so "
+    "on, and use np.sin for math.sin"
+)
+
+
 def _numpy_function(name: str) -> Function:
     function = FUNCTIONS.get(name)
     if function is None:
@@ -263,12 +270,16 @@ class Array(Views):
 
         value = concrete(self)
         if value is None:
+            taken = purpose in ("float()", _CONVERSION)
             raise AbstractValueError(
                 explain(
                     purpose,
                     f"the value of {self.type} is not known while the function is traced by jit "
                     "or vmap",
-                    "Use wnp.where(condition, x, y), wg.scan for loops, or static_argnames of jit.",
+                    f"{_REMEDY}."
+                    if taken
+                    else "Use wnp.where(condition, x, y), wg.scan for loops, or static_argnames of "
+                    "jit.",
                 )
             )
         return value
@@ -304,9 +315,9 @@ class Array(Views):
         return np.asarray(self._concrete("tolist()")).tolist()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        self._refuse_if_active("conversion to a NumPy array")
+        self._refuse_if_active(_CONVERSION)
         # a copy: writing to the plain array must not reach into the recorded values
-        return np.array(self._concrete("conversion to a NumPy array"), dtype=dtype)
+        return np.array(self._concrete(_CONVERSION), dtype=dtype)
 
     def _refuse_if_active(self, purpose: str) -> None:
         """A number taken out of a trace has no derivative: refuse rather than lose it silently."""
@@ -317,9 +328,7 @@ class Array(Views):
                 explain(
                     purpose,
                     f"the traced value {self.type} would lose its derivative",
-                    "Use wengert.numpy (wnp.array for lists of traced values, wnp.zeros for an "
-                    "array to write to, wnp.sin for math.sin), or wg.stop_gradient(x) if no "
-                    "derivative is wanted.",
+                    f"{_REMEDY}, or wg.stop_gradient(x) if no derivative is wanted.",
                 )
             )
 
@@ -385,7 +394,11 @@ class Array(Views):
     @property
     def flat(self) -> Any:
         """The elements one after the other."""
-        return iter(self.ravel())
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[...] = values
 
     @property
     def at(self) -> Any:
@@ -468,6 +481,38 @@ class Array(Views):
         self._write(_numpy_function("sort")(self, axis=axis))
 
 
+class Flat:
+    """The elements of an array one after the other: ``x.flat``."""
+
+    __slots__ = ("array",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __iter__(self) -> Any:
+        return iter(self.array.ravel())
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __getitem__(self, key: Any) -> Any:
+        return copy_of(self.array.ravel()[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        # the elements may lie in another order, where a flat array is no view
+        flat = copy_of(self.array.ravel())
+        flat[key] = value
+        self.array[...] = flat.reshape(self.array.shape)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.array.ravel().__array__(), dtype)
+
+    def copy(self) -> Any:
+        """The elements as an array."""
+        return self.array.flatten()
+
+
 def _is_integer(value: Any) -> bool:
     """Whether one number is given, where a sequence of them may be."""
     return hasattr(value, "__index__") and not getattr(value, "shape", ())
@@ -483,8 +528,8 @@ def _write_out(name: str, out: tuple[Any, ...], result: Any) -> Any:
                 explain(
                     f"numpy.{name}",
                     "the output is a plain NumPy array, the result a traced value",
-                    "Make the array with wnp.zeros or copy it with wnp.array, or write "
-                    "x = x + y instead of x += y.",
+                    "Make the array in the function, with np.zeros or np.array(x) for a copy, or "
+                    "write x = x + y instead of x += y.",
                 )
             )
         target[...] = value

@@ -360,7 +360,9 @@ def _unmove_block(x: Any, rank: int, position: int) -> Any:
 def _cast_value(x: Any, value: Any) -> Any:
     """The value in the array's dtype, as an assignment casts it."""
     if not isinstance(value, (np.ndarray, np.generic, Traced, bool, int, float, complex)):
-        value = np.asarray(value)
+        from .array import FUNCTIONS
+
+        value = FUNCTIONS["array"](value)  # a list, maybe of traced values
     target, own = type_of(x).dtype, type_of(value)
     if own.dtype.kind == "c" and target.kind != "c":
         raise DTypeError(

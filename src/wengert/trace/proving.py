@@ -29,6 +29,7 @@ import numpy as np
 
 from ..types import Function
 from .array import FUNCTIONS
+from .reaching import numpys_own
 from .tracer import Tracer
 
 # The instructions of other versions may mean something else.
@@ -117,7 +118,8 @@ def _known_limits() -> dict[Any, int]:
                 limits[name] = ufunc.nin
         for name, most in limits.items():
             module = np.linalg if name.startswith("linalg.") else np
-            for function in (vars(module).get(name.rpartition(".")[2]), FUNCTIONS.get(name)):
+            numpys = numpys_own(vars(module).get(name.rpartition(".")[2]))
+            for function in (numpys, FUNCTIONS.get(name)):
                 if _is_genuine(function):
                     _known[function] = most
         _known.update((vars(builtins)[name], 3) for name in _BUILTINS.split())
@@ -220,7 +222,7 @@ class _Basis:
         except ValueError:  # nothing in it
             return False
         for names, name, known in self.names.values():
-            value = names.get(name, _ABSENT)
+            value = numpys_own(names.get(name, _ABSENT))
             if value is not known and (known is not DATA or not is_data(value)):
                 return False
         for function, code in self.functions.items():
@@ -419,7 +421,7 @@ class _Run:
     def look_up(self, names: dict[str, Any], name: str) -> Any:
         if name not in names:
             raise _UnprovedError
-        known = _meaning(names[name])
+        known = _meaning(numpys_own(names[name]))
         self.basis.add_name(names, name, _content(known))
         return known
 

@@ -20,8 +20,9 @@ from ..graph import Constant, Node, Operator, Variable
 from ..keeping import NUMBERS, is_locked, keep
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
-from ..types import ArrayType, Typed
+from ..types import ArrayType, Function, Typed
 from .array import Array
+from .reaching import places_to_change
 from .views import is_array, snapshot
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
@@ -57,15 +58,36 @@ class Trace:
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
     taken: Sequence[np.ndarray] = ()
 
-    def __init__(self, keep_source: bool = False, lazy: bool = False, captures: bool = False):
+    # The user's function that is traced, and arguments that are given to it as they are: NumPy
+    # makes arrays for it that traced values can be written to. And who makes them meanwhile.
+    makers: Any = None
+    # Whether it is the body of a loop or a branch, which runs later, once, often or never.
+    body = False
+
+    def __init__(
+        self,
+        keep_source: bool = False,
+        lazy: bool = False,
+        captures: bool = False,
+        of: Function | None = None,
+        given: Sequence[Any] = (),
+    ):
         self.lazy = lazy
         self.captures = captures
+        self.of = of
+        self.given = given
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
         self.keep_source = keep_source
 
     def __enter__(self) -> Trace:
+        if self.of is not None:
+            places = places_to_change(self.of, self.given)
+            if places:
+                from .creating import Makers  # needed where arrays are made
+
+                self.makers = Makers(places)
         _state.stack.append(self)
         if self.captures:
             CAPTURING.append(self)
@@ -76,6 +98,8 @@ class Trace:
         _state.stack.remove(self)
         if self.captures:
             CAPTURING.remove(self)
+        if self.makers is not None:
+            self.makers.leave()
 
     def variable(
         self,
@@ -114,6 +138,9 @@ class Trace:
             if value._trace is self:
                 node: Node = value.node  # type: ignore[attr-defined]
                 return node
+            constant = value._constant()
+            if constant is not None:
+                return Constant(constant)
             if value._trace.closed:
                 raise leaked("trace")
             if value._trace.thread not in (self.thread, None):
@@ -125,7 +152,7 @@ class Trace:
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
         if self.closed:
-            raise leaked(op.name)
+            return _afterwards(op, args, params)
         inputs: list[Node] = []
         values: list[Any] = []
         active = abstract = nested = False
@@ -147,6 +174,8 @@ class Trace:
                 nested = True
             inputs.append(node)
             values.append(value)
+        if not (active or abstract or nested) and _are_made(args, inputs):
+            return self.fold(op, args, params, values)
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
         abstract = abstract or (nested and self.captures)
@@ -178,6 +207,25 @@ class Trace:
         """A traced value for a node."""
         return Tracer(self, node)
 
+    def fold(
+        self, op: Op, args: Sequence[Any], params: dict[str, Any], values: Sequence[Any]
+    ) -> Any:
+        """Compute with arrays that NumPy made, as NumPy does: nothing is recorded."""
+        from .made import Made, made
+
+        output = op.compute(values, params)
+        if op.multiple:
+            return tuple(made(self, np.asarray(part)) for part in output)
+        if op.write_back is None:
+            return made(self, output) if type(output) is np.ndarray else output
+        tracer = Made(self, Constant(np.asarray(output)))
+        tracer._writable = True
+        if isinstance(args[0], Array):
+            tracer._view_of(args[0], op, params)
+            if args[0]._trace is not self:  # of an array outside of a body: it does not follow
+                tracer._writable = "read-only"
+        return tracer
+
     def _items(self, node: Operator) -> tuple[Tracer, ...]:
         items = []
         for index, array_type in enumerate(node.type):
@@ -187,6 +235,28 @@ class Trace:
             item.source = node.source
             items.append(self.wrap(item))
         return tuple(items)
+
+
+def _are_made(args: Sequence[Any], inputs: Sequence[Node]) -> bool:
+    """Whether all that is traced are arrays that NumPy made, and still plain."""
+    if not all(type(node) is Constant for node in inputs):
+        return False
+    return all(arg.made for arg in args if isinstance(arg, Traced))
+
+
+def _afterwards(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """An operation on a value whose function has returned: good for arrays that NumPy made."""
+    constants = [arg._constant() if isinstance(arg, Traced) else arg for arg in args]
+    if any(constant is None for constant in constants):
+        constants = [
+            arg if constant is None and not arg._trace.closed else constant
+            for arg, constant in zip(args, constants, strict=True)
+        ]
+        if any(constant is None for constant in constants):
+            raise leaked(op.name)
+        return op(*constants, **params)
+    trace = max((arg._trace for arg in args if isinstance(arg, Traced)), key=lambda t: t.level)
+    return trace.fold(op, args, params, constants)
 
 
 def _carries_derivative(node: Node) -> bool:
@@ -264,7 +334,7 @@ def foreign_thread() -> LeakedTracerError:
 def concrete(value: Any) -> Any:
     """The plain array or number behind a traced value, or None when it is abstract."""
     while isinstance(value, Traced):
-        if value._trace.closed:
+        if value._trace.closed and value._constant() is None:
             raise leaked("reading a value")
         value = value.value  # type: ignore[attr-defined]
     return value

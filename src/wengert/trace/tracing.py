@@ -21,7 +21,7 @@ _LEAVES = (np.ndarray, np.generic, bool, int, float, complex)
 def check_leaf(value: Any, operation: str, name: object) -> Any:
     """A leaf that can be traced: an array or a number; anything else is a clear error."""
     if isinstance(value, Traced):
-        return value
+        return unmade(value)
     if isinstance(value, _LEAVES):
         if isinstance(value, np.ndarray):
             _check_array(value, operation, name)
@@ -32,6 +32,12 @@ def check_leaf(value: Any, operation: str, name: object) -> Any:
         f"{operation}: argument {name!r} holds {value!r} of type {type(value).__name__}, expected "
         "arrays or numbers. Pass other things by closure or functools.partial."
     )
+
+
+def unmade(value: Any) -> Any:
+    """The plain array that NumPy made in a function being traced; all else as it is."""
+    constant = value._constant() if isinstance(value, Traced) else None
+    return value if constant is None else constant
 
 
 def _check_array(value: np.ndarray, operation: str, name: object) -> None:
@@ -82,7 +88,7 @@ def trace(function: Function, *args: Any) -> Graph:
     """
     leaves, structure = tree.flatten(args)
     names = argument_names(function, args)
-    with Trace(keep_source=True) as recording:
+    with Trace(keep_source=True, of=function) as recording:
         inputs = [
             argument(recording, check_leaf(leaf, "trace", name), name)
             for leaf, name in zip(leaves, names, strict=True)

@@ -96,7 +96,11 @@ class Views:
 
     def _peek(self) -> Any:
         """The present content as an array that is nobody's view, without refreshing."""
-        return self._trace.wrap(self._node)
+        return self._alike(self._node)
+
+    def _alike(self, node: Any) -> Any:
+        """An array of this kind and trace."""
+        return self._trace.wrap(node)
 
     def _write(self, new: Any) -> None:
         """Replace the whole content of this array, and of everything it is a view of."""
@@ -128,6 +132,15 @@ class Views:
                     "the array is a read-only view (a broadcast, a diagonal, a real or imaginary "
                     "part)",
                     "Copy it first: x = x.copy().",
+                )
+            )
+        if isinstance(storage._writable, str) and storage._writable.startswith("shared"):
+            reader = storage._writable.partition(": ")[2]
+            raise MutationError(
+                explain(
+                    "writing to an array",
+                    f"{reader} has given a view of the array, which would not see it",
+                    "Copy the array first: x = x.copy().",
                 )
             )
         if isinstance(new, Traced) and new._trace.level > storage._trace.level:
@@ -203,7 +216,9 @@ def is_array(array: Views) -> bool:
 
 def snapshot(value: Any, operation: str = "trace") -> Any:
     """What an array holds now, unmoved by later writes to it; numbers as they are."""
-    return value._trace.wrap(value.node) if isinstance(value, Views) else keep(value, operation)
+    if not isinstance(value, Views):
+        return keep(value, operation)
+    return value._alike(value.node)
 
 
 def read_only(array: Any) -> Any:

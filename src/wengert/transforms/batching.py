@@ -49,7 +49,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
         size = _batch_size(leaves, axes, name)
-        with Trace() as trace:
+        with Trace(of=f, given=tuple(kwargs.values())) as trace:
             tracers = [
                 _shared(trace, leaf) if axis is None else _sample(trace, leaf, axis)
                 for leaf, axis in zip(leaves, axes, strict=True)

@@ -21,7 +21,7 @@ from ..keeping import read_only
 from ..ops.layout import again, reduce_sum
 from ..ops.op import Op, Traced
 from ..trace import Trace, current_trace
-from ..trace.tracing import argument, check_leaf, function_name
+from ..trace.tracing import argument, check_leaf, function_name, unmade
 from ..trace.views import snapshot
 from ..types import ArrayType, Function, type_of
 from .batching import vmap
@@ -48,7 +48,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
             return f(*args, **kwargs)
         every, structure = tree.flatten((args, kwargs))
         places = [place for place, leaf in enumerate(every) if _is_array(leaf)]
-        leaves = [snapshot(every[place]) for place in places]
+        leaves = [snapshot(unmade(every[place])) for place in places]
 
         def of_arrays(*arrays: Any) -> Any:
             filled = list(every)
@@ -75,7 +75,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _inner_graph(f: Function, leaves: Sequence[Any], abstract: bool) -> Graph:
-    with Trace() as trace:
+    with Trace(of=f) as trace:
         inputs = [argument(trace, leaf) for leaf in leaves]
         variables = [tracer.node for tracer in inputs]
         if abstract:
@@ -246,6 +246,7 @@ class Rule:
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """The results as flat leaves."""
         out, self.out_structure = tree.flatten(self.f(*self._own(leaves)))
+        out = list(map(unmade, out))
         self._check_captures(leaves, out)
         return tuple(map(snapshot, out))
 
@@ -284,7 +285,7 @@ class Rule:
         return self._checked(found, values, "vjp", "cotangent")
 
     def _checked(self, found: Any, values: Sequence[Any], rule: str, what: str) -> list[Any]:
-        leaves = tree.leaves(found)
+        leaves = list(map(unmade, tree.leaves(found)))
         if len(leaves) != len(values):
             raise StructureError(
                 f"custom_rule: the {rule} of {function_name(self.f)} gave {len(leaves)} "

@@ -184,7 +184,8 @@ def _traced_once(
     row_types: Sequence[ArrayType],
     structure: tree.Structure,
 ) -> tuple[Graph, list[Node], tree.Structure]:
-    with Trace(keep_source=True) as trace:
+    with Trace(keep_source=True, of=on_leaves) as trace:
+        trace.body = True
         tracers = [trace.variable(array_type=t, active=False) for t in [*types, *row_types]]
         for tracer in tracers:
             tracer._writable = "argument" if tracer.type.shape else None

@@ -387,7 +387,8 @@ class _Recorded(NamedTuple):
 def _trace(
     f: Function, types: Sequence[ArrayType], operation: str, name: str, captures: bool = False
 ) -> _Recorded:
-    with Trace(keep_source=True, captures=captures) as trace:
+    with Trace(keep_source=True, captures=captures, of=f) as trace:
+        trace.body = True
         tracers = [trace.variable(array_type=t, active=False) for t in types]
         for tracer in tracers:
             tracer._writable = "argument" if tracer.type.shape else None

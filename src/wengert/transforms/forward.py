@@ -24,7 +24,7 @@ class Recording:
 
     def __init__(self, f: Function, primals: Sequence[Any], operation: str):
         leaves, self.in_structure = tree.flatten(tuple(primals))
-        with Trace() as trace:
+        with Trace(of=f) as trace:
             trace.stores = operation != "jvp"
             tracers = [
                 argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))

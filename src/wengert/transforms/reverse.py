@@ -63,7 +63,7 @@ def value_and_grad(
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        with Trace() as trace:
+        with Trace(of=f, given=(*args, *kwargs.values())) as trace:
             trace.call = proof, args, kwargs
             traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
             result = f(*traced, **kwargs)
@@ -122,7 +122,7 @@ def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R]
     (np.float64(5.0), np.float64(2.0))
     """
     leaves, structure = tree.flatten(primals)
-    with Trace() as trace:
+    with Trace(of=f) as trace:
         inputs = [
             argument(trace, check_leaf(leaf, "vjp", LeafName(f, primals, number)))
             for number, leaf in enumerate(leaves)

@@ -1,0 +1,170 @@
+"""NumPy's functions that make arrays, as the user's code has them while it is traced.
+
+Nobody has a say in what ``np.zeros(n)`` or ``np.array([x, 1.0])`` gives: NumPy's protocols are for
+functions of arrays. NumPy itself stays as it is, for all packages that rely on it. But where the
+functions that are traced have NumPy under a name (``np``, or ``zeros`` by ``from numpy import``),
+these names mean something else meanwhile, as far as they can be found (`reaching.py`): a module
+with NumPy's attributes, where functions that make arrays make such that traced values can be
+written to (`made.py`), and stack lists of traced values. They do so in threads that trace; for all
+others they are NumPy's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..ops.op import Traced
+from ..types import Function
+from .array import FUNCTIONS
+from .made import TRACED, Made, adopt, plain
+from .reaching import INSTEAD, NAMES, Place
+from .tracer import Tracer, current_trace
+
+# Where arrays begin with whatever is in memory, zeros do as well, and are always the same.
+_INSTEAD: dict[str, Any] = {"empty": np.zeros, "empty_like": np.zeros_like}
+# Functions that take traced values, and those that are meant.
+_TAKES = {
+    "array": "array", "asarray": "asarray", "asanyarray": "asanyarray", "copy": "copy",
+    "ascontiguousarray": "ascontiguousarray", "asfortranarray": "ascontiguousarray",
+    "asarray_chkfinite": "asarray", "full": "full", "full_like": "full_like", "arange": "arange",
+    "linspace": "linspace", "logspace": "logspace", "geomspace": "geomspace",
+    "zeros_like": "zeros_like", "ones_like": "ones_like", "empty_like": "empty_like",
+    "fromiter": "array", "require": "asarray",
+}  # fmt: skip
+
+
+def _replacement(name: str) -> Function:
+    own: Any = getattr(np, name)
+
+    @functools.wraps(own)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        now: Any = getattr(np, name)
+        if current_trace() is None or now is not own:  # or somebody has put another one there
+            return now(*args, **kwargs)
+        return _make(name, own, args, kwargs)
+
+    return function
+
+
+def _make(name: str, own: Function, args: Any, kwargs: Any) -> Any:
+    if name == "fromiter" and args:
+        args = ([*args[0]], *args[1:])
+    args, kwargs = _settled((args, kwargs))
+    given = plain((args, kwargs))
+    if given is TRACED:
+        return _of_traced(name, own, args, kwargs)
+    found = _INSTEAD.get(name, own)(*given[0], **given[1])
+    if type(found) is np.ndarray:
+        for one, other in zip(args, given[0], strict=True):
+            if other is found:
+                return one
+        if any(type(one) is Made and np.may_share_memory(found, one._constant()) for one in args):
+            return FUNCTIONS[name](*args, **kwargs)  # a view
+    return adopt(found, given)
+
+
+def _settled(value: Any) -> Any:
+    """Traced values that have no derivative and are known as the numbers that they are."""
+    if type(value) is Tracer:
+        number = _known(value)
+        return value if number is None else number
+    if type(value) in (tuple, list):
+        items = [_settled(item) for item in value]
+        changed = any(one is not other for one, other in zip(items, value, strict=True))
+        return type(value)(items) if changed else value
+    if type(value) is dict:
+        return {key: _settled(item) for key, item in value.items()}
+    return value
+
+
+def _known(value: Any) -> Any:
+    while isinstance(value, Traced):
+        node = value.node  # type: ignore[attr-defined]
+        if node.active or value._trace.closed:
+            return None
+        value = node.output
+    return np.array(value)[()] if isinstance(value, np.ndarray) else value
+
+
+def _of_traced(name: str, own: Function, args: Any, kwargs: Any) -> Any:
+    """The function of traced values, with the arguments that it has here."""
+    dtype = kwargs.get("dtype", args[1] if len(args) > 1 and name != "full" else None)
+    if name not in _TAKES or _is_other(dtype):
+        return own(*args, **kwargs)
+    options = {
+        key: value
+        for key, value in kwargs.items()
+        if key not in ("order", "subok", "like", "device", "requirements")
+    }
+    if name == "array" and kwargs.get("copy", True) is None:
+        options["copy"] = False
+    return FUNCTIONS[_TAKES[name]](*args, **options)
+
+
+def _is_other(dtype: Any) -> bool:
+    """Whether a dtype is none of numbers: that of objects holds traced values as they are."""
+    try:
+        return dtype is not None and np.dtype(dtype).kind not in "biufc"
+    except TypeError:
+        return False
+
+
+class _Module(ModuleType):
+    """NumPy's module, but for the functions that make arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(np, name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(np)
+
+    def __repr__(self) -> str:
+        return repr(np)
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, ("numpy",)
+
+
+MODULE = _Module("numpy", np.__doc__)
+REPLACEMENTS = {name: _replacement(name) for name in NAMES}
+for _name in ("__loader__", "__spec__", "__package__"):
+    vars(MODULE)[_name] = vars(np)[_name]
+vars(MODULE).update(REPLACEMENTS)
+_FORTH = {id(np): MODULE} | {id(vars(np)[name]): REPLACEMENTS[name] for name in NAMES}
+INSTEAD |= {id(MODULE): np} | {id(REPLACEMENTS[name]): vars(np)[name] for name in NAMES}
+
+
+class Makers:
+    """Names that mean other functions from now on, until `leave`."""
+
+    def __init__(self, places: Sequence[Place]):
+        self.places = []
+        with _lock:
+            for place in places:
+                count = _counts.get(place, 0)
+                if count or place.exchange(_FORTH):
+                    _counts[place] = count + 1
+                    self.places.append(place)
+
+    def leave(self) -> None:
+        """The names mean again what they meant, unless somebody else needs them."""
+        with _lock:
+            for place in self.places:
+                _counts[place] -= 1
+                if not _counts[place]:
+                    del _counts[place]
+                    place.exchange(INSTEAD)
+
+
+_lock = threading.Lock()
+_counts: dict[Place, int] = {}
