@@ -19,7 +19,7 @@ from .workload import PEERS, WENGERT, Workload, available, package_of
 # One module for each topic; each has `workloads(quick)`.
 TOPICS = tuple(
     "evaluated ratio call matmul mlp cnn recurrent circles transformer compile memory "
-    "hosted".split()
+    "hosted programs".split()
 )
 
 
