@@ -170,7 +170,8 @@ class TestErrors:
         assert text.startswith("bool() or `if` (at test_batching.py:")
         assert text.endswith(
             "): the value of bool is not known while the function is traced by jit or vmap. "
-            "Use wnp.where(condition, x, y), wg.scan for loops, or static_argnames of jit."
+            "Use wg.cond or wnp.where for a choice, wg.while_loop or wg.scan for a loop, or "
+            "static_argnames of jit."
         )
 
     @pytest.mark.parametrize("read", [float, int, lambda a: a.item(), lambda a: f"{a:.2f}"])

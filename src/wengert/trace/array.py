@@ -278,8 +278,8 @@ class Array(Views):
                     "or vmap",
                     f"{_REMEDY}."
                     if taken
-                    else "Use wnp.where(condition, x, y), wg.scan for loops, or static_argnames of "
-                    "jit.",
+                    else "Use wg.cond or wnp.where for a choice, wg.while_loop or wg.scan for a "
+                    "loop, or static_argnames of jit.",
                 )
             )
         return value
