@@ -248,6 +248,11 @@ class ScanLimits(Record):
     fewest_for_many_weights: int = 32
     # Microseconds that a loop must take at least.
     least_time: float = 50.0
+    # Elements of each value in a block of samples that have turns of their own number: some
+    # vectors, so that what is done once a turn counts little, and few enough to end together.
+    block_of_turns: int = 64
+    # Threads share the blocks in so many parts.
+    shares_of_blocks: int = 32
 
 
 class RewritingLimits(Record):

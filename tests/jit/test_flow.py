@@ -60,6 +60,51 @@ class TestEveryMode:
             assert is_native(compiled, xs)
 
 
+class TestBlocks:
+    """Loops whose samples have turns of their own number run block by block."""
+
+    @staticmethod
+    def root(x):
+        y, n = wg.while_loop(
+            lambda s: np.abs(s[0] * s[0] - x) > 1e-10 * x,
+            lambda s: ((s[0] + x / s[0]) / 2, s[1] + 1),
+            (x, 0),
+        )
+        return wg.cond(y > 2, lambda: np.log(y), lambda: y * y) + n
+
+    @pytest.mark.parametrize("count", [1, 63, 64, 128, 1000, 10_001])
+    def test_any_number_of_samples(self, count):
+        x = np.exp(np.random.default_rng(1).normal(size=count) * 3)
+        push = lambda x: wg.jvp(self.root, (x,), (1.0,))
+        for f in (self.root, push):
+            compiled = wg.jit(wg.vmap(f))
+            assert_same(compiled(x), wg.vmap(f)(x))
+            text = str(compiled.explain(x).loops)
+            assert ("for block" in text) is (count >= 128)
+            assert text.count("while") == (1 + (count % 64 > 0) if count >= 128 else 1)
+
+    def test_samples_of_vectors_and_shared_arrays(self):
+        rng = np.random.default_rng(2)
+        a, b = rng.normal(size=(3, 3)) / 3, rng.normal(size=(500, 3))
+
+        def f(a, b):
+            turn = lambda s: (np.tanh(a @ s[0] + b), s[0])
+            far = lambda s: np.max(np.abs(s[0] - s[1])) > 1e-9
+            return wg.while_loop(far, turn, (b, b + 1))[0]
+
+        compiled = wg.jit(wg.vmap(f, in_axes=(None, 0)))
+        assert_same(compiled(a, b), wg.vmap(f, in_axes=(None, 0))(a, b))
+        assert "for block" in str(compiled.explain(a, b).loops)
+
+    def test_an_index_out_of_range(self):
+        x, n = np.arange(5.0), np.arange(1000) % 6
+        f = lambda x, n: wg.fori_loop(n, 5, lambda i, s: s + x[i], 0.0)
+        compiled = wg.jit(wg.vmap(f, in_axes=(None, 0)))
+        assert_same(compiled(x, n), wg.vmap(f, in_axes=(None, 0))(x, n))
+        with pytest.raises(OutOfRangeError):
+            compiled(x[:4], n)
+
+
 class TestLoops:
     def test_an_index_out_of_range(self):
         def f(x, n):

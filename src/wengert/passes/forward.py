@@ -16,6 +16,7 @@ from ..graph.rewrite import New, copied, rewrite, with_nodes
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Primal
 from .rewriting import constant_value
+from .simplify import share_common
 
 # Constants of more elements are compared by what they are, not by what they hold.
 SMALL = 4096
@@ -23,6 +24,9 @@ SMALL = 4096
 
 def join_forward(graph: Graph) -> Graph:
     """ys = scan(f); ys, dys = scan(f and its tangent) -> ys, dys = scan(f and its tangent)."""
+    if all(_primal(node) is None for node in graph.operators):
+        return graph
+    graph = share_common(graph)  # they read the same values
     found = _pairs(graph)
     if not found:
         return graph
@@ -53,7 +57,7 @@ def _pairs(graph: Graph) -> dict[int, tuple[Operator, Primal]]:
     found: dict[int, tuple[Operator, Primal]] = {}
     taken: set[int] = set()
     for node in graph.operators:
-        primal = getattr(_program(node), "primal", None) if node.op.multiple else None
+        primal = _primal(node)
         if primal is None:
             continue
         inputs = [node.inputs[k] for k in primal.inputs]
@@ -80,6 +84,10 @@ def _reads(nodes: Iterable[Node], wanted: Node, instead: dict[int, Sequence[Node
     return False
 
 
+def _primal(node: Operator) -> Primal | None:
+    return getattr(_program(node), "primal", None) if node.op.multiple else None
+
+
 def _program(node: Operator) -> Any:
     """What is inside an operation; None: nothing that has a forward mode of its own."""
     return next((v for v in node.params.values() if hasattr(v, "primal")), None)
@@ -94,9 +102,12 @@ def _key(node: Operator, program: Any, inputs: Sequence[Node]) -> Any:
 def _value(node: Node) -> Any:
     """What is equal for nodes that stand for one value: each use of a constant has a node."""
     value = constant_value(node)
-    if value is None or np.size(value) > SMALL:
+    if value is None or np.size(value) == 0:
         return node.serial
-    return node.type, np.asarray(value).tobytes()
+    array = np.asarray(value)
+    if not any(array.strides):  # one number, read everywhere
+        return node.type, array.flat[0].tobytes()
+    return (node.type, array.tobytes()) if array.size <= SMALL else node.serial
 
 
 def _in_order(graph: Graph, sources: dict[int, Sequence[Node]]) -> list[Node]:

@@ -8,6 +8,7 @@ for any number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,37 +43,63 @@ def split_body(
         return None  # a loop inside is shared out by itself
     if steps * time_apart(graph.operators) < policy().scans.least_time:
         return None
-    inputs, outputs = graph.inputs, [node for node in graph.outputs if node is not None]
-    outputs, sums = outputs[: len(outputs) - totals], outputs[len(outputs) - totals :]
-    if not outputs or not all(node.type.shape for node in outputs):
+    samples = Samples.of(graph, constants, carry, totals)
+    if samples is None:
         return None
-    classes = AxisClasses(graph.operators)
-    for before, after in zip(inputs[constants : constants + carry], outputs, strict=False):
-        for axis in range(len(before.type.shape)):
-            classes.join((before.serial, axis), (after.serial, axis))
-    kind = classes.find((outputs[0].serial, 0))
-    axes = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
-    known = {serial: axis for serial, axis in axes.items() if axis is not None}
-    length = outputs[0].type.shape[0]
-    shared = [node for node in graph.nodes if node.serial not in known]
+    shared = [node for node in graph.nodes if node.serial not in samples.axes]
     many = sum(map(_nbytes, shared)) > policy().regions.most_weights
     wanted = policy().scans
     fewest = wanted.fewest_for_many_weights if many else wanted.fewest_samples
-    parts = _count_parts(length, fewest)
-    if parts == 1 or any(known.get(node.serial) != 0 for node in outputs):
+    parts = _count_parts(samples.length, fewest)
+    if parts == 1:
         return None
-    if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
+    width, wide = divmod(samples.length, parts)
+    graphs = samples.cut(graph, [width, width + 1] if wide else [width])
+    if graphs is None:
         return None
-    width, wide = divmod(length, parts)
-    summed = {node.serial for node in sums}
-    for node in graph.operators:
-        if not keeps_apart(node, classes, known, [Part(width, length)], node.serial in summed):
+    return Split(graphs, parts, width, wide, [samples.axes.get(n.serial) for n in graph.inputs])
+
+
+@dataclass
+class Samples:
+    """The axis of samples in the values of a body, all of whose outputs begin with it, but for the
+    last ones, so many as there are totals, which are sums over all samples."""
+
+    length: int
+    classes: AxisClasses
+    axes: dict[int, int]  # by serial
+    sums: set[int]
+
+    @classmethod
+    def of(cls, graph: Graph, constants: int, carry: int, totals: int = 0) -> Samples | None:
+        """The samples of a body; None where it has none."""
+        inputs, outputs = graph.inputs, [node for node in graph.outputs if node is not None]
+        outputs, sums = outputs[: len(outputs) - totals], outputs[len(outputs) - totals :]
+        if not outputs or not all(node.type.shape for node in outputs):
             return None
-    sizes = [Part(n, length) for n in ([width, width + 1] if wide else [width])]
-    graphs = [found for part in sizes if (found := restrict(graph, known, part)) is not None]
-    if len(graphs) < len(sizes):
-        return None
-    return Split(graphs, parts, width, wide, [axes[node.serial] for node in inputs])
+        classes = AxisClasses(graph.operators)
+        for before, after in zip(inputs[constants : constants + carry], outputs, strict=False):
+            for axis in range(len(before.type.shape)):
+                classes.join((before.serial, axis), (after.serial, axis))
+        kind = classes.find((outputs[0].serial, 0))
+        axes = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
+        known = {serial: axis for serial, axis in axes.items() if axis is not None}
+        length = outputs[0].type.shape[0]
+        if any(known.get(node.serial) != 0 for node in outputs):
+            return None
+        if any(n.type.shape[known[n.serial]] != length for n in graph.nodes if n.serial in known):
+            return None
+        return cls(length, classes, known, {node.serial for node in sums})
+
+    def cut(self, graph: Graph, widths: Sequence[int]) -> list[Graph] | None:
+        """The body for so many samples each; None where they do not stay apart."""
+        parts = [Part(width, self.length) for width in widths]
+        for node in graph.operators:
+            is_sum = node.serial in self.sums
+            if not keeps_apart(node, self.classes, self.axes, parts[:1], is_sum):
+                return None
+        graphs = [found for part in parts if (found := restrict(graph, self.axes, part))]
+        return graphs if len(graphs) == len(parts) else None
 
 
 def _count_parts(length: int, fewest: int) -> int:

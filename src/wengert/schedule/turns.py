@@ -2,28 +2,31 @@
 
 Whether there is a first turn is found before the loop, and every turn says whether there is another
 one: so the loop has one program, and looks at one Boolean that it carries along.
+
+Of a batch each sample has turns of its own number, and those that have ended are carried along
+until the last one has. So such a loop runs for one block of samples after the other, as many as
+fill some vectors: a block ends with its own samples, and stays near while it is worked on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
-from ..graph import Graph, Operator
-from ..loops import (
-    Buffer,
-    Carry,
-    Host,
-    Kernel,
-    Loop,
-    MemoryKind,
-    Var,
-)
-from ..transforms.bodies import extract
+from ..graph import Graph, Node, Operator, Variable
+from ..loops import Affine, Buffer, Carry, Host, Kernel, Loop, MemoryKind, Var
+from ..machine import policy
+from ..ops.reductions import reduce_any
+from ..passes.rewriting import apply
+from ..transforms.bodies import Body, extract
+from ..transforms.repetition import Turn
+from .cost_model import time_apart
 from .fusion import Scheduler
 from .lowering import is_native
 from .memory import temporaries
 from .repeat import copied
+from .splitting import Samples
 
 # So many turns are taken for granted where a cost is estimated: Ctrl-C ends loops of any length.
 MANY = 1 << 40
@@ -37,42 +40,58 @@ def lower_while(scheduler: Scheduler, node: Operator) -> None:
     inputs, outputs = scheduler.arrays_of(node)
     kernels = None
     if all(map(is_native, node.inputs)) and all(buffer.size for buffer in [*inputs, *outputs]):
-        kernels = _while_kernels(scheduler, node, inputs, outputs)
+        turn: Turn = node.params["turn"]
+        blocks = _blocks(turn) if turn.masks else None
+        if blocks is None:
+            found = _while_kernels(scheduler, node, turn, inputs, outputs)
+            kernels = None if found is None else found.kernels
+        else:
+            kernels = _in_blocks(scheduler, node, blocks, inputs, outputs)
     if kernels is None:
         scheduler.add_host(node, inputs, outputs)
     else:
         scheduler.add(node, kernels)
 
 
+class _While(NamedTuple):
+    """The kernels of a loop, and the memory that they need for themselves."""
+
+    kernels: list[Kernel]
+    private: list[Buffer]
+
+
 def _while_kernels(
-    scheduler: Scheduler, node: Operator, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
-) -> list[Kernel] | None:
-    turn = node.params["turn"]
+    scheduler: Scheduler,
+    node: Operator,
+    turn: Turn,
+    inputs: Sequence[Buffer],
+    outputs: Sequence[Buffer],
+) -> _While | None:
+    """The loop from buffers to buffers; None: not native."""
     body = turn.body
     strides = [buffer.strides for buffer in inputs]
     first = scheduler.task.schedule_step(turn.test.graph, strides, ())
     again = scheduler.task.schedule_step(_turn_and_test(turn), strides, ())
     if any(isinstance(kernel, Host) for kernel in [*first.kernels, *again.kernels]):
         return None
+    own = [*temporaries(first.kernels)]
     private = temporaries(again.kernels)
     for program in (first, again):
         for inner, outer in zip(program.inputs[: body.constants], inputs, strict=False):
             inner.lie_in(outer)
-    for inner, outer in zip(first.inputs[body.constants :], inputs[body.constants :], strict=True):
+    starts = inputs[body.constants :]
+    for inner, outer in zip(first.inputs[body.constants :], starts, strict=True):
         inner.lie_in(outer)
     (found,) = first.outputs
     flag = scheduler._arena_buffer(found.dtype, ())
     found.lie_in(flag)
     asked, *after = again.outputs
-    before = Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED)
-    going = _carry(scheduler, before, asked, flag)
-    carries = [
-        _carry(scheduler, *three)
-        for three in zip(
-            again.inputs[body.constants :], after, inputs[body.constants :], strict=True
-        )
-    ]
-    copies = [copied(carry, end, node) for carry, end in zip(carries, outputs, strict=True)]
+    going = _carry(scheduler, Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED), asked, flag)
+    carried = zip(again.inputs[body.constants :], after, starts, strict=True)
+    carries = [going, *[_carry(scheduler, *three) for three in carried]]
+    ends = zip(carries[1:], outputs, strict=True)
+    wanted = scheduler._items_of(node)
+    copies = [copied(*pair, node) for number, pair in enumerate(ends) if number in wanted]
     loop = Loop(
         Var("turn", MANY),
         tuple(again.kernels),
@@ -80,19 +99,21 @@ def _while_kernels(
         private=private,
         label=node.op.name,
         nodes=(node,),
-        carries=(going, *carries),
+        carries=tuple(carries),
         going=going,
     )
-    return [*first.kernels, loop]
+    own += [flag, *[place for carry in carries for place in carry.places]]
+    return _While([*first.kernels, loop], own)
 
 
-def _turn_and_test(turn: Any) -> Graph:
+def _turn_and_test(turn: Turn) -> Graph:
     """A turn, and whether there is another one after it, which is its first result."""
     body = turn.body
     inputs, outputs = body.graph.inputs, body.graph.outputs
     now = [*inputs[: body.constants], *outputs]
     pairs = zip(turn.test.graph.inputs, now, strict=True)
-    (asked,) = extract(turn.test.graph.outputs, {old.serial: new for old, new in pairs})
+    replaced: dict[int, Any] = {old.serial: new for old, new in pairs}
+    (asked,) = extract(turn.test.graph.outputs, replaced)  # type: ignore[arg-type]
     return Graph(inputs, [asked, *outputs])
 
 
@@ -101,3 +122,93 @@ def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -
     before.kind = after.kind = MemoryKind.CARRIED
     places = tuple(scheduler._arena_buffer(after.dtype, after.shape) for _ in range(2))
     return Carry(before, after, start, places)
+
+
+# ---------------------------------------------------------------- blocks of samples
+
+
+class _Blocks(NamedTuple):
+    """A loop for a block of samples, and for those that are left, if there are any."""
+
+    turns: list[Turn]
+    width: int
+    whole: int  # so many blocks
+    axes: list[int | None]  # of samples, by the number of an input
+
+
+def _blocks(turn: Turn) -> _Blocks | None:
+    """The turns for blocks of samples; None where these meet, or are few."""
+    body = turn.body
+    if any(node.op.multiple for node in body.graph.operators):
+        return None
+    samples = Samples.of(body.graph, body.constants, body.carry)
+    if samples is None:
+        return None
+    wide = [prod(node.type.shape[1:]) for node in body.graph.outputs if node is not None]
+    width = max(policy().scans.block_of_turns // max(wide), 1)
+    count, rest = divmod(samples.length, width)
+    if count < 2:
+        return None
+    graphs = samples.cut(body.graph, [width, rest] if rest else [width])
+    if graphs is None:
+        return None
+    axes = [samples.axes.get(node.serial) for node in body.graph.inputs]
+    return _Blocks([_of_block(turn, graph) for graph in graphs], width, count, axes)
+
+
+def _of_block(turn: Turn, graph: Graph) -> Turn:
+    """The turn of a block, which there is as long as one of its samples goes on."""
+    inputs = [Variable("", None, node.type, active=False) for node in graph.inputs]
+    live = inputs[turn.body.constants]
+    asked: Node = apply(reduce_any, live, params={"axes": (0,)})
+    return turn.like(
+        Body(Graph(inputs, [asked]), 0, 0), Body(graph, turn.body.constants, turn.body.carry)
+    )
+
+
+def _in_blocks(
+    scheduler: Scheduler,
+    node: Operator,
+    blocks: _Blocks,
+    inputs: Sequence[Buffer],
+    outputs: Sequence[Buffer],
+) -> list[Kernel] | None:
+    """A loop over the blocks, which threads share where there is enough to do, and one block of
+    those that are left."""
+    var = Var("block", blocks.whole)
+    places = [Affine.of(var) * blocks.width, Affine(blocks.whole * blocks.width)]
+    made: list[_While] = []
+    for turn, first in zip(blocks.turns, places, strict=False):
+        parts = [
+            _part(buffer, axis, first, inner.type.shape)
+            for buffer, axis, inner in zip(inputs, blocks.axes, turn.body.graph.inputs, strict=True)
+        ]
+        results = [
+            _part(buffer, 0, first, inner.shape)
+            for buffer, inner in zip(outputs, turn.types, strict=True)
+        ]
+        found = _while_kernels(scheduler, node, turn, parts, results)
+        if found is None:
+            return None
+        made.append(found)
+    limits = policy().scans
+    time = time_apart(blocks.turns[0].body.graph.operators) * blocks.whole
+    share = Var("share", min(limits.shares_of_blocks, blocks.whole))
+    is_shared = time >= limits.least_time
+    kernels, private = made[0]
+    around: dict[str, Any] = {"label": node.op.name, "nodes": (node,)}
+    own = share if is_shared else None
+    loop = Loop(var, tuple(kernels), private=tuple(private), share=own, **around)
+    if is_shared:
+        loop = Loop(share, (loop,), parallel=True, **around)
+    rest = [kernel for one in made[1:] for kernel in one.kernels]
+    return [loop, *rest]
+
+
+def _part(buffer: Buffer, axis: int | None, first: Affine, shape: tuple[int, ...]) -> Buffer:
+    """The samples of a buffer from one on."""
+    if axis is None:
+        return buffer
+    made = buffer.view(first * buffer.strides[axis])
+    made.shape = shape
+    return made

@@ -246,7 +246,12 @@ def batched_body(
                 break
         now[first:second] = carry
     graph = Graph([tracer.node for tracer in [*going, *inputs]], nodes)  # type: ignore[misc]
-    return BatchedBody(Body(graph, first + masked, body.carry), carry, found[body.carry :])
+    made = Body(graph, first + masked, body.carry)
+    if body.primal is not None and not masked:
+        values = body.primal.program
+        own = values.derived(batched_body, size, tuple(flags[k] for k in body.primal.inputs))
+        made.primal = body.primal._replace(program=own.body)
+    return BatchedBody(made, carry, found[body.carry :])
 
 
 def _going(size: int) -> ArrayType:

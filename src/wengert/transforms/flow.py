@@ -15,9 +15,11 @@ import numpy as np
 from .. import tree
 from ..errors import AbstractValueError, DTypeError, ShapeError, StructureError, explain
 from ..graph import Constant, Graph, Node, Operator
+from ..ops.elementwise import add
 from ..ops.layout import convert
 from ..ops.logic import not_equal
 from ..ops.op import Traced
+from ..ops.python_integers import fits_64_bits
 from ..trace import Trace
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
@@ -27,6 +29,9 @@ from .choice import Branches, switch_op, taken
 from .control import Shown
 from .loop import loop
 from .repetition import Turn, while_op
+
+# Turns that no loop comes to in a month, and how far a counter may get meanwhile.
+LONG, COUNTED = 1 << 51, 1 << 62
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -328,8 +333,30 @@ def _settle(
         if wanted == types:
             break
         types = wanted
+    for place, leaf in enumerate(leaves):
+        if operation == "fori_loop" and place == 0:
+            most = COUNTED  # it stays below `hi`
+        else:
+            most = COUNTED - abs(leaf) if type(leaf) is int else 0
+        traced.outputs[place] = _as_counter(traced.outputs[place], traced.inputs[place], most)
     traced.outputs[:] = [_converted(node, t) for node, t in zip(traced.outputs, types, strict=True)]
     return traced, types
+
+
+def _as_counter(node: Node, before: Node, most: int) -> Node:
+    """i + 1 for a Python integer, without the check that it fits: in `LONG` turns a step of so
+    little comes nowhere near 64 bits."""
+    if not isinstance(node, Operator) or node.op is not add:
+        return node
+    checked, step = node.inputs
+    if not isinstance(checked, Operator) or checked.op is not fits_64_bits:
+        return node
+    known = isinstance(step, Constant) and type(step.output) is int
+    if not known or checked.inputs[0] is not before or abs(step.output) * LONG > most:
+        return node
+    made = Operator(add, (before, step), {}, None, node.type)
+    made.source = node.source
+    return made
 
 
 def _carried(own: ArrayType, found: ArrayType) -> ArrayType | None:

@@ -242,7 +242,12 @@ def _together(turn: Turn, size: int, flags: tuple[bool, ...]) -> tuple[Turn, lis
     test = turn.test.derived(batched_body, size, now)
     if test.rows[0]:
         return None
-    return Turn(test.body, _in_types(found.body, turn)), found.carry
+    made = Turn(test.body, _in_types(found.body, turn))
+    if turn.primal is not None:
+        values = turn.primal.program
+        own = values.derived(_together, size, tuple(flags[k] for k in turn.primal.inputs))
+        made.primal = None if own is None else turn.primal._replace(program=own[0])
+    return made, found.carry
 
 
 def _apart(turn: Turn, size: int, constants: tuple[bool, ...]) -> Turn:
@@ -270,6 +275,14 @@ def _apart(turn: Turn, size: int, constants: tuple[bool, ...]) -> Turn:
         any_going = trace.node_of(reduce_any(again[count], axes=(0,)))
     made = Turn(Body(Graph([t.node for t in again], [any_going]), 0, 0), body)  # type: ignore[misc]
     made.masks = True
+    if turn.primal is not None:
+        values, places = turn.primal.program, turn.primal.inputs
+        fixed_places, carried = values.body.split(places)[:2]
+        made.primal = Primal(
+            values.derived(_apart, size, tuple(constants[k] for k in fixed_places)),
+            [*fixed_places, count, *[k + 1 for k in carried]],
+            [0, *[k + 1 for k in turn.primal.results]],
+        )
     return made
 
 
