@@ -55,8 +55,8 @@ def posed(theta, model, parents, mirrored):
         own = relatives[bone]
         absolutes.append(own if parent == -1 else absolutes[parent] @ own)
     transforms = wg.numpy.stack(absolutes) @ model["inverse_absolutes"]
-    by_bone = np.einsum("bij,vj->vbi", transforms[:, :3], model["positions"])
-    moved = np.sum(by_bone * model["weights"][:, :, None], axis=1)
+    skin = model["weights"][:, :, None] * model["positions"][:, None, :]
+    moved = np.einsum("vbj,bij->vi", skin, transforms[:, :3])
     if mirrored:
         moved = moved * np.array([-1.0, 1.0, 1.0])
     return moved @ global_rotation(theta[:3]).T + theta[3:6]

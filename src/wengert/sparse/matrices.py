@@ -15,7 +15,7 @@ from ..jit import jit
 from ..jit.fingerprint import graph_text
 from ..jit.function import Jitted
 from ..trace.tracing import function_name
-from ..transforms import grad, jvp, vjp, vmap
+from ..transforms import grad, jvp, vjp
 from ..types import ArrayType, Function, type_of
 from .dependence import scipy_sparse
 from .patterns import MODES, Sparsity, pattern_of
@@ -236,9 +236,7 @@ def _check_given(program: _CompiledProducts, x: Any) -> None:
 
 
 def _product(f: Function, mode: str) -> Any:
-    """At x, the product of the matrix (in reverse mode of its transpose) with a tree like x."""
-    if mode == "reverse":
-        return lambda x: lambda g: vjp(f, x)[1](g)[0]
+    """At x, the product of the matrix with a tree like x."""
     function = grad(f) if mode == "symmetric" else f
     return lambda x: lambda t: jvp(function, (x,), (t,))[1]
 
@@ -258,38 +256,41 @@ class _CompiledProducts:
         self.sparsity = sparsity
         self.kinds = kinds
         self.structure = structure
-        self.colours = np.arange(sparsity.count, dtype=np.int32)
         self.dtype = dtype
-        self.compiled = jit(self._entries)
+        self.product = jit(self._product)
+        self.taken = jit(_taken)
+        # what a product gives: a column's side in forward mode, else a row's
+        self.length = sparsity.shape[0 if sparsity.mode == "forward" else 1]
+        own = np.result_type(*[dtype for dtype, _ in kinds]) if kinds else dtype
+        self.computed = own if sparsity.mode == "reverse" else dtype
 
     def run(self, x: Any) -> Any:
-        """The matrix at `x`."""
+        """The matrix at `x`: a product for each colour, from which the entries are taken."""
         sparsity = self.sparsity
         if not sparsity.nnz:
             return sparsity.filled(np.zeros(0, self.dtype))
-        data = self.compiled(
-            tree.map(np.asarray, x), sparsity.colours, self.colours, sparsity.places
-        )
-        return sparsity.filled(data)
+        x = tree.map(np.asarray, x)
+        products = np.empty((sparsity.count, self.length), self.computed)
+        for colour, row in enumerate(products):
+            self.product(x, sparsity.colours, np.int32(colour), out=row)
+        data = self.taken(products, sparsity.places)
+        return sparsity.filled(data.astype(self.dtype, copy=False))
 
-    def _entries(self, x: Any, own: Any, colours: Any, places: Any) -> Any:
-        """The entries in their order: products with a vector for each colour, then taken apart."""
-        derivative, mode = self.derivative, self.sparsity.mode
-        product = _product(derivative.function, mode)(x)
-        if mode == "reverse":
-            out, pullback = vjp(derivative.function, x)
-            product = lambda g: pullback(g)[0]
-            leaves, structure = tree.flatten(out)
-            kinds: Any = [(type_of(leaf).dtype, type_of(leaf).shape) for leaf in leaves]
-        else:
-            structure, kinds = self.structure, self.kinds
+    def _product(self, x: Any, own: Any, colour: Any) -> Any:
+        """The product with the vector that is 1 where an element has the colour."""
+        function, mode = self.derivative.function, self.sparsity.mode
+        chosen = own == colour
+        if mode != "reverse":
+            direction = tree.unflatten(self.structure, _parts(chosen, self.kinds))
+            return _raveled(_product(function, mode)(x)(direction))
+        out, pullback = vjp(function, x)
+        leaves, structure = tree.flatten(out)
+        kinds = [(type_of(leaf).dtype, type_of(leaf).shape) for leaf in leaves]
+        return _raveled(pullback(tree.unflatten(structure, _parts(chosen, kinds)))[0])
 
-        def along(colour: Any) -> Any:
-            chosen = own == colour
-            return _raveled(product(tree.unflatten(structure, _parts(chosen, kinds))))
 
-        products = vmap(along)(colours)
-        return products.reshape(-1)[places]
+def _taken(products: Any, places: Any) -> Any:
+    return products.reshape(-1)[places]
 
 
 def _parts(chosen: Any, kinds: Any) -> list[Any]:
