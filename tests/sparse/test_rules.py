@@ -142,6 +142,25 @@ def _put(x, place):
     return y
 
 
+def _turned(x):
+    """A register of three that is turned as often as the last element says."""
+    going = lambda state: state[1] < x[3]
+    turn = lambda state: (np.concatenate([state[0][1:], state[0][:1]]), state[1] + 0.4)
+    return wg.while_loop(going, turn, (x[:3] * 2, 0.0))[0]
+
+
+def _either(x):
+    return wg.cond(x[0] > 1, lambda x: x[1:] * x[0], lambda x: x[:-1] ** 2, x)
+
+
+MORE |= {
+    "while": (_turned, 4),
+    "cond": (_either, 5),
+    "gradient of a while": (lambda x: wg.grad(lambda x: _turned(x) @ x[4:])(x), 7),
+    "gradient of a cond": (lambda x: wg.grad(lambda x: np.sum(_either(x) ** 2))(x), 5),
+}
+
+
 @pytest.mark.parametrize("f, size", MORE.values(), ids=MORE)
 def test_patterns_hold_at_every_place(f, size):
     """What is decided by values is in the pattern either way: it covers many places at once."""
@@ -159,6 +178,21 @@ def test_rows_are_not_mixed_by_what_is_decided_inside_them():
     np.testing.assert_array_equal(sorted_rows.sparsity(np.ones(6)).matrix.toarray(), blocks)
     largest = wg.sparse_jacobian(lambda x: np.max(x.reshape(2, 3), axis=1))
     np.testing.assert_array_equal(largest.sparsity(np.ones(6)).matrix.toarray(), blocks[::3])
+
+
+def test_branches_and_turns_keep_apart_what_they_do_not_mix():
+    """Two branches together, and a state of which each element goes its own way."""
+    both = wg.sparse_jacobian(_either).sparsity(np.ones(5)).matrix.toarray()
+    wanted = np.eye(4, 5) + np.eye(4, 5, k=1) > 0
+    wanted[:, 0] = True
+    np.testing.assert_array_equal(both, wanted)
+
+    def halved(x):
+        return wg.while_loop(lambda y: np.sum(y) > 1, lambda y: y * y / 2, x)
+
+    found = wg.sparse_jacobian(halved).sparsity(np.ones(5)).matrix.toarray()
+    np.testing.assert_array_equal(found, np.eye(5, dtype=bool))
+    assert_covers(wg.sparse_jacobian(_turned).sparsity(np.ones(4)), np.ones((3, 4)) * [1, 1, 1, 0])
 
 
 def test_custom_rules_count_not_what_they_replace():

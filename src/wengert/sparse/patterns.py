@@ -12,8 +12,8 @@ from ..jit.tracing import Captured
 from ..passes.expand import expand
 from ..passes.simplify import fold_constants, share_common
 from .colouring import colour_columns, colour_star, column_places, star_places
-from .dependence import matrix, scipy_sparse, sources, union
-from .propagate import propagate
+from .dependence import scipy_sparse, sources, union
+from .propagate import matrix_of, propagate
 
 MODES = ("auto", "forward", "reverse")
 
@@ -139,7 +139,7 @@ def pattern_of(captured: Captured, inputs: int) -> Any:
     given = [next(columns) if leaf in leaves else () for leaf in graph.inputs]
     found, _ = propagate(graph, given, [None] * len(given))
     blocks = [
-        _block(one, node.type.size, sum(leaf.type.size for leaf in leaves))
+        matrix_of(union(one), node.type.size, sum(leaf.type.size for leaf in leaves))
         for one, node in zip(found, _outputs(graph), strict=True)
     ]
     return scipy_sparse().vstack(blocks, format="csr") if blocks else None
@@ -147,9 +147,3 @@ def pattern_of(captured: Captured, inputs: int) -> Any:
 
 def _outputs(graph: Graph) -> list[Any]:
     return [node for node in graph.outputs if node is not None]
-
-
-def _block(given: Any, count: int, width: int) -> Any:
-    found = matrix(union(given), count)
-    found.resize((count, width))
-    return found

@@ -12,7 +12,9 @@ from ..ops.op import Traced
 from ..passes.expand import expand
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
+from ..transforms.choice import is_switch
 from ..transforms.loop import is_loop, order
+from ..transforms.repetition import is_while
 from .dependence import (
     NONE,
     Dependence,
@@ -64,6 +66,11 @@ def _through(
         return nothing, _evaluated(node, known)
     if is_loop(node):
         return _FollowedLoop(node).run(given, known), None
+    if is_while(node):
+        body = node.params["turn"].body
+        return _Step(body).closed(given)[body.constants :], None
+    if is_switch(node):
+        return _branches(node, given, known), None
     if node.op.multiple:
         return [everything(given, one.size) for one in node.type], None
     return depends(node, given, known, seen), None
@@ -90,12 +97,15 @@ class _FollowedLoop:
     def __init__(self, node: Operator):
         self.body: Body = node.params["body"]
         self.length: int = node.params["length"]
+        self.counted: int = node.params.get("counted", 0)
         self.steps = order(self.length, node.params["reverse"])
         self.graph: Graph = self.body.derived(_expanded)
         self.sizes = [source.type.size for source in self.graph.inputs]
 
     def run(self, given: Sequence[Dependence], known: Known) -> list[Dependence]:
         """The dependence of the last carry and of all rows."""
+        if self.counted:  # there may be fewer steps, or more once it has room for them
+            return self._at_once(given) if self.length else self._everything(given)
         if self.length * len(self.graph.operators) <= _FOLLOWED:
             return self._followed(given, known)
         return self._at_once(given)
@@ -122,6 +132,11 @@ class _FollowedLoop:
         ends = [t.size for t in body.types[body.carry :]]
         return [*carry, *[self._stack(c, size) for c, size in zip(stacked, ends, strict=True)]]
 
+    def _everything(self, given: Sequence[Dependence]) -> list[Dependence]:
+        types, carry = self.body.types, self.body.carry
+        sizes = [t.size * (1 if k < carry else self.length) for k, t in enumerate(types)]
+        return [everything(given, size) for size in sizes]
+
     def _stack(self, column: Sequence[tuple[int, Dependence]], size: int) -> Dependence:
         """The rows of all steps, as one array."""
         count = self.length * size
@@ -133,46 +148,21 @@ class _FollowedLoop:
         return compact(tuple(line for lines in found for line in lines))
 
     def _at_once(self, given: Sequence[Dependence]) -> list[Dependence]:
-        """As if every step saw the carry of every other: more than there is, in no time.
-
-        What an output needs of an input within a step is a matrix; those from carry to carry are
-        multiplied until nothing is added.
-        """
-        body, length = self.body, self.length
-        local, _ = propagate(self.graph, sources(self.sizes), [None] * len(self.sizes))
-        starts = np.cumsum([0, *self.sizes])
-        outputs = [
-            matrix_of(one, t.size, starts[-1]) for one, t in zip(local, body.types, strict=True)
-        ]
+        """As if every step saw the carry of every other: more than there is, in no time."""
+        body, length, step = self.body, self.length, _Step(self.body)
         fixed, carry, rows = body.split(given)
         sizes = body.split(self.sizes)[2]
         anywhere = [
             combine(one, np.tile(np.arange(size), length), np.arange(length * size), size)
             for one, size in zip(rows, sizes, strict=True)
         ]
-        state, ends = [*fixed, *carry, *anywhere], body.carry
-        while True:
-            new = [
-                union(state[body.constants + k], _apply(outputs[k], starts, state))
-                for k in range(ends)
-            ]
-            if [_weight(one) for one in new] == [
-                _weight(state[body.constants + k]) for k in range(ends)
-            ]:
-                break
-            state[body.constants : body.constants + ends] = new
-        found = list(state[body.constants : body.constants + ends])
-        shared = [*fixed, *found, *[NONE] * len(rows)]
         first = body.constants + body.carry
-        for number in range(ends, len(outputs)):
+        seen = [*step.closed([*fixed, *carry, *anywhere])[:first], *[NONE] * len(rows)]
+        found = seen[body.constants : first]
+        for number in range(body.carry, len(body.types)):
             size = body.types[number].size
-            every = select(
-                _apply(outputs[number], starts, shared), np.tile(np.arange(size), length)
-            )
-            own = [
-                self._by_rows(outputs[number][:, starts[first + k] : starts[first + k + 1]], one)
-                for k, one in enumerate(rows)
-            ]
+            every = select(step.applied(number, seen), np.tile(np.arange(size), length))
+            own = [self._by_rows(step.block(number, first + k), one) for k, one in enumerate(rows)]
             found.append(union(every, *own))
         return found
 
@@ -189,20 +179,58 @@ class _FollowedLoop:
         )
 
 
+class _Step:
+    """What each output of a body needs of each input within a step, as matrices."""
+
+    def __init__(self, body: Body):
+        self.body = body
+        graph: Graph = body.derived(_expanded)
+        sizes = [source.type.size for source in graph.inputs]
+        found, _ = propagate(graph, sources(sizes), [None] * len(sizes))
+        self.starts = np.cumsum([0, *sizes])
+        self.outputs = [
+            matrix_of(one, t.size, sum(sizes)) for one, t in zip(found, body.types, strict=True)
+        ]
+
+    def block(self, number: int, of: int) -> Any:
+        """The matrix of one output by one input."""
+        return self.outputs[number][:, self.starts[of] : self.starts[of + 1]]
+
+    def applied(self, number: int, inputs: Sequence[Dependence]) -> Dependence:
+        """The dependence of an output by that of the inputs."""
+        parts = []
+        for of, one in enumerate(inputs):
+            if one:
+                places, elements = self.block(number, of).tocoo().coords
+                parts.append(combine(one, places, elements, self.outputs[number].shape[0]))
+        return compact(union(*parts))
+
+    def closed(self, given: Sequence[Dependence]) -> list[Dependence]:
+        """The inputs with a carry that any number of steps may have made, none among them."""
+        state, first = list(given), self.body.constants
+        carry = slice(first, first + self.body.carry)
+        while True:
+            before = state[carry]
+            new = [self.applied(number, state) for number in range(self.body.carry)]
+            state[carry] = [compact(union(*both)) for both in zip(before, new, strict=True)]
+            if list(map(_weight, state[carry])) == list(map(_weight, before)):
+                return state
+
+
+def _branches(node: Operator, given: Sequence[Dependence], known: Known) -> list[Dependence]:
+    """Each result as in all branches together: any of them may be the one that runs."""
+    found = [
+        propagate(body.derived(_expanded), given[1:], known[1:])[0]
+        for body in node.params["branches"].bodies
+    ]
+    return [union(*column) for column in zip(*found, strict=True)]
+
+
 def matrix_of(given: Dependence, count: int, width: int) -> Any:
     """`matrix` with as many columns as there are inputs, also where nothing depends on any."""
     found = matrix(given, count)
     found.resize((count, width))
     return found
-
-
-def _apply(local: Any, starts: Any, inputs: Sequence[Dependence]) -> Dependence:
-    parts = []
-    for number, one in enumerate(inputs):
-        if one:
-            block = local[:, starts[number] : starts[number + 1]].tocoo()
-            parts.append(combine(one, block.coords[0], block.coords[1], local.shape[0]))
-    return compact(union(*parts))
 
 
 def _weight(given: Dependence) -> int:
