@@ -527,10 +527,50 @@ class Writer:
         )
         turns = self.choice(f"range(1, {n})", f"range(1, {n}, 2)", f"range({n - 1}, 0, -1)")
         self.keep(
-            f"{b} = wnp.zeros({shape}, dtype={x.name}.dtype)\n{b}[0] = {x.name}[0]\n"
+            f"{b} = {self.word('np np wnp')}.zeros({shape}, dtype={x.name}.dtype)\n"
+            f"{b}[0] = {x.name}[0]\n"
             f"for i in {turns}:\n    {step}",
             (b, True, True),
         )
+
+    def write_buffer(self):
+        """An array that NumPy makes, and that traced values are written to."""
+        x = self.array(where=lambda known: known.size <= 2000)
+        b, shape, index = self.fresh("b"), f"{x.shape}", self.index(x.shape)
+        counted = f"np.arange({x.size}.0).reshape({shape}) / {x.size}"
+        make = self.choice(
+            f"np.zeros({shape})", f"np.ones({shape})", f"np.full({shape}, 0.5)", counted,
+            f"np.linspace(-1, 1, {x.size}).reshape({shape})", f"np.array({x.name})",
+            f"np.copy(np.cos({counted}))", f"np.zeros_like({counted})",
+            f"np.zeros({x.shape[::-1]}).T", f"np.ones({shape}, order='F')",
+        )  # fmt: skip
+        before = self.choice("", f"\n{b} *= 0.5", f"\n{b}{index} = 0.25", f"\nw = {b} * 1.0")
+        change = self.choice(
+            f"{b}{index} = {x.name}{index}",
+            f"{b} += {x.name}",
+            f"np.multiply({x.name}, {b}, out={b})",
+            f"np.sin({x.name}{index}, out={b}{index})",
+            f"{b}.reshape(-1)[::2] = {x.name}.reshape(-1)[::2] * 2.0",
+            f"{b}.T[...] = {x.name}.T * 0.5",
+            f"np.copyto({b}, np.cos({x.name}))",
+            f"for i in range(min({x.shape[0]}, 5)):\n    {b}[i] = {x.name}[-1 - i] * (i + 0.5)",
+            f"{b}.flat[{self.random.randrange(x.size)}] = np.sum({x.name}) / {x.size}",
+            f"row = {b}[0]\n{b}[-1] += {x.name}[0]\n{b}[0] = row + {x.name}[-1]",
+            f"{b}[{b} > 0.4] = 0.1\n{b} += np.asarray({x.name}) * 0.5",
+        )
+        self.keep(f"{b} = {make}{before}\n{change}", (b, True, True))
+
+    def write_gathered_numbers(self):
+        """A list of numbers made an array."""
+        x = self.array(1, 1)
+        items = [f"{x.name}[{self.random.randrange(x.size)}]" for _ in range(3)]
+        items[self.random.randrange(3)] = self.choice("1.0", "np.sum({0})", "2", "{0}[0] ** 2")
+        items = [item.format(x.name) for item in items]
+        text = self.choice(
+            f"[{', '.join(items)}]", f"[[{', '.join(items)}], [0.5, 1, {items[0]}]]",
+            f"list({x.name}[:5])", f"[v * 2.0 for v in {x.name}[:4]]",
+        )  # fmt: skip
+        self.value(f"np.array({text})")
 
     def write_loop(self):
         """A value that is carried through the turns of a loop, none of which magnifies errors."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..types import Typed
 from .array import FUNCTIONS
 
 _CONSTANT = "zeros ones empty eye identity tri zeros_like ones_like empty_like".split()
@@ -196,7 +197,7 @@ _known: dict[CodeType, _Names] = {}
 class _Plan:
     """What was found for a function, good for all that have its code and hold the like.
 
-    `cells` says what those hold: data, a module, or a function with a plan of its own.
+    `cells` says what those hold: None for data, a module, a function's plan, or which object.
     """
 
     __slots__ = ("basis", "cells", "code", "places", "scope")
@@ -217,13 +218,12 @@ class _Plan:
                     if value is known:
                         continue
                     if known is None:
-                        if type(value) not in _PASSIVE:
+                        if type(value) not in _PASSIVE and not isinstance(value, _VALUES):
                             return False
-                    elif (
-                        type(value) is not FunctionType
-                        or type(known) is not _Plan
-                        or not known.fits(value)
-                    ):
+                    elif type(known) is _Plan:
+                        if type(value) is not FunctionType or not known.fits(value):
+                            return False
+                    elif known != (type(value), id(value)):
                         return False
             except ValueError:  # nothing in a cell
                 return False
@@ -233,18 +233,19 @@ class _Plan:
 
 
 _PASSIVE = _DATA | {tuple, list, dict, set, frozenset}
+_VALUES = (np.ndarray, Typed)
 _plans: dict[CodeType, _Plan] = {}
 
 
 def _are_passive(values: Sequence[Any]) -> bool:
     for value in values:
-        if type(value) not in _PASSIVE and not isinstance(value, np.ndarray):
+        if type(value) not in _PASSIVE and not isinstance(value, _VALUES):
             return False
     return True
 
 
 def _plan(function: FunctionType, depth: int = 8) -> _Plan | None:
-    """A plan for a function that holds nothing but data, modules and functions."""
+    """A plan for a function: what its cells hold now."""
     cells: list[Any] = []
     for cell in function.__closure__ or ():
         try:
@@ -255,10 +256,10 @@ def _plan(function: FunctionType, depth: int = 8) -> _Plan | None:
             value = _plan(value, depth - 1) if depth else None
             if value is None:
                 return None
-        elif type(value) in _PASSIVE:
+        elif _is_data(value):
             value = None
         elif not isinstance(value, ModuleType):
-            return None
+            value = type(value), id(value)
         cells.append(value)
     return _Plan(function, cells)
 
@@ -274,7 +275,7 @@ def places_to_change(function: Any, given: Sequence[Any] = ()) -> list[Place]:
     if plan is not None and plan.fits(function):
         return plan.places
     search = _Search([function])
-    plan = _plan(function) if search.plain else None
+    plan = _plan(function) if search.by_names else None
     if plan is not None:
         plan.basis, plan.places = search.basis, search.places
         if len(_plans) >= _REMEMBERED:
@@ -289,13 +290,13 @@ class _Search:
     def __init__(self, pending: list[Any]):
         self.places: list[Place] = []
         self.basis: list[_Names] = []
-        # whether all that was met is known by names, data, and functions in cells
-        self.plain = True
+        # whether all places are names, none of them a cell, and all was looked at
+        self.by_names = True
         effects, seen = 0, set[int]()
         while pending and len(seen) < _MOST:
             value = pending.pop()
             kind = type(value)
-            if kind in _DATA or isinstance(value, np.ndarray) or id(value) in seen:
+            if kind in _DATA or id(value) in seen or isinstance(value, _VALUES):
                 continue
             seen.add(id(value))
             if id(value) in INSTEAD:
@@ -303,11 +304,9 @@ class _Search:
             if kind is FunctionType:
                 effects |= self.function(value, pending)
             else:
-                count = len(pending)
                 effects |= _inside(value, pending)
-                self.plain = self.plain and kind is not MethodType and _are_data(pending[count:])
         writes = effects & (CONSTANT | WRITES) == CONSTANT | WRITES
-        self.plain = self.plain and not pending and not effects & ANYTHING
+        self.by_names = self.by_names and not pending
         if not (writes or effects & (VALUES | ANYTHING) or pending):
             self.places = []
 
@@ -321,7 +320,7 @@ class _Search:
             effects |= _look_into(name, cell, held, pending)
         if is_library(function.__module__):
             return effects
-        self.plain = self.plain and not held
+        self.by_names = self.by_names and not held
         names = _names_of(function)
         self.basis.append(names)
         self.places += names.places + held
@@ -329,8 +328,15 @@ class _Search:
         return effects | names.effects
 
 
-def _are_data(values: Sequence[Any]) -> bool:
-    return all(type(value) in _DATA for value in values)
+def _is_data(value: Any) -> bool:
+    """Whether a value is data, or a container of such."""
+    if type(value) in _DATA or isinstance(value, _VALUES):
+        return True
+    if type(value) not in _PASSIVE:
+        return False
+    held: list[Any] = []
+    _inside(value, held)
+    return all(type(item) in _DATA or isinstance(item, _VALUES) for item in held)
 
 
 def _look_into(name: str, cell: CellType, places: list[Place], pending: list[Any]) -> int:
@@ -347,7 +353,7 @@ def _look_into(name: str, cell: CellType, places: list[Place], pending: list[Any
 
 def _inside(value: Any, pending: list[Any]) -> int:
     """Add what a value that is no function holds; what it can do by itself."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in (tuple, list, set, frozenset):
         pending += list(value)[:_ITEMS]
     elif kind is dict:
@@ -357,19 +363,25 @@ def _inside(value: Any, pending: list[Any]) -> int:
     elif isinstance(value, ModuleType):
         return 0 if is_library(value.__name__) else ANYTHING
     elif isinstance(value, type):
-        for one in value.__mro__:
-            if not is_library(one.__module__):
-                pending += [item for item in vars(one).values() if type(item) is FunctionType]
+        pending += _methods(value)
     elif kind in (np.ufunc, BuiltinFunctionType, type(np.sum)):
         return 0 if is_library(getattr(value, "__module__", "numpy")) else ANYTHING
     else:
-        pending.append(kind)
+        pending += _methods(kind)
         if kind is functools.partial:
             pending += [value.func, value.args, value.keywords]
         try:  # without asking the object, which may have its own way to answer
             held = object.__getattribute__(value, "__dict__")
         except AttributeError:
             held = {}
-        pending += list(held.values())[:_ITEMS] if type(held) is dict else []
+        if type(held) is dict:
+            pending += [item for item in held.values() if type(item) not in _DATA][:_ITEMS]
         return ANYTHING
     return 0
+
+
+@functools.lru_cache(1024)
+def _methods(kind: Any) -> list[FunctionType]:
+    """The methods of a class that are the user's."""
+    own = [one for one in kind.__mro__ if not is_library(one.__module__)]
+    return [item for one in own for item in vars(one).values() if type(item) is FunctionType]
