@@ -25,6 +25,7 @@ ORDER = [
     {"runtime"},
     {"codegen"},
     {"numpy"},
+    {"control"},
     {"jit"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"bench", "experiments"},

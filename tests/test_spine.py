@@ -11,6 +11,8 @@ ROOT = Path(__file__).parent.parent
 BESIDE = {
     "tensors as state": "tensor jit.state snapshot keeping folders functions",
     "NumPy's indexing by masks": "trace.masked",
+    "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
+    "control.names control.pieces control.purity control.values",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.calls transforms.flow transforms.choice transforms.repetition",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",

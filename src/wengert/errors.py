@@ -55,6 +55,10 @@ class MutationError(WengertError, ValueError):
     """A write that would reach an array the traced function does not own."""
 
 
+class OutsideWriteError(MutationError):
+    """A write, under a traced condition, to an array made outside of what the condition decides."""
+
+
 class AbstractValueError(WengertError, TypeError):
     """A traced value without a number was asked for its number."""
 
@@ -65,6 +69,10 @@ class ConversionError(WengertError, TypeError):
 
 class StructureError(WengertError, TypeError):
     """Trees (tuples, lists, dicts) whose structures do not match."""
+
+
+class ControlFlowError(StructureError):
+    """Control flow on traced values that cannot become an operation."""
 
 
 class GraphError(WengertError, ValueError):

@@ -543,7 +543,12 @@ def test_numbers_are_not_known_while_tracing():
     with pytest.raises(AbstractValueError):
         wg.jit(lambda x: x * float(w))(2.0)
     with pytest.raises(AbstractValueError):
-        wg.jit(lambda x: x if w > 0 else -x)(2.0)
+        wg.jit(lambda x: x if w > 0 else -x, control="trace")(2.0)
+    decides = wg.jit(lambda x: x if w > 0 else -x)
+    assert decides(2.0) == 2.0
+    w[...] = -1.0
+    assert decides(2.0) == -2.0
+    w[...] = 1.0
     assert w.item() == 1.0
 
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 
 from .. import tree
-from ..errors import DependsOnLength, MoreSteps
+from ..errors import DependsOnLength, MoreSteps, OptionError
 from ..ops.op import Traced
 from ..runtime.limits import steps_code
+from ..trace import Preparing, concrete, prepared
 from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
@@ -66,6 +67,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     threads: int | None = None,
     dynamic: Mapping[str, int | Sequence[int]] | None = None,
+    control: str = "python",
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -74,6 +76,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     threads: int | None = None,
     dynamic: Mapping[str, int | Sequence[int]] | None = None,
+    control: str = "python",
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     f: Any = None,
@@ -81,6 +84,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     threads: int | None = None,
     dynamic: Mapping[str, int | Sequence[int]] | None = None,
+    control: str = "python",
 ) -> Any:
     """The compiled form of a function of arrays; also a decorator, of methods too.
 
@@ -93,6 +97,10 @@ def jit(
     first call of each other one, to see that it takes the same steps; a length where it does not
     has a program of its own. Where one for any length cannot be had, it is compiled for each, with
     a warning that says why.
+
+    Python's `if`, `while` and `for` on traced values become operations, from the source of the
+    function and of those that it calls, see docs/control.md; ``control="trace"`` runs them while
+    tracing, where a traced condition is an error.
 
     Tensors from outside are state: read anew and updated in place by every call. Other things from
     outside (arrays, numbers, attributes of `self`) are read once, while tracing.
@@ -112,13 +120,20 @@ def jit(
         from ..runtime.threads import _checked
 
         threads = _checked(threads, "jit: argument threads")
+    if control not in ("python", "trace"):
+        raise OptionError(
+            f"jit: got control={control!r}, expected 'python' or 'trace'. 'python' makes "
+            "operations of Python's control flow, 'trace' runs it while tracing."
+        )
     if f is None:
-        return functools.partial(jit, static_argnames=names, threads=threads, dynamic=dynamic)
+        return functools.partial(
+            jit, static_argnames=names, threads=threads, dynamic=dynamic, control=control
+        )
     if type(f) is staticmethod or isinstance(f, classmethod):  # below @jit is as above it
-        return type(f)(Jitted(f.__func__, names, threads, checked_axes(dynamic)))
+        return type(f)(Jitted(f.__func__, names, threads, checked_axes(dynamic), control))
     if not callable(f):
         raise TypeError(f"jit: got {f!r} of type {type(f).__name__}, expected a function")
-    return Jitted(f, names, threads, checked_axes(dynamic))
+    return Jitted(f, names, threads, checked_axes(dynamic), control)
 
 
 class Jitted(staticmethod, Generic[P, R]):
@@ -133,8 +148,10 @@ class Jitted(staticmethod, Generic[P, R]):
         static_argnames: tuple[str, ...],
         threads: int | None,
         dynamic: Axes | None = None,
+        control: str = "python",
     ):
         self._given = f
+        self.control = control
         self.static_argnames, self.threads = static_argnames, threads
         self.dynamic = dynamic or {}
         self._parameters: Parameters | None = None
@@ -179,7 +196,13 @@ class Jitted(staticmethod, Generic[P, R]):
         return f"<jit of {function_name(self.function)}, {count} program{plural}>"
 
     def __reduce__(self) -> Any:
-        return _unpickled, (self.function, self.static_argnames, self.threads, self.dynamic)
+        return _unpickled, (
+            self.function,
+            self.static_argnames,
+            self.threads,
+            self.dynamic,
+            self.control,
+        )
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = self.attribute or name
@@ -251,14 +274,14 @@ class Jitted(staticmethod, Generic[P, R]):
         """New kinds, traced values, conversions, a busy arena."""
         out = kwargs.pop("out", None)
         if local.running is not None:
-            return _fill(out, self.function(*args, **kwargs))
+            return _fill(out, self._inside(args, kwargs))
         call = self._order(args, kwargs)
         leaves, key = self._key(call)
         if key is None:  # traced values: the function becomes a part of their trace
             if not any(isinstance(unmade(leaf), Traced) for leaf in leaves):
                 args, kwargs = tree.map(unmade, (args, kwargs))
                 return self._again(args, kwargs, out)
-            return _fill(out, self.function(*args, **kwargs))
+            return _fill(out, self._inside(args, kwargs))
         program = self._find(key)
         try:
             if program is None:
@@ -266,7 +289,7 @@ class Jitted(staticmethod, Generic[P, R]):
             if program.any_length:
                 program, key = self._for_length(program, call, key, leaves, args, kwargs)
         except CapturesTraced:
-            return _fill(out, self.function(*args, **kwargs))
+            return _fill(out, self._inside(args, kwargs))
         if debugging.checking_nans():
             return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
         entry = self._add_entry(program, args, kwargs)
@@ -286,6 +309,17 @@ class Jitted(staticmethod, Generic[P, R]):
         except MoreSteps as more:
             code = steps_code(*more.args)
         return self._again(args, kwargs, out, functools.partial(self._failed, program, code))
+
+    def _inside(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The function as a part of a trace around it."""
+        if local.running is None and not any(map(_is_abstract, tree.leaves((args, kwargs)))):
+            return self.function(*args, **kwargs)  # numbers are known: Python as it is
+        with self._controlled():
+            return prepared(self.function)(*args, **kwargs)
+
+    def _controlled(self) -> Preparing:
+        """How control flow is taken while the function is traced."""
+        return Preparing(_convert, _why_not) if self.control == "python" else Preparing(None)
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""
@@ -397,7 +431,8 @@ class Jitted(staticmethod, Generic[P, R]):
     def _is_alike(self, program: Any, call: Call, key: Any, leaves: list, length: int) -> bool:
         """Whether the function does at this length what it does at any."""
         try:
-            one = capture(self.function, call, list(map(describe, leaves)), key[0])
+            with self._controlled():
+                one = capture(self.function, call, list(map(describe, leaves)), key[0])
         except Exception:  # the program for this length alone will say what is wrong
             return False
         return bool(program.alike(one, length))
@@ -478,7 +513,7 @@ class Jitted(staticmethod, Generic[P, R]):
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        with rooms(self._rooms):
+        with rooms(self._rooms), self._controlled():
             return way(self.function, call, kinds, structure)
 
     def _compile_graph(
@@ -584,7 +619,7 @@ class Jitted(staticmethod, Generic[P, R]):
         """The graph as it is for such leaves, to be evaluated."""
         if not program.any_length:
             return self._story(program, call, key).stages.graph
-        with trace_lock, self._lock:
+        with trace_lock, self._lock, self._controlled():
             return capture(self.function, call, list(map(describe, leaves)), key[0]).graph
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -612,9 +647,29 @@ class Jitted(staticmethod, Generic[P, R]):
 
 
 def _unpickled(
-    f: Callable, static_argnames: tuple[str, ...], threads: int | None, dynamic: Axes
+    f: Callable,
+    static_argnames: tuple[str, ...],
+    threads: int | None,
+    dynamic: Axes,
+    control: str = "python",
 ) -> Jitted:
-    return Jitted(f, static_argnames, threads, dynamic)
+    return Jitted(f, static_argnames, threads, dynamic, control)
+
+
+def _convert(function: Any) -> Any:
+    from ..control import called  # needed where something is traced
+
+    return called(function)
+
+
+def _why_not(code: Any) -> str:
+    from ..control import reason
+
+    return reason(code)
+
+
+def _is_abstract(value: Any) -> bool:
+    return isinstance(value, Traced) and concrete(value) is None
 
 
 def _build(*args: Any) -> tuple[Any, Any]:

@@ -49,7 +49,9 @@ class Method(Jitted):
             self.owner: Callable[[], Any] = weakref.ref(instance, forget)
         except TypeError:
             self.owner = lambda: instance
-        super().__init__(face._given, face.static_argnames, face.threads, face.dynamic)
+        super().__init__(
+            face._given, face.static_argnames, face.threads, face.dynamic, face.control
+        )
 
     @property
     def function(self) -> Callable:

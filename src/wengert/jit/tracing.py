@@ -11,7 +11,7 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
-from ..trace.tracer import Trace
+from ..trace.tracer import Trace, prepared
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
 from .state import UNCHANGED, Change, StatefulTrace, strip
@@ -73,7 +73,7 @@ def capture(
             inputs.append(tracer)
         variables: list[Variable] = [tracer.node for tracer in inputs]  # type: ignore[misc]
         args, kwargs = call.replace(*tree.unflatten(structure, inputs))
-        leaves_out, out_structure = tree.flatten(function(*args, **kwargs))
+        leaves_out, out_structure = tree.flatten(prepared(function)(*args, **kwargs))
         results = [_result(trace, leaf, function) for leaf in leaves_out]
         changes = running.changes()
     nodes = [result for result in results if isinstance(result, Node)]

@@ -266,16 +266,17 @@ class Array(Views):
     # ------------------------------------------------------------ numbers
 
     def _concrete(self, purpose: str) -> Any:
-        from .tracer import concrete
+        from .tracer import concrete, unprepared
 
         value = concrete(self)
         if value is None:
             taken = purpose in ("float()", _CONVERSION)
+            why = unprepared()
             raise AbstractValueError(
                 explain(
                     purpose,
                     f"the value of {self.type} is not known while the function is traced by jit "
-                    "or vmap",
+                    f"or vmap{why}",
                     f"{_REMEDY}."
                     if taken
                     else "Use wg.cond or wnp.where for a choice, wg.while_loop or wg.scan for a "

@@ -20,7 +20,7 @@ from ..ops.indexing import index
 from ..ops.layout import again, broadcast_to, permute, reshape
 from ..ops.op import Op
 from ..ops.structure import concatenate
-from ..trace import Trace
+from ..trace import Trace, prepared
 from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
 from ..trace.views import snapshot
@@ -55,7 +55,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
             variables = [t.node for t, axis in zip(tracers, axes, strict=True) if axis is not None]
-            out = f(*tree.unflatten(structure, tracers), **kwargs)
+            out = prepared(f)(*tree.unflatten(structure, tracers), **kwargs)
             out_leaves, out_structure = tree.flatten(out)
             nodes = [trace.node_of(check_leaf(leaf, "vmap", "result")) for leaf in out_leaves]
         values = [

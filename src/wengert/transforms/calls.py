@@ -20,7 +20,7 @@ from ..graph import Constant, Graph, Node, Operator
 from ..keeping import read_only
 from ..ops.layout import again, reduce_sum
 from ..ops.op import Op, Traced
-from ..trace import Trace, current_trace
+from ..trace import Trace, current_trace, prepared
 from ..trace.tracing import argument, check_leaf, function_name, unmade
 from ..trace.views import snapshot
 from ..types import ArrayType, Function, type_of
@@ -55,7 +55,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
             for place, array in zip(places, arrays, strict=True):
                 filled[place] = array
             args, kwargs = tree.unflatten(structure, filled)
-            return f(*args, **kwargs)
+            return prepared(f)(*args, **kwargs)
 
         try:
             graph = _inner_graph(of_arrays, leaves, abstract=True)
@@ -245,7 +245,7 @@ class Rule:
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """The results as flat leaves."""
-        out, self.out_structure = tree.flatten(self.f(*self._own(leaves)))
+        out, self.out_structure = tree.flatten(prepared(self.f)(*self._own(leaves)))
         out = list(map(unmade, out))
         self._check_captures(leaves, out)
         return tuple(map(snapshot, out))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from .. import tree
 from ..errors import StructureError
 from ..graph import Graph, Node
-from ..trace import Trace
+from ..trace import Trace, prepared
 from ..trace.tracing import LeafName, argument, check_leaf
 from ..types import Function
 from .modes import owned, push, released, zero_like
@@ -31,7 +31,7 @@ class Recording:
                 for number, leaf in enumerate(leaves)
             ]
             self.inputs: list[Node] = [tracer.node for tracer in tracers]
-            out = f(*tree.unflatten(self.in_structure, tracers))
+            out = prepared(f)(*tree.unflatten(self.in_structure, tracers))
             out_leaves, self.out_structure = tree.flatten(out)
             self.outputs = [
                 trace.node_of(check_leaf(leaf, operation, "result")) for leaf in out_leaves

@@ -15,7 +15,7 @@ from ..graph import Node
 from ..ops import logic
 from ..ops.layout import fit
 from ..ops.op import Traced
-from ..trace import Trace
+from ..trace import Trace, prepared
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, Function, type_of
@@ -66,7 +66,7 @@ def value_and_grad(
         with Trace(of=f, given=(*args, *kwargs.values())) as trace:
             trace.call = proof, args, kwargs
             traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
-            result = f(*traced, **kwargs)
+            result = prepared(f)(*traced, **kwargs)
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
             aux = lower(trace, aux) if has_aux else None
@@ -128,7 +128,7 @@ def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R]
             for number, leaf in enumerate(leaves)
         ]
         variables = [tracer.node for tracer in inputs]
-        out = f(*tree.unflatten(structure, inputs))
+        out = prepared(f)(*tree.unflatten(structure, inputs))
         out_leaves, out_structure = tree.flatten(out)
         nodes = [trace.node_of(check_leaf(leaf, "vjp", "result")) for leaf in out_leaves]
     value = tree.unflatten(out_structure, [released(strong_value(node)) for node in nodes])

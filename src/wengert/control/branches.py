@@ -1,0 +1,348 @@
+"""An `if`, a conditional expression, `and` and `or` whose condition is traced.
+
+Both sides are traced, each as a piece of its own. What they leave in the variables that are read
+later must agree: the same structure, the same shapes, dtypes as NumPy promotes them. Together they
+become one operation with two programs inside, of which one runs. Where both are a few operations on
+numbers that cannot fail, both are computed and one result is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import OutsideWriteError, WengertError
+from ..graph import Graph, Node, Operator
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops.layout import convert, reshape
+from ..ops.op import Traced
+from ..trace import Tracer
+from ..transforms.bodies import Body
+from ..types import ArrayType, type_of, weaken
+from .jumps import RESULT, RETURNED
+from .pieces import TracedPiece, captured, closed
+from .rewriting import Statement
+from .values import (
+    NOTHING,
+    UNDEFINED,
+    Partial,
+    as_node,
+    common,
+    equal,
+    failure,
+    filler,
+    is_internal,
+    is_number,
+    shown,
+)
+
+Get = Callable[[], tuple[Any, ...]]
+Set = Callable[[Sequence[Any]], None]
+
+# Operations on numbers that are as well computed as skipped, and how many of them.
+_LIGHT = frozenset(
+    [
+        *[ew.add, ew.subtract, ew.multiply, ew.negative, ew.absolute, ew.maximum, ew.minimum],
+        *[logic.less, logic.less_equal, logic.greater, logic.greater_equal, logic.equal],
+        *[logic.not_equal, logic.logical_and, logic.logical_or, logic.logical_not],
+        *[ew.select, convert],
+    ]
+)
+_FEW = 12
+
+
+def truth(test: Any, where: str) -> Any:
+    """A traced condition as one Boolean."""
+    own = type_of(test)
+    if own.size != 1:
+        raise failure(
+            where,
+            f"the truth of {own} is ambiguous: it has {own.size} elements, expected one",
+            "Use wnp.any(x) or wnp.all(x), or wnp.where(x, a, b) to choose element by element.",
+        )
+    value = reshape(test, shape=()) if own.shape else test
+    return value if own.dtype.kind == "b" else logic.not_equal(value, 0)
+
+
+class Variables:
+    """The variables of a statement: how to read and write them, and which arrays are written."""
+
+    def __init__(self, statement: Statement, get: Get, put: Set, where: str, roots: Sequence[Any]):
+        self.statement, self.get, self.put, self.where = statement, get, put, where
+        self.names = statement.names
+        self.before = get()
+        self.roots = [*self.before, *roots]
+        self.every = False
+
+    def arrays(self) -> list[Any]:
+        """The traced arrays that the statement may write to, once each."""
+        found: dict[int, Any] = {}
+        for name, value in zip(self.names, self.before, strict=True):
+            if self.every or name in self.statement.touched:
+                array = type(value) is Tracer and value.type.shape
+                if array and (value._base is None or name in self.statement.touched):
+                    found[id(value)] = value
+        return list(found.values())
+
+    def retrying(self, work: Callable[[], Any]) -> Any:
+        """Work that writes to more arrays than its text says is done again with all of them."""
+        try:
+            return work()
+        except OutsideWriteError:
+            if self.every:
+                raise
+            self.every = True
+            return work()
+
+    def finish(self, values: Sequence[Any]) -> None:
+        """Set the variables that are changed."""
+        self.put([*values, *self.before[len(values) :]])
+
+
+def run_piece(piece: Callable[[], Any], where: str) -> Any:
+    """Run a piece; what it raises itself is an error of its own under a traced condition."""
+    try:
+        return piece()
+    except WengertError:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        inner = trace.tb_next if trace is not None else None
+        if inner is None or inner.tb_next is not None:
+            raise
+        raise failure(
+            where,
+            f"{type(error).__name__} is raised in a branch or loop that a traced condition decides "
+            f"on ({error}): compiled code cannot raise it",
+            "Check the arguments before the compiled function, give the result a NaN there, or use "
+            'jit(control="trace").',
+        ) from error
+
+
+class _Side:
+    """What one side leaves: contents of arrays, and values of variables with their nodes."""
+
+    def __init__(self, variables: Variables, arrays: Sequence[Any], piece: Callable[[], Any]):
+        before = variables.before
+        with TracedPiece(variables.where, variables.roots) as inside:
+            inner = inside.stand_ins(arrays)
+            swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
+            variables.put([swapped.get(id(value), value) for value in before])
+            try:
+                run_piece(piece, variables.where)
+                self.after = list(variables.get())
+                places = {id(one): number for number, one in enumerate(inner)}
+                self.array = [places.get(id(value)) for value in self.after]
+                self.contents = [one.node for one in inner]
+                self.written = [one._version > 0 for one in inner]
+                self.leaves, self.structures, self.nodes = [], [], []
+                for value in self.after:
+                    leaves, structure = tree.flatten(value)
+                    self.leaves.append(leaves)
+                    self.structures.append(structure)
+                    self.nodes.append(
+                        [inside.trace.node_of(v) if is_number(v) else None for v in leaves]
+                    )
+            finally:
+                variables.put(before)
+
+
+class _Merge:
+    """The results of two sides, made alike."""
+
+    def __init__(self, variables: Variables, arrays: Sequence[Any], sides: Sequence[_Side]):
+        self.variables, self.arrays, self.sides = variables, arrays, sides
+        self.outputs: list[tuple[Node, Node]] = []
+        self.types: list[ArrayType] = []
+        self.returns = [self._returns(side) for side in sides]
+
+    def _returns(self, side: _Side) -> bool:
+        """Whether a side has left the function: its other variables do not matter."""
+        if RETURNED not in self.variables.names:
+            return False
+        return side.after[self.variables.names.index(RETURNED)] is True
+
+    def output(self, nodes: Sequence[Node | None], wanted: ArrayType) -> int:
+        """The number of a new result."""
+        first, second = (filler(wanted) if n is None else as_node(n, wanted) for n in nodes)
+        self.outputs.append((first, second))
+        self.types.append(wanted)
+        return len(self.outputs) - 1
+
+    def contents(self) -> list[tuple[Any, int]]:
+        """The arrays that are written on a side, with the numbers of their new contents."""
+        found = []
+        for number, array in enumerate(self.arrays):
+            if any(side.written[number] for side in self.sides):
+                nodes = [side.contents[number] for side in self.sides]
+                found.append((array, self.output(nodes, nodes[0].type)))
+        return found
+
+    def variable(self, place: int) -> Callable[[Sequence[Any]], Any]:
+        """How the value of a variable is made of the results."""
+        name, before = self.variables.names[place], self.variables.before[place]
+        first, second = (side.after[place] for side in self.sides)
+        arrays = {side.array[place] for side in self.sides}
+        if arrays != {None} and len(arrays) == 1:
+            return lambda results: before
+        if first is second or equal(first, second):
+            return lambda results: first
+        if name not in self.variables.statement.live:
+            return lambda results: before
+        empty = [_is_empty(side.after[place]) for side in self.sides]
+        if any(empty) or self._differs(place):
+            return self._one_sided(place, empty)
+        return self._both(place)
+
+    def _differs(self, place: int) -> bool:
+        """Whether a side that has left the function has something else in a variable."""
+        if not any(self.returns) or self.variables.names[place] == RESULT:
+            return False
+        return not self._agree(place)
+
+    def _agree(self, place: int) -> bool:
+        one, other = self.sides
+        if one.structures[place] != other.structures[place]:
+            return False
+        pairs = zip(one.nodes[place], other.nodes[place], strict=True)
+        return all(
+            a is not None and b is not None and common(a.type, b.type) is not None for a, b in pairs
+        )
+
+    def _one_sided(self, place: int, empty: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:
+        name = self.variables.names[place]
+        if all(empty):
+            value = self.sides[0].after[place]
+            return lambda results: value
+        missing = empty.index(True) if any(empty) else self.returns.index(True)
+        if name != RESULT and not is_internal(name) and not self.returns[missing]:
+            partial = Partial(name, self.variables.where)
+            return lambda results: partial
+        given = self.sides[1 - missing]
+        value = given.after[place]
+        if isinstance(value, Partial) or any(n is None for n in given.nodes[place]):
+            if any(node is not None for node in given.nodes[place]):
+                raise self._mismatch(place)
+            return lambda results: value
+        numbers = [
+            self.output((None, n) if missing == 0 else (n, None), n.type)  # type: ignore[union-attr]
+            for n in given.nodes[place]
+        ]
+        structure = given.structures[place]
+        return lambda results: tree.unflatten(structure, [results[k] for k in numbers])
+
+    def _both(self, place: int) -> Callable[[Sequence[Any]], Any]:
+        one, other = self.sides
+        structure = one.structures[place]
+        if structure != other.structures[place]:
+            raise self._mismatch(place)
+        made: list[Any] = []
+        for number, (a, b) in enumerate(zip(one.nodes[place], other.nodes[place], strict=True)):
+            leaf, second = one.leaves[place][number], other.leaves[place][number]
+            if equal(leaf, second):
+                made.append((False, leaf))
+                continue
+            wanted = None if a is None or b is None else common(a.type, b.type)
+            if wanted is None:
+                raise self._mismatch(place)
+            made.append((True, self.output((a, b), wanted)))
+        return lambda results: tree.unflatten(
+            structure, [results[item] if computed else item for computed, item in made]
+        )
+
+    def _mismatch(self, place: int) -> Exception:
+        name = self.variables.names[place]
+        otherwise, then = (shown(side.after[place]) for side in self.sides)
+        what = "the function returns" if name == RESULT else f"the variable {name!r} is"
+        return failure(
+            self.variables.where,
+            f"{what} {then} if a traced condition holds and {otherwise} if not",
+            "Make both of one structure and shape, or choose with wnp.where(condition, x, y).",
+        )
+
+
+def _is_empty(value: Any) -> bool:
+    return value is UNDEFINED or value is NOTHING
+
+
+def decide(
+    variables: Variables, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]
+) -> None:
+    """An `if` on a traced condition."""
+    chosen = truth(test, variables.where)
+
+    def work() -> None:
+        arrays = variables.arrays()
+        sides = [_Side(variables, arrays, piece) for piece in (orelse, then)]
+        merge = _Merge(variables, arrays, sides)
+        contents = merge.contents()
+        made = [merge.variable(place) for place in range(variables.statement.changed)]
+        results = run(chosen, merge.outputs, merge.types)
+        values = [make(results) for make in made]
+        for array, number in contents:
+            array._write(results[number])
+        variables.finish(values)
+
+    variables.retrying(work)
+
+
+def run(chosen: Any, outputs: Sequence[tuple[Node, Node]], types: Sequence[ArrayType]) -> list[Any]:
+    """The results of the side that is taken: the first of each pair, or the second if `chosen`."""
+    if not outputs:
+        return []
+    sides = [list(side) for side in zip(*outputs, strict=True)]
+    groups = [captured(side) for side in sides]
+    values = {key: value for group in groups for key, (value, _) in group.items()}
+    keys = list(values)
+    own = {key: type_of(value) for key, value in values.items()}
+    graphs = [closed(side, [], keys, group, own) for side, group in zip(sides, groups, strict=True)]
+    given = [values[key] for key in keys]
+    if all(map(_is_light, graphs)):
+        first, second = (graph.evaluate(given) for graph in graphs)
+        results = [ew.select(chosen, b, a) for a, b in zip(first, second, strict=True)]
+    else:
+        from ..transforms.choice import Branches, switch_op
+
+        branches = Branches([Body(graph, 0, 0) for graph in graphs])
+        index = convert(chosen, dtype=np.dtype(np.int64))
+        results = list(switch_op(index, *given, branches=branches))
+    return [
+        weaken(result) if wanted.weak and isinstance(result, Traced) else result
+        for result, wanted in zip(results, types, strict=True)
+    ]
+
+
+def _is_light(graph: Graph) -> bool:
+    operators = [node for node in graph.nodes if isinstance(node, Operator)]
+    results = [node for node in graph.outputs if node is not None]
+    return (
+        len(operators) <= _FEW
+        and all(node.op in _LIGHT for node in operators)
+        and all(node.type.shape == () for node in [*operators, *results])
+        and all(node.type.dtype.kind in "fb" for node in operators)
+    )
+
+
+def choose(
+    test: Any, then: Callable[[], Any], orelse: Callable[[], Any], where: str, roots: Sequence[Any]
+) -> Any:
+    """A conditional expression on a traced condition."""
+    statement = Statement(0, "", [RESULT], 1, frozenset([RESULT]))
+    held: list[Any] = [NOTHING]
+
+    def put(values: Sequence[Any]) -> None:
+        held[0] = values[0]
+
+    def keep(piece: Callable[[], Any]) -> Callable[[], None]:
+        def kept() -> None:
+            held[0] = piece()
+
+        return kept
+
+    variables = Variables(statement, lambda: tuple(held), put, where, roots)
+    decide(variables, test, keep(then), keep(orelse))
+    return held[0]

@@ -1,0 +1,198 @@
+"""Functions of the user's with their control flow converted: found once, kept by their code.
+
+`of` is what traced code asks before each call. A function of the user's is replaced by its
+converted form, which shares globals, defaults and closure cells with it; methods, partial
+applications and objects that can be called are taken apart. Everything else is left as it is:
+NumPy, wengert, the standard library and what is installed.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import opcode
+import os
+import types
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .jumps import PREFIX
+from .pieces import Abandon, TracedPiece, local
+from .purity import changing_method, pure
+from .rewriting import rewrite
+from .source import Unconvertible, compiled, definition
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NOT_OURS = tuple(
+    os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, os)
+)
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+# The part of wengert that is written as its users write.
+_PROGRAMS = os.path.join(_ROOT, "bench", "programs")
+# Functions that were converted, of which the oldest are forgotten.
+_MOST = 4096
+_GOES_ON = frozenset(
+    code
+    for name, code in opcode.opmap.items()
+    if name.startswith(
+        ("POP_JUMP", "JUMP_IF", "FOR_ITER", "CALL", "JUMP", "STORE_ATTR", "STORE_SUBSCR")
+    )
+)
+
+
+class Conversion(NamedTuple):
+    """The converted code of a function, with the cell of its runtime."""
+
+    code: types.CodeType
+    cell: types.CellType
+    plain: bool  # whether it only assigns to its own variables
+
+
+# By code: a conversion, or why there is none; "" where none is needed.
+_known: dict[types.CodeType, Conversion | str] = {}
+
+
+def called(function: Any) -> Any:
+    """What is called in place of a function, where calls may not have effects."""
+    inside = local.inside
+    if inside is not None:
+        function = _without_effects(function, inside)
+    return of(function)
+
+
+def _without_effects(function: Any, inside: TracedPiece) -> Any:
+    changed = changing_method(function)
+    if changed is not None:
+        inside.changes(changed, f"{function.__name__}()")
+    plain = function.__func__ if type(function) is types.MethodType else function
+    if type(plain) is types.FunctionType and is_users(plain.__code__):
+        names, known = plain.__code__.co_names, plain.__globals__
+        inside.roots += [known[name] for name in names if name in known]
+        inside.roots += [_content(cell) for cell in plain.__closure__ or ()]
+        inside.roots += plain.__defaults__ or ()
+        found = conversion(plain)
+        effects = bool(found) if isinstance(found, str) else not found.plain
+        if inside.attempt and effects:
+            raise Abandon
+        return function
+    return pure(function) if inside.attempt else function
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def of(function: Any) -> Any:
+    """What is called in place of a function."""
+    kind = type(function)
+    if kind is types.FunctionType:
+        return _function(function)
+    if kind is types.MethodType:
+        inner = of(function.__func__)
+        return (
+            function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        )
+    if kind is functools.partial:
+        inner = of(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    if isinstance(function, (type, types.BuiltinFunctionType, np.ufunc)):
+        return function
+    method = next((vars(one)["__call__"] for one in kind.__mro__ if "__call__" in vars(one)), None)
+    if type(method) is types.FunctionType and is_users(method.__code__):
+        inner = _function(method)
+        return function if inner is method else types.MethodType(inner, function)
+    return function
+
+
+def _function(function: types.FunctionType) -> Any:
+    found = conversion(function)
+    if isinstance(found, str):
+        return function
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[PREFIX] = found.cell
+    made = types.FunctionType(
+        found.code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(cells[name] for name in found.code.co_freevars),
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__dict__.update(function.__dict__)
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    made.__doc__ = function.__doc__
+    return made
+
+
+def conversion(function: types.FunctionType) -> Conversion | str:
+    """The converted code, or why there is none."""
+    code = function.__code__
+    found = _known.get(code)
+    if found is None:
+        found = _convert(function)
+        if len(_known) >= _MOST:
+            del _known[next(iter(_known))]
+        _known[code] = found
+    return found
+
+
+def reason(code: types.CodeType) -> str:
+    """Why some code was left as it is; empty where it was not."""
+    found = _known.get(code)
+    return found if isinstance(found, str) else ""
+
+
+def is_users(code: types.CodeType) -> bool:
+    """Whether code is the user's own."""
+    name = code.co_filename
+    if name.startswith(_ROOT):
+        return name.startswith(_PROGRAMS)
+    return not (name.startswith(("<frozen", *_NOT_OURS)) or any(i in name for i in _INSTALLED))
+
+
+def is_converted(code: types.CodeType) -> bool:
+    """Whether code asks the runtime already."""
+    return PREFIX in code.co_freevars
+
+
+def _convert(function: types.FunctionType) -> Conversion | str:
+    code = function.__code__
+    if is_converted(code) or not is_users(code) or not _has_control(code):
+        return ""
+    try:
+        node = copy.deepcopy(definition(function))
+        made, statements, plain = rewrite(node, code.co_freevars)
+        new = compiled(made, code, (PREFIX,))
+    except Unconvertible as reason:
+        return str(reason)
+    except (SyntaxError, RecursionError, ValueError) as error:
+        return f"its form is not supported ({error})"
+    if not is_converted(new):
+        return ""
+    from .runtime import Runtime
+
+    return Conversion(_named(new, code), types.CellType(Runtime(statements, code)), plain)
+
+
+def _has_control(code: types.CodeType) -> bool:
+    """Whether code decides, repeats, calls or writes; what does not need not be converted."""
+    inside = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return bool(_GOES_ON & set(code.co_code[::2])) or any(map(_has_control, inside))
+
+
+def _named(made: types.CodeType, code: types.CodeType) -> types.CodeType:
+    """The code with the function's own name on the pieces that stand for its statements."""
+    constants = tuple(
+        _named(const, code) if isinstance(const, types.CodeType) else const
+        for const in made.co_consts
+    )
+    made = made.replace(co_consts=constants)
+    if made.co_name.startswith(PREFIX):
+        made = made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    return made

@@ -1,0 +1,154 @@
+"""A piece of a function traced by itself: a branch, a condition, a turn of a loop.
+
+It has a trace of its own. What it reads from outside is captured; arrays from outside that it
+writes to have *stand-ins* in it, whose last content is one of its results. No other array from
+outside may be written to, and no object changed: that would happen whatever the condition is, and
+once for all turns. An *attempt* is the turn of a loop that could as well be run turn by turn: what
+cannot be traced so, or is not known to be without effects, ends it, and nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph import Constant, Graph, Node, Variable
+from ..ops.op import Traced
+from ..trace import Trace, Tracer
+from ..trace.views import conditional, is_array
+from ..transforms.bodies import extract
+from ..transforms.plans import strong
+from ..types import ArrayType
+from .values import failure
+
+# Objects that are looked into for what a piece may not change.
+_MOST_OBJECTS = 20000
+
+
+class Abandon(BaseException):
+    """Ends an attempt; no `except Exception` of the user's may keep it."""
+
+
+class _Current(threading.local):
+    inside: TracedPiece | None = None
+
+
+local = _Current()
+
+
+class TracedPiece:
+    """A piece that is being traced."""
+
+    def __init__(
+        self, where: str, roots: Sequence[Any], attempt: bool = False, captures: bool = True
+    ):
+        self.where = where
+        self.roots = list(roots)
+        self.outer = local.inside
+        self.attempt: bool = attempt or (self.outer is not None and self.outer.attempt)
+        # what is done to values from outside belongs to it too, unless it runs for certain
+        self.trace = Trace(keep_source=True, captures=captures)
+        self._old: dict[int, Any] | None = None
+        self._rooted = 0
+
+    def __enter__(self) -> TracedPiece:
+        self.trace.__enter__()
+        self._saved = conditional.level, conditional.replaced
+        conditional.level = self.trace.level
+        local.inside = self
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        local.inside = self.outer
+        conditional.level, conditional.replaced = self._saved
+        self.trace.__exit__(*exc_info)
+
+    def stand_ins(self, arrays: Sequence[Any], nodes: Sequence[Node] | None = None) -> list[Any]:
+        """Arrays of this piece in place of those from outside, which cannot be read any more."""
+        made = []
+        for number, array in enumerate(arrays):
+            node = self.trace.node_of(array) if nodes is None else nodes[number]
+            inner = Tracer(self.trace, node)
+            inner._writable = array._storage()._writable or (True if is_array(array) else None)
+            made.append(inner)
+        storages = frozenset(id(array._storage()) for array in arrays)
+        conditional.replaced = conditional.replaced | storages
+        return made
+
+    # ------------------------------------------------------------ effects
+
+    def is_old(self, thing: Any) -> bool:
+        """Whether an object was there before the piece."""
+        if self._old is None:
+            self._old = {}
+        if self._rooted < len(self.roots):
+            _collect(self.roots[self._rooted :], self._old)
+            self._rooted = len(self.roots)
+        return id(thing) in self._old or (self.outer is not None and self.outer.is_old(thing))
+
+    def changes(self, thing: Any, how: str) -> None:
+        """An object is about to be changed."""
+        if isinstance(thing, Traced) or not self.is_old(thing):
+            return
+        if self.attempt:
+            raise Abandon
+        raise failure(
+            self.where,
+            f"{how} changes a {type(thing).__name__} from outside of a branch or loop that a "
+            "traced condition decides on: it would change whatever the condition is",
+            "Keep the value in a variable or in an array made with wnp.zeros, or use "
+            'jit(control="trace") if the condition is known while tracing.',
+        )
+
+
+def _collect(roots: Sequence[Any], found: dict[int, Any]) -> None:
+    """The objects that can be reached, by their `id`."""
+    pending = list(roots)
+    while pending and len(found) < _MOST_OBJECTS:
+        now = pending.pop()
+        if id(now) in found or isinstance(now, (str, bytes, int, float, type, Traced)):
+            continue
+        found[id(now)] = now
+        if isinstance(now, dict):
+            pending += [*now.values()]
+        elif isinstance(now, (list, tuple, set, frozenset)):
+            pending += [*now]
+        elif type(now).__module__.partition(".")[0] not in ("numpy", "builtins", "wengert"):
+            pending += [*getattr(now, "__dict__", {}).values()]
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def captured(outputs: Sequence[Node]) -> dict[Any, tuple[Any, list[Node]]]:
+    """The traced values from outside that nodes read: the value and the nodes that hold it."""
+    groups: dict[Any, tuple[Any, list[Node]]] = {}
+    for node in Graph([], list(outputs)).nodes:
+        if isinstance(node, Constant) and isinstance(node.output, Traced):
+            value: Any = node.output
+            key = (id(value._trace), value.node.serial)
+            groups.setdefault(key, (value, []))[1].append(node)
+    return groups
+
+
+def closed(
+    outputs: Sequence[Node],
+    inputs: Sequence[Node],
+    keys: Sequence[Any],
+    groups: dict[Any, tuple[Any, list[Node]]],
+    types: dict[Any, ArrayType],
+) -> Graph:
+    """The outputs as a graph of captured values, in the order of `keys`, and of inputs."""
+    fresh: list[Any] = []
+    replaced: dict[int, Any] = {}
+    for key in keys:
+        variable = Variable("", None, strong(types[key]), active=False)
+        fresh.append(variable)
+        for node in groups[key][1] if key in groups else ():
+            replaced[node.serial] = variable
+    for node in inputs:
+        variable = Variable("", None, node.type, active=False)
+        fresh.append(variable)
+        replaced[node.serial] = variable
+    return Graph(fresh, extract(list(outputs), replaced))

@@ -1,0 +1,139 @@
+"""Functions that are known to have no effects, so that one call can stand for those of all turns.
+
+This is asked of each call in a turn of a loop that is traced once, although it could be run turn by
+turn. What is not known here may draw random numbers, print, count or remember: then the loop is
+run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+import os
+import types
+from typing import Any
+
+import numpy as np
+
+from ..ops.op import Traced
+from .pieces import Abandon
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_FOLDERS = tuple(
+    os.path.join(_ROOT, name) + os.sep for name in ("numpy", "transforms", "ops", "trace")
+)
+_RANDOM = os.path.join(_ROOT, "numpy", "random.py")
+_BUILTINS = frozenset(
+    getattr(builtins, name)
+    for name in "abs all any bool complex dict divmod enumerate float frozenset getattr hasattr "
+    "int isinstance issubclass len list max min pow range repr reversed round set slice sorted str "
+    "sum tuple type zip".split()
+)
+
+
+def _is_in_place(module: Any, name: str) -> bool:
+    """Whether a function of `operator` is that of an assignment such as ``+=``."""
+    return module is operator and name.startswith("i") and hasattr(operator, name[1:])
+
+
+_MATH = frozenset(
+    value
+    for module in (math, operator)
+    for name, value in vars(module).items()
+    if callable(value) and name not in ("setitem", "delitem") and not _is_in_place(module, name)
+)
+_WRITING = frozenset("copyto put place putmask put_along_axis fill_diagonal".split())
+_CHANGING = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
+    "appendleft popleft fill put itemset resize setfield setflags partition byteswap "
+    "difference_update intersection_update symmetric_difference_update".split()
+)
+_CONTAINERS = (
+    list,
+    dict,
+    set,
+    np.ndarray,
+    str,
+    tuple,
+    int,
+    float,
+    complex,
+    range,
+    bytes,
+    np.generic,
+)
+
+
+def changing_method(function: Any) -> Any:
+    """The object that a method of Python's or NumPy's would change; None where it is none."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        return None
+    return owner if function.__name__ in _CHANGING else None
+
+
+def pure(function: Any) -> Any:
+    """The function, where a call has no effects; ends the attempt otherwise."""
+    if isinstance(function, functools.partial):
+        pure(function.func)
+        return function
+    if isinstance(function, np.ufunc) or _is_numpy(function):
+        return _watched(function)
+    if isinstance(function, types.MethodType):
+        if isinstance(function.__self__, Traced):
+            return function
+        pure(function.__func__)
+        return function
+    if isinstance(function, types.FunctionType):
+        name = function.__code__.co_filename
+        if name.startswith(_FOLDERS) and not name.startswith(_RANDOM):
+            return function
+        raise Abandon
+    if isinstance(function, type):
+        return _class(function)
+    if isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType)):
+        return _builtin(function)
+    if isinstance(function, staticmethod) and hasattr(function, "function"):
+        return function  # compiled: its function is asked for when it runs
+    raise Abandon
+
+
+def _is_numpy(function: Any) -> bool:
+    module = getattr(function, "__module__", None) or ""
+    named = module == "numpy" or module.startswith(("numpy.linalg", "numpy.fft", "numpy.lib"))
+    return named and not isinstance(function, type) and function.__name__ not in _WRITING
+
+
+def _watched(function: Any) -> Any:
+    """A function of NumPy's that may not write its result into a plain array."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        if isinstance(function, np.ufunc) and len(args) > function.nin:
+            out = args[function.nin :]
+        outs = out if isinstance(out, tuple) else (out,)
+        if any(one is not None and not isinstance(one, Traced) for one in outs):
+            raise Abandon
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _class(kind: type) -> Any:
+    known = kind in _BUILTINS or kind.__module__ == "numpy"
+    named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields") and "__new__" in vars(kind)
+    if known or named_tuple:
+        return kind
+    raise Abandon
+
+
+def _builtin(function: Any) -> Any:
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        if function in _BUILTINS or function in _MATH:
+            return function
+    elif isinstance(owner, _CONTAINERS):  # those that change it were asked for before
+        return function
+    raise Abandon

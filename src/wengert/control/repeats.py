@@ -1,0 +1,414 @@
+"""A `while` whose condition is traced, and a `for` whose turns are all alike.
+
+A turn is traced once, with traced values in place of the variables that it carries from turn to
+turn: those that it changes, and that the next turn or what follows reads. Their types must stay
+what they are; Python's numbers take on the type that a turn makes of them. Arrays that are written
+to are carried by their content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..ops import elementwise as ew
+from ..ops.layout import convert
+from ..ops.op import Traced
+from ..trace import Tracer
+from ..transforms.bodies import Body, zeros
+from ..transforms.loop import loop
+from ..types import ArrayType, type_of, weaken
+from .branches import Variables, run_piece, truth
+from .pieces import Abandon, TracedPiece, captured, closed
+from .values import (
+    NOTHING,
+    UNDEFINED,
+    Partial,
+    as_node,
+    common,
+    equal,
+    failure,
+    is_internal,
+    is_number,
+    shown,
+)
+
+COUNT = ArrayType(np.dtype(np.int64), ())
+# Turns after which the types of what is carried must have settled.
+_PATIENCE = 6
+# Turns that are computed beforehand, to know numbers that do not depend on traced values.
+_MOST_KNOWN = 10_000
+
+
+class ChangedType(Exception):  # noqa: N818 - steers an attempt
+    """What is carried does not keep its shape: the first turn may be another one."""
+
+
+class _Carried:
+    """One variable that is carried: the places of its leaves among all that is carried."""
+
+    def __init__(self, place: int, structure: tree.Structure, leaves: list[Any]):
+        self.place, self.structure = place, structure
+        self.leaves = leaves  # the values themselves; for numbers the types are kept elsewhere
+
+
+class Turns:
+    """A loop that is being made: its variables, what they are before it, and what a turn does."""
+
+    def __init__(
+        self,
+        variables: Variables,
+        body: Callable[[Any], None],
+        item: Callable[[Any], Any],
+        runs: bool,
+        attempt: bool,
+    ):
+        self.variables, self.body, self.item = variables, body, item
+        self.runs = runs  # whether there is a first turn for certain
+        self.attempt = attempt
+        statement = variables.statement
+        self.names = variables.names
+        self.wanted = [
+            place
+            for place, name in enumerate(self.names[: statement.changed])
+            if name in statement.live or name in statement.enters
+        ]
+        self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
+        self.is_item: set[int] = set()  # variables that are the item at the end of a turn
+        self.index = Variable("", None, COUNT, active=False)
+
+    # ------------------------------------------------------------ what is carried
+
+    def prepare(self) -> None:
+        """Find what is carried, and its first values."""
+        self.arrays = self.variables.arrays()
+        slots = {id(array): number for number, array in enumerate(self.arrays)}
+        self.first: list[Any] = list(self.arrays)
+        self.carried: list[_Carried] = []
+        for place in self.wanted:
+            value = self.variables.before[place]
+            if id(value) in slots or value is UNDEFINED or value is NOTHING:
+                continue
+            if isinstance(value, Partial):
+                continue
+            leaves, structure = tree.flatten(value)
+            self.carried.append(_Carried(place, structure, leaves))
+            self.first += [leaf for leaf in leaves if is_number(leaf)]
+        for place, (structure, types) in self.late.items():
+            blanks = [zeros(t)[()] for t in types]
+            self.carried.append(_Carried(place, structure, blanks))
+            self.first += blanks
+        self.types = [_type(leaf) for leaf in self.first]
+
+    def trace(self) -> None:
+        """Trace a turn until the types of what is carried are settled."""
+        self.prepare()
+        for _ in range(_PATIENCE):
+            found = self._turn()
+            if found is None:  # more variables are carried now
+                self.prepare()
+                continue
+            settled = [self._settled(k, node) for k, node in enumerate(found)]
+            if settled == self.types:
+                self.outputs = [as_node(n, t) for n, t in zip(found, settled, strict=True)]
+                return
+            self.types = settled
+        raise self._unsettled(0, self.types[0])
+
+    def _turn(self) -> list[Node] | None:
+        """The results of one turn on what is carried; None where a variable has come to it."""
+        before = self.variables.before
+        where, roots = self.variables.where, self.variables.roots
+        with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
+            self.inputs = self._enter(inside)
+            index = self._index(inside)
+            item = self.item(index)
+            try:
+                run_piece(lambda: self.body(item), self.variables.where)
+                after = list(self.variables.get())
+                return self._left(inside, after, item)
+            finally:
+                self.variables.put(before)
+
+    def _enter(self, inside: TracedPiece) -> list[Node]:
+        """Put traced values in place of what is carried."""
+        inputs: list[Any] = [inside.trace.variable(array_type=t, active=False) for t in self.types]
+        nodes = [tracer.node for tracer in inputs]
+        count = len(self.arrays)
+        self.inner = inside.stand_ins(self.arrays, nodes[:count])
+        swapped = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
+        values = [swapped.get(id(value), value) for value in self.variables.before]
+        following = iter(inputs[count:])
+        for one in self.carried:
+            leaves = [self._inner(leaf, following) for leaf in one.leaves]
+            values[one.place] = tree.unflatten(one.structure, leaves)
+        self.variables.put(values)
+        return nodes
+
+    def _inner(self, leaf: Any, following: Any) -> Any:
+        if not is_number(leaf):
+            return leaf
+        tracer = next(following)
+        if tracer.type.shape:
+            own = type(leaf) is Tracer
+            tracer._writable = leaf._storage()._writable if own else "argument"
+        return tracer
+
+    def _index(self, inside: TracedPiece) -> Any:
+        tracer = Tracer(inside.trace, self.index)
+        return weaken(ew.positive(tracer))
+
+    def _left(self, inside: TracedPiece, after: list[Any], item: Any) -> list[Node] | None:
+        """What is carried after a turn."""
+        self.is_item = {place for place, value in enumerate(after) if value is item}
+        found = [one.node for one in self.inner]
+        names = self.names
+        arrays = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
+        for place in self.wanted:
+            bound = arrays.get(id(self.variables.before[place]))
+            if bound is not None and after[place] is not bound:
+                raise failure(
+                    self.variables.where,
+                    f"the array {names[place]!r} is written to in a loop, and replaced by another",
+                    f"Write to it alone ({names[place]}[...] = x), or replace it alone.",
+                )
+        for one in self.carried:
+            leaves, structure = tree.flatten(after[one.place])
+            if structure != one.structure:
+                raise self._mismatch(one.place, after[one.place])
+            for leaf, old in zip(leaves, one.leaves, strict=True):
+                if not is_number(old):
+                    if not equal(leaf, old):
+                        raise self._mismatch(one.place, after[one.place])
+                    continue
+                if not is_number(leaf):
+                    raise self._mismatch(one.place, after[one.place])
+                found.append(inside.trace.node_of(leaf))
+        return None if self._come_late(inside, after) else found
+
+    def _come_late(self, inside: TracedPiece, after: list[Any]) -> bool:
+        """Variables that had no value before the loop and are read after it."""
+        known = {one.place for one in self.carried}
+        grown = False
+        for place in self.wanted:
+            name, value = self.names[place], after[place]
+            nothing = self.variables.before[place]
+            if place in known or not (nothing is UNDEFINED or nothing is NOTHING):
+                continue
+            if value is UNDEFINED or value is NOTHING or isinstance(value, Partial):
+                continue
+            if place in self.is_item or not (self.runs or is_internal(name)):
+                continue
+            leaves, structure = tree.flatten(value)
+            if all(map(is_number, leaves)):
+                types = [inside.trace.node_of(leaf).type for leaf in leaves]
+                self.late[place] = structure, [ArrayType(t.dtype, t.shape) for t in types]
+                grown = True
+        return grown
+
+    def _settled(self, number: int, node: Node) -> ArrayType:
+        """The type of something carried: Python's numbers take on what a turn makes of them."""
+        own, found = self.types[number], node.type
+        if found == own or (found.weak and found.shape == own.shape and _takes(own, found)):
+            return own
+        wanted = common(own, found)
+        if wanted is None or not (own.weak or wanted == own):
+            raise self._unsettled(number, found)
+        return wanted
+
+    # ------------------------------------------------------------ errors
+
+    def _name(self, number: int) -> str:
+        """The variable that something carried belongs to."""
+        if number < len(self.arrays):
+            held = self.arrays[number]
+            return next(
+                n for n, v in zip(self.names, self.variables.before, strict=True) if v is held
+            )
+        number -= len(self.arrays)
+        for one in self.carried:
+            count = sum(map(is_number, one.leaves))
+            if number < count:
+                return self.names[one.place]
+            number -= count
+        return "?"
+
+    def _unsettled(self, number: int, found: ArrayType) -> Exception:
+        own = self.types[number]
+        if self.attempt:
+            return ChangedType()
+        name = self._name(number)
+        return failure(
+            self.variables.where,
+            f"the variable {name!r} is {own} before a turn of the loop and {found} after it",
+            f"Give {name} before the loop the shape and dtype that it has after a turn.",
+        )
+
+    def _mismatch(self, place: int, value: Any) -> Exception:
+        if self.attempt:
+            return ChangedType()
+        name = self.names[place]
+        return failure(
+            self.variables.where,
+            f"the variable {name!r} is {shown(self.variables.before[place])} before a turn of the "
+            f"loop and {shown(value)} after it",
+            f"Keep the structure of {name}, and change only arrays and numbers in it.",
+        )
+
+    # ------------------------------------------------------------ the operations
+
+    def start(self) -> list[Any]:
+        """The first values in the types that are carried."""
+        return [
+            leaf if _type(leaf).dtype == t.dtype else _converted(leaf, t)
+            for leaf, t in zip(self.first, self.types, strict=True)
+        ]
+
+    def finish(self, results: Sequence[Any], last: Any = UNDEFINED) -> None:
+        """Put the results into the variables."""
+        results = [
+            weaken(result) if t.weak and isinstance(result, Traced) else result
+            for result, t in zip(results, self.types, strict=True)
+        ]
+        values = list(self.variables.before[: self.variables.statement.changed])
+        following = iter(results[len(self.arrays) :])
+        known = set()
+        for one in self.carried:
+            known.add(one.place)
+            leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
+            values[one.place] = tree.unflatten(one.structure, leaves)
+        for place in self.wanted:
+            if place in self.is_item and last is not UNDEFINED and place not in known:
+                values[place] = last
+            elif place not in known and values[place] is UNDEFINED:
+                values[place] = Partial(self.names[place], self.variables.where)
+        for place in self.is_item:
+            if place < len(values) and last is not UNDEFINED:
+                values[place] = last
+        for array, result in zip(self.arrays, results, strict=False):
+            array._write(result)
+        self.variables.finish(values)
+
+    def as_scan(self, rows: np.ndarray, last: Any) -> None:
+        """A loop over known indices."""
+        self.trace()
+        groups = captured(self.outputs)
+        first = self.start()
+        if not groups and not any(isinstance(value, Traced) for value in first):
+            raise Abandon  # nothing in it is traced: Python computes it
+        keys = list(groups)
+        types = {key: type_of(value) for key, (value, _) in groups.items()}
+        graph = closed(self.outputs, [*self.inputs, self.index], keys, groups, types)
+        final = self._known(rows)
+        body = Body(graph, len(keys), len(first))
+        given = [groups[key][0] for key in keys]
+        results = loop(
+            *given, *first, rows, body=body, length=len(rows), reverse=False, recompute=False
+        )
+        self.finish([final.get(k, r) for k, r in enumerate(results)], last)
+
+    def _known(self, rows: np.ndarray) -> dict[int, Any]:
+        """The last values of numbers that depend on no traced value; Python has them exactly."""
+        known = {
+            k for k, value in enumerate(self.first) if type(value) in (int, float, bool, complex)
+        }
+        reads = [_reads(node) for node in self.outputs]
+        places = {node.serial: k for k, node in enumerate(self.inputs)}
+        while True:
+            kept = {
+                k
+                for k in known
+                if reads[k] is not None
+                and all(s == self.index.serial or places.get(s) in known for s in reads[k])  # type: ignore[union-attr]
+            }
+            if kept == known:
+                break
+            known = kept
+        known = {k for k in known if self.types[k].weak or self.types[k].dtype.kind == "b"}
+        if not known or len(rows) > _MOST_KNOWN:
+            return {}
+        order = sorted(known)
+        inputs = [self.index, *[self.inputs[k] for k in order]]
+        graph = closed([self.outputs[k] for k in order], inputs, [], {}, {})
+        values: list[Any] = [self.start()[k] for k in order]
+        for row in rows:
+            values = graph.evaluate([row, *values])
+        return dict(zip(order, values, strict=True))
+
+    def as_while(self, test: Callable[[Any], Any], count: int) -> None:
+        """A loop that ends by a condition of the index, which is carried if `count` is set."""
+        from ..transforms.repetition import Turn, while_op
+
+        self.trace()
+        asked, condition_inputs, condition_index = self._condition(test)
+        following = Operator(ew.add, (self.index, Constant(np.int64(1))), {}, None, COUNT)
+        body_groups, test_groups = captured(self.outputs), captured([asked])
+        values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
+        keys = list(values)
+        types = {key: type_of(value) for key, value in values.items()}
+        counts = [self.index] if count else []
+        more = [following] if count else []
+        graph = closed([*self.outputs, *more], [*self.inputs, *counts], keys, body_groups, types)
+        asks = [condition_index] if count else []
+        if not count:
+            self._unused(graph)
+        condition = closed([asked], [*condition_inputs, *asks], keys, test_groups, types)
+        first = [*self.start(), *([np.int64(0)] if count else [])]
+        turn = Turn(Body(condition, 0, 0), Body(graph, len(keys), len(first)))
+        results = while_op(*[values[key] for key in keys], *first, turn=turn)
+        self.finish(results[: len(self.types)])
+
+    def _unused(self, graph: Any) -> None:
+        assert all(node is not self.index for node in graph.nodes)
+
+    def _condition(self, test: Callable[[Any], Any]) -> tuple[Node, list[Node], Node]:
+        """The condition as a node, with the nodes of what is carried and of the index."""
+        before = self.variables.before
+        index = Variable("", None, COUNT, active=False)
+        with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
+            inputs = self._enter(inside)
+            try:
+                tracer = weaken(ew.positive(Tracer(inside.trace, index)))
+                found = run_piece(lambda: test(tracer), self.variables.where)
+                if isinstance(found, Traced):
+                    found = truth(found, self.variables.where)
+                else:
+                    found = np.bool_(bool(found))
+                node = inside.trace.node_of(found)
+            finally:
+                self.variables.put(before)
+        return node, inputs, index
+
+
+def _type(leaf: Any) -> ArrayType:
+    own: ArrayType = type_of(leaf)
+    return own
+
+
+def _takes(own: ArrayType, found: ArrayType) -> bool:
+    """Whether a Python number fits into something carried."""
+    return not own.weak and bool(np.can_cast(found.dtype, own.dtype, "same_kind"))
+
+
+def _converted(leaf: Any, wanted: ArrayType) -> Any:
+    if isinstance(leaf, Traced):
+        return convert(leaf, dtype=wanted.dtype)
+    if wanted.weak:
+        return wanted.dtype.type(leaf).item()
+    return wanted.dtype.type(leaf) if not wanted.shape else np.asarray(leaf, wanted.dtype)
+
+
+def _reads(node: Node) -> set[int] | None:
+    """The inputs that a node depends on; None where it reads a traced value from outside."""
+    found = set()
+    for one in Graph([], [node]).nodes:
+        if isinstance(one, Constant):
+            if isinstance(one.output, Traced):
+                return None
+        elif isinstance(one, Variable):
+            found.add(one.serial)
+    return found

@@ -1,0 +1,399 @@
+"""Control flow in a syntax tree written as calls, which decide while the function is traced.
+
+    while err > tol:                  def body(): nonlocal err, x; ...
+        x = step(x)          ->       runtime.while_(lambda: err > tol, body, get, set, 0)
+        err = abs(x)
+
+`get` and `set` read and write the variables that a statement changes, so that the runtime can put
+traced values in their place; `0` is the number of a `Statement`, which says what is known of it
+from its text. Conditional expressions, `and`, `or`, `not` and chains of comparisons become calls
+with functions for what may not be evaluated. Calls look up their function through the runtime, so
+that helpers are converted too, and writes to elements and attributes tell it of their object.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .jumps import PREFIX, lower
+from .names import Liveness, names_of, parameters
+from .source import Definition, Unconvertible
+
+_PLAIN = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.If,
+    ast.For,
+    ast.While,
+    ast.Pass,
+    ast.Expr,
+    ast.Assert,
+    ast.Raise,
+    ast.FunctionDef,
+    ast.Return,
+)
+_LOCAL = ("locals", "eval", "exec", "vars", "dir")
+_ITERATORS = ("range", "reversed", "enumerate", "zip")
+
+
+@dataclass
+class Statement:
+    """What the text says of an `if` or a loop."""
+
+    line: int
+    function: str
+    names: list[str]  # that `get` and `set` know: first those that it changes, then those it reads
+    changed: int  # the number of the first
+    live: frozenset[str]  # read behind it
+    enters: frozenset[str] = frozenset()  # of a loop: read in a turn, from before it
+    touched: frozenset[str] = frozenset()  # whose elements are written
+    targets: tuple[str, ...] = ()  # of a `for`
+    plain: bool = False  # whether it does nothing but assign
+    expressions: dict[str, str] = field(default_factory=dict)
+
+
+def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
+    """The definition with its control flow as calls, what is known of each statement, and whether
+    the function does nothing but assign to names and elements."""
+    rewriter = _Rewriter([set(free)])
+    made = rewriter.function(node) if isinstance(node, ast.FunctionDef) else rewriter.lambda_(node)
+    plain = isinstance(node, ast.Lambda) or _is_plain(node.body)
+    return ast.fix_missing_locations(made), rewriter.statements, plain
+
+
+def _is_plain(statements: Sequence[ast.stmt]) -> bool:
+    """Whether some statements assign to variables of the function, and do nothing else."""
+    for statement in statements:
+        if not isinstance(statement, _PLAIN):
+            return False
+        for part in ("body", "orelse"):
+            inner: Any = getattr(statement, part, None)
+            looked_into = isinstance(inner, list) and not isinstance(statement, ast.FunctionDef)
+            if looked_into and not _is_plain(inner):
+                return False
+    return True
+
+
+def _is_generator(node: ast.AST) -> bool:
+    body = node.body if isinstance(node.body, list) else [node.body]  # type: ignore[attr-defined]
+    pending: list[ast.AST] = list(body)
+    while pending:
+        now = pending.pop()
+        if isinstance(now, (ast.Yield, ast.YieldFrom, ast.Await)):
+            return True
+        if not isinstance(now, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            pending += ast.iter_child_nodes(now)
+    return False
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, scopes: list[set[str]]):
+        self.scopes = scopes  # names of the functions around, then those of this one
+        self.statements: list[Statement] = []
+        self.name = ""
+        self.outer: dict[str, str] = {}
+        self.bound: set[str] = set()
+        self.first = ""  # the first parameter, for `super()`
+        self.count = 0
+
+    # ------------------------------------------------------------ functions
+
+    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """A function and those inside."""
+        if _is_generator(node):
+            if len(self.scopes) == 1:
+                raise Unconvertible("it is a generator")
+            return node
+        names = names_of(node.body)
+        if names.read & set(_LOCAL):
+            if len(self.scopes) == 1:
+                used = sorted(names.read & set(_LOCAL))[0]
+                raise Unconvertible(f"it calls {used}(), which sees the names of a function")
+            return node
+        lower(node)
+        names = names_of(node.body)
+        given = parameters(node.args)
+        own = (names.written - names.outer.keys()) | set(given)
+        always = names.captured | names.outer.keys()
+        Liveness(set(always)).before(node.body, set())
+        outside = self.name, self.outer, self.bound, self.first
+        self.name, self.outer, self.bound = node.name, names.outer, set()
+        self.first = given[0] if given else ""
+        self.scopes.append(own)
+        documented = ast.get_docstring(node, clean=False) is not None
+        head, rest = (node.body[:1], node.body[1:]) if documented else ([], node.body)
+        # declarations come first, before the names are used
+        declared = [s for s in rest if isinstance(s, (ast.Global, ast.Nonlocal))]
+        body = self._block([s for s in rest if s not in declared])
+        self.scopes.pop()
+        bound = sorted(self.bound & own - set(given))
+        binding = f"if False: {' = '.join(bound)} = None" if bound else ""
+        node.body = [*head, *declared, *_parsed(binding, node), *body] or [ast.Pass()]
+        self.name, self.outer, self.bound, self.first = outside
+        return node
+
+    def lambda_(self, node: ast.Lambda) -> ast.Lambda:
+        """A lambda and what is inside."""
+        if _is_generator(node):
+            raise Unconvertible("it is a generator")
+        given = parameters(node.args)
+        outside, self.first = self.first, given[0] if given else ""
+        self.scopes.append(set(given))
+        node.body = self.visit(node.body)
+        self.scopes.pop()
+        self.first = outside
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        node.args = self.visit(node.args)
+        return self.function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        node.args = self.visit(node.args)
+        return node if _is_generator(node) else self.lambda_(node)
+
+    # ------------------------------------------------------------ statements
+
+    def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in statements:
+            new = self.visit(statement)
+            made += new if isinstance(new, list) else [new]
+        return made
+
+    def _known(self, name: str) -> bool:
+        """Whether a name is a variable of this function or one around it."""
+        return any(name in scope for scope in self.scopes)
+
+    def _statement(
+        self, node: Any, parts: Sequence[ast.AST], plain: bool = False
+    ) -> tuple[int, str]:
+        """The number of a statement, and what its functions declare."""
+        names = names_of(parts)
+        changed = sorted(
+            {n for n in names.written if self._known(n) or n in self.outer}
+            | {n for n in names.touched if self._known(n)}
+        )
+        read = sorted(n for n in names.read - set(changed) if self._known(n))
+        self.bound |= set(changed) | set(read)
+        statement = Statement(
+            node.lineno,
+            self.name,
+            [*changed, *read],
+            len(changed),
+            frozenset(node.live),
+            frozenset(getattr(node, "enters", ())),
+            frozenset(names.touched & {*changed, *read}),
+            tuple(sorted(names_of([node.target]).written)) if isinstance(node, ast.For) else (),
+            plain and not names.outer and not names.written & self.outer.keys(),
+        )
+        self.statements.append(statement)
+        return len(self.statements) - 1, self._declarations(statement.names)
+
+    def _declarations(self, names: Sequence[str]) -> str:
+        """The text that lets a function inside change variables."""
+        ours = [n for n in names if self.outer.get(n) != "global"]
+        theirs = [n for n in names if self.outer.get(n) == "global"]
+        text = f"nonlocal {', '.join(ours)}\n" if ours else ""
+        return text + (f"global {', '.join(theirs)}\n" if theirs else "")
+
+    def _state(self, number: int, key: int, declared: str, node: ast.AST) -> list[ast.stmt]:
+        """The functions that read and write the variables of a statement."""
+        names = self.statements[number].names
+        reads = "".join(f"lambda: {name}, " for name in names)
+        lines = [f"def {PREFIX}get{key}(): return {PREFIX}.values({reads})"]
+        lines.append(f"def {PREFIX}set{key}({PREFIX}new):")
+        lines += [f"    {line}" for line in declared.splitlines()]
+        for place, name in enumerate(names):
+            lines.append(f"    {name} = {PREFIX}new[{place}]")
+            lines.append(f"    if {name} is {PREFIX}.UNDEFINED: del {name}")
+        if not names:
+            lines.append("    pass")
+        return _parsed("\n".join(lines), node)
+
+    def _define(
+        self, name: str, body: list[ast.stmt], declared: str, node: ast.AST, argument: str = ""
+    ) -> ast.stmt:
+        (made,) = _parsed(f"def {name}({argument}):\n pass", node)
+        assert isinstance(made, ast.FunctionDef)
+        made.body = [*_parsed(declared, node), *body] or [ast.copy_location(ast.Pass(), node)]
+        return made
+
+    def _call(self, text: str, node: ast.AST, **parts: ast.expr) -> list[ast.stmt]:
+        """A call written as text, in which names stand for expressions."""
+        (made,) = _parsed(text, node)
+
+        class Put(ast.NodeTransformer):
+            def visit_Name(self, name: ast.Name) -> ast.AST:
+                return parts.get(name.id, name)
+
+        return [Put().visit(made)]
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.count += 1
+        key = self.count
+        number, declared = self._statement(node, [*node.body, *node.orelse])
+        test = self.visit(node.test)
+        body, orelse = self._block(node.body), self._block(node.orelse)
+        functions = f"{PREFIX}then{key}, {PREFIX}else{key}, {PREFIX}get{key}, {PREFIX}set{key}"
+        return [
+            self._define(f"{PREFIX}then{key}", body, declared, node),
+            self._define(f"{PREFIX}else{key}", orelse, declared, node),
+            *self._state(number, key, declared, node),
+            *self._call(f"{PREFIX}.if_(TEST, {functions}, {number})", node, TEST=test),
+        ]
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.count += 1
+        key = self.count
+        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test)):
+            raise Unconvertible(f"line {node.lineno} assigns in the condition of a loop")
+        number, declared = self._statement(node, [node.test, *node.body], _is_plain(node.body))
+        test = self.visit(node.test)
+        flags: Any = getattr(node, "flags", None)
+        stops = flags is not None and flags.stops
+        body = self._block(node.body)
+        functions = f"{PREFIX}body{key}, {PREFIX}get{key}, {PREFIX}set{key}"
+        asked = (
+            f"lambda: {PREFIX}.and_({PREFIX}.not_({flags.broken}), lambda: TEST)"
+            if stops
+            else "lambda: TEST"
+        )
+        return [
+            self._define(f"{PREFIX}body{key}", body, declared, node),
+            *self._state(number, key, declared, node),
+            *self._call(f"{PREFIX}.while_({asked}, {functions}, {number})", node, TEST=test),
+        ]
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.count += 1
+        key = self.count
+        number, declared = self._statement(node, [node.target, *node.body], _is_plain(node.body))
+        flags = getattr(node, "flags", None)
+        more = f"lambda: {PREFIX}.not_({flags.broken})" if flags and flags.stops else "None"
+        over = self._iterated(node.iter)
+        target = ast.Assign([node.target], ast.Name(PREFIX + "item", ast.Load()))
+        body = self._block([ast.copy_location(target, node), *node.body])
+        functions = f"{PREFIX}body{key}, {more}, {PREFIX}get{key}, {PREFIX}set{key}"
+        return [
+            self._define(f"{PREFIX}body{key}", body, declared, node, PREFIX + "item"),
+            *self._state(number, key, declared, node),
+            *self._call(f"{PREFIX}.for_(OVER, {functions}, {number})", node, OVER=over),
+        ]
+
+    def _iterated(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over; ranges and their like may be traced."""
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in _ITERATORS and not self._known(called.id):
+            assert isinstance(node, ast.Call)
+            args = [self._iterated(arg) for arg in node.args]
+            keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
+            made = ast.Call(_runtime("over"), [called, *args], keywords)
+            return ast.copy_location(made, node)
+        visited: ast.expr = self.visit(node)
+        return visited
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        if node.value is None:
+            self.bound.add(node.target.id)
+            return ast.copy_location(ast.Pass(), node)
+        made = ast.Assign([node.target], self.visit(node.value))
+        return ast.copy_location(made, node)
+
+    # ------------------------------------------------------------ expressions
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        if _is_bound_to_place(node.body, node.orelse):
+            return self.generic_visit(node)
+        test, body, orelse = map(self.visit, (node.test, node.body, node.orelse))
+        return self._runtime_call("choose", node, test, _later(body), _later(orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        if _is_bound_to_place(*node.values[1:]):
+            return self.generic_visit(node)
+        first, *rest = map(self.visit, node.values)
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return self._runtime_call(name, node, first, *map(_later, rest))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        visited = self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return self._runtime_call("not_", node, node.operand)
+        return visited
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 or _is_bound_to_place(*node.comparators[1:]):
+            return self.generic_visit(node)
+        left, *others = map(self.visit, (node.left, *node.comparators))
+        pairs: list[ast.expr] = []
+        for op, other in zip(node.ops, others, strict=True):
+            pair = ast.Compare(
+                ast.Name(PREFIX + "a", ast.Load()), [op], [ast.Name(PREFIX + "b", ast.Load())]
+            )
+            given = ast.arguments(
+                [], [ast.arg(PREFIX + "a"), ast.arg(PREFIX + "b")], None, [], [], None, []
+            )
+            pairs += [ast.Lambda(given, pair), _later(other)]
+        return self._runtime_call("chain", node, left, *pairs)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
+            return ast.fix_missing_locations(node)
+        self.generic_visit(node)
+        node.func = self._runtime_call("of", node.func, node.func)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        return self._element(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        return self._element(node)
+
+    def _element(self, node: Any) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            node.value = self._runtime_call("item", node.value, node.value)
+        return node
+
+    def _runtime_call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.expr:
+        made = ast.copy_location(ast.Call(_runtime(name), list(args), []), at)
+        return ast.fix_missing_locations(made)
+
+
+def _runtime(name: str) -> ast.expr:
+    return ast.Attribute(ast.Name(PREFIX, ast.Load()), name, ast.Load())
+
+
+def _later(expression: ast.expr) -> ast.expr:
+    made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), expression)
+    return ast.copy_location(made, expression)
+
+
+def _is_bound_to_place(*expressions: ast.expr) -> bool:
+    """Whether expressions cannot move into a function: they assign, or wait."""
+    kinds = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+    return any(isinstance(part, kinds) for one in expressions for part in ast.walk(one))
+
+
+def _parsed(text: str, at: ast.AST) -> list[ast.stmt]:
+    """Statements written as text, all at the line of a node."""
+    made = ast.parse(text).body
+    for statement in made:
+        for part in ast.walk(statement):
+            if hasattr(part, "lineno"):
+                ast.copy_location(part, at)
+    return made

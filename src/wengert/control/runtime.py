@@ -1,0 +1,396 @@
+"""What converted functions call: each decides, while tracing, whether Python goes on as usual.
+
+Where a condition has a number, Python's own statement runs, as it is written. Where it is traced
+and has none, it becomes an operation: see `branches.py` and `repeats.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import user_line
+from ..ops import elementwise as ew
+from ..ops import logic
+from ..ops.op import Traced
+from ..types import type_of
+from . import conversion
+from .branches import Variables, choose, decide, truth
+from .pieces import Abandon, local
+from .repeats import ChangedType, Turns
+from .rewriting import Statement
+from .values import NOTHING, UNDEFINED, failure, is_abstract
+
+# Loops of at most so many turns are run turn by turn.
+FEW = 8
+# Attempts of one loop that may fail before it is always run turn by turn.
+_TRIES = 3
+
+
+class Steps:
+    """What a loop goes over, where that is traced: a number of items, and how to make each."""
+
+    last: Any = UNDEFINED  # the last item, where it is known
+
+    def __init__(self, length: Any, item: Callable[[Any], Any], plain: Iterable[Any] = ()):
+        self.length, self.item, self.plain = length, item, plain
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plain)
+
+    def rows(self, done: int) -> np.ndarray:
+        """What stands for each item from one on: its position."""
+        return np.arange(done, self.length, dtype=np.int64)
+
+    def of_row(self, row: Any) -> Any:
+        """The item for a row."""
+        return self.item(row)
+
+
+class Runtime:
+    """The runtime of one function."""
+
+    UNDEFINED, NOTHING = UNDEFINED, NOTHING
+
+    def __init__(self, statements: Sequence[Statement], code: types.CodeType):
+        self.statements = statements
+        self.file = os.path.basename(code.co_filename)
+        self.names = [*code.co_names]
+        self.line = code.co_firstlineno
+        self.failed = [0] * len(statements)
+
+    # ------------------------------------------------------------ variables, calls, writes
+
+    def values(self, *reads: Callable[[], Any]) -> tuple[Any, ...]:
+        """The values of variables."""
+        found = []
+        for read in reads:
+            try:
+                found.append(read())
+            except NameError:
+                found.append(UNDEFINED)
+        return tuple(found)
+
+    def of(self, function: Any) -> Any:
+        """What is called in place of a function."""
+        replaced = _REPLACED.get(function) if type(function) in _KINDS else None
+        return conversion.called(function) if replaced is None else replaced
+
+    def item(self, thing: Any) -> Any:
+        """An object whose element or attribute is written."""
+        if local.inside is not None:
+            local.inside.changes(thing, "an assignment")
+        return thing
+
+    def _variables(self, number: int, get: Any, put: Any, piece: Any) -> Variables:
+        statement = self.statements[number]
+        where = f"{statement.function} ({self.file}:{statement.line})"
+        return Variables(statement, get, put, where, self._roots(piece))
+
+    def _roots(self, piece: Any) -> list[Any]:
+        known = piece.__globals__
+        return [known[name] for name in self.names if name in known]
+
+    def _here(self) -> str:
+        return user_line() or self.file
+
+    # ------------------------------------------------------------ statements
+
+    def if_(self, test: Any, then: Any, orelse: Any, get: Any, put: Any, number: int) -> None:
+        """An `if` statement."""
+        if is_abstract(test):
+            decide(self._variables(number, get, put, then), test, then, orelse)
+        elif test:
+            then()
+        else:
+            orelse()
+
+    def while_(self, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
+        """A `while` statement."""
+        while True:
+            more = test()
+            if is_abstract(more):
+                break
+            if not more:
+                return
+            body()
+        variables = self._variables(number, get, put, body)
+
+        def work() -> None:
+            turns = Turns(variables, lambda _: body(), lambda _: None, False, False)
+            turns.as_while(lambda _: test(), 0)
+
+        variables.retrying(work)
+
+    def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
+        """A `for` statement."""
+        if isinstance(over, Steps) and is_abstract(over.length):
+            self._counted(over, body, more, get, put, number)
+            return
+        steps = self._steps(over) if self.statements[number].plain else None
+        if steps is not None and steps.length > FEW and self.failed[number] < _TRIES:
+            done = self._attempt(steps, body, more, get, put, number)
+            self._plainly(over, done, body, more, get, put, number)
+            return
+        self._plainly(over, 0, body, more, get, put, number)
+
+    def _plainly(
+        self, over: Any, done: int, body: Any, more: Any, get: Any, put: Any, number: int
+    ) -> None:
+        """Turn by turn, from the item `done` on."""
+        if done < 0:
+            return
+        iterator = iter(over)
+        for _ in range(done):
+            next(iterator)
+        for item in iterator:
+            if more is not None:
+                going = more()
+                if is_abstract(going):
+                    self._skipping(item, going, body, get, put, number)
+                    continue
+                if not going:
+                    return
+            body(item)
+
+    def _skipping(self, item: Any, going: Any, body: Any, get: Any, put: Any, number: int) -> None:
+        """A turn that a traced `break` may have ended before."""
+        variables = self._variables(number, get, put, body)
+        variables.statement = _with_next_turn(variables.statement)
+        decide(variables, going, lambda: body(item), lambda: None)
+
+    def _attempt(self, steps: Steps, body: Any, more: Any, get: Any, put: Any, number: int) -> int:
+        """One turn for all, if it can be: the number of turns that were run, or -1 for all."""
+        for done in (0, 1):
+            try:
+                self._together(steps, done, body, more, get, put, number)
+            except ChangedType:
+                if done == 1:
+                    break
+                body(next(iter(steps)))
+                if more is not None and (is_abstract(more()) or not more()):
+                    return 1
+            except (Abandon, Exception):
+                break
+            else:
+                self.failed[number] = 0
+                return -1
+        self.failed[number] += 1
+        return done
+
+    def _together(
+        self, steps: Steps, done: int, body: Any, more: Any, get: Any, put: Any, number: int
+    ) -> None:
+        variables = self._variables(number, get, put, body)
+
+        def work() -> None:
+            if more is None:
+                turns = Turns(variables, body, steps.of_row, True, True)
+                turns.as_scan(steps.rows(done), steps.last)
+            else:
+                count = steps.length - done
+                turns = Turns(variables, body, lambda k: steps.item(k + done), True, True)
+                turns.as_while(_ends(count, more), 1)
+
+        variables.retrying(work)
+
+    def _counted(self, over: Steps, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
+        """A loop over a number of items that is traced."""
+        variables = self._variables(number, get, put, body)
+
+        def work() -> None:
+            turns = Turns(variables, body, over.item, False, False)
+            turns.as_while(_ends(over.length, more), 1)
+
+        variables.retrying(work)
+
+    # ------------------------------------------------------------ what loops go over
+
+    def over(self, kind: Any, *args: Any, **kwargs: Any) -> Any:
+        """``range(...)`` and its like as a `for` statement goes over them."""
+        if kind is builtins.range and any(map(is_abstract, args)) and not kwargs:
+            return _traced_range(*args)
+        if kind is builtins.reversed and len(args) == 1 and isinstance(args[0], range):
+            return args[0][::-1]
+        if kind is builtins.enumerate and len(args) == 1 and set(kwargs) <= {"start"}:
+            inner = self._steps(args[0])
+            if inner is not None and isinstance(kwargs.get("start", 0), int):
+                return _Enumerated(inner, kwargs.get("start", 0))
+        if kind is builtins.zip and args and not kwargs:
+            parts = [self._steps(arg) for arg in args]
+            if all(part is not None for part in parts):
+                return _Zipped(parts)
+        return self.of(kind)(*args, **kwargs)
+
+    def _steps(self, over: Any) -> Any:
+        """Something whose items are found by an index, or None."""
+        if isinstance(over, Steps):
+            return None if is_abstract(over.length) else over
+        if type(over) is range:
+            return _Range(over)
+        if isinstance(over, (Traced, np.ndarray)) and type_of(over).shape:
+            return _Rows(over)
+        return None
+
+    # ------------------------------------------------------------ expressions
+
+    def choose(self, test: Any, then: Any, orelse: Any) -> Any:
+        """A conditional expression."""
+        if is_abstract(test):
+            return choose(test, then, orelse, self._here(), self._roots(then))
+        return then() if test else orelse()
+
+    def and_(self, value: Any, *later: Any) -> Any:
+        """``a and b``."""
+        for place, following in enumerate(later):
+            if is_abstract(value):
+                return self._junction(value, later[place:], True)
+            if not value:
+                return value
+            value = following()
+        return value
+
+    def or_(self, value: Any, *later: Any) -> Any:
+        """``a or b``."""
+        for place, following in enumerate(later):
+            if is_abstract(value):
+                return self._junction(value, later[place:], False)
+            if value:
+                return value
+            value = following()
+        return value
+
+    def _junction(self, value: Any, later: Sequence[Any], conjunction: bool) -> Any:
+        """``a and b`` or ``a or b`` of a traced `a`."""
+        own = type_of(value)
+        # of a Boolean it is known here what it is
+        shortcut = np.bool_(not conjunction) if own.dtype.kind == "b" and not own.shape else value
+        further = self.and_ if conjunction else self.or_
+
+        def rest() -> Any:
+            return further(later[0](), *later[1:])
+
+        sides = (rest, lambda: shortcut) if conjunction else (lambda: shortcut, rest)
+        return choose(value, sides[0], sides[1], self._here(), self._roots(later[0]))
+
+    def not_(self, value: Any) -> Any:
+        """``not a``."""
+        if is_abstract(value):
+            return logic.logical_not(truth(value, self._here()))
+        return not value
+
+    def chain(self, left: Any, *pairs: Any) -> Any:
+        """``a < b < c``."""
+        compare, following, *rest = pairs
+        right = following()
+        held = compare(left, right)
+        if not rest:
+            return held
+        return self.and_(held, lambda: self.chain(right, *rest))
+
+
+def _with_next_turn(statement: Statement) -> Statement:
+    from dataclasses import replace
+
+    return replace(statement, live=statement.live | statement.enters)
+
+
+def _ends(count: Any, more: Any) -> Callable[[Any], Any]:
+    """The condition of a loop over `count` items that may be left before."""
+
+    def test(k: Any) -> Any:
+        going = logic.less(k, count)
+        return going if more is None else logic.logical_and(going, more())
+
+    return test
+
+
+class _Range(Steps):
+    def __init__(self, numbers: range):
+        super().__init__(len(numbers), lambda k: numbers.start + k * numbers.step, numbers)
+        self.numbers = numbers
+        self.last = numbers[-1] if len(numbers) else UNDEFINED
+
+    def rows(self, done: int) -> np.ndarray:
+        """The numbers themselves."""
+        rest = self.numbers[done:]
+        return np.arange(rest.start, rest.stop, rest.step, dtype=np.int64)
+
+    def of_row(self, row: Any) -> Any:
+        """The item for a row."""
+        return row
+
+
+class _Rows(Steps):
+    def __init__(self, array: Any):
+        super().__init__(type_of(array).shape[0], lambda k: _row(array, k), array)
+
+
+class _Enumerated(Steps):
+    def __init__(self, inner: Steps, start: int):
+        super().__init__(inner.length, lambda k: (k + start, inner.item(k)))
+        self.inner, self.start = inner, start
+
+    def __iter__(self) -> Iterator[Any]:
+        return builtins.enumerate(self.inner, self.start)
+
+
+class _Zipped(Steps):
+    def __init__(self, parts: Sequence[Steps]):
+        length = min(part.length for part in parts)
+        super().__init__(length, lambda k: tuple(part.item(k) for part in parts))
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Any]:
+        return builtins.zip(*self.parts, strict=False)
+
+
+def _row(array: Any, k: Any) -> Any:
+    if isinstance(array, Traced) or not isinstance(k, Traced):
+        return array[k]
+    from ..numpy import take
+
+    return take(array, k, axis=0)
+
+
+def _traced_range(*args: Any) -> Steps:
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    for arg in args:
+        own = type_of(arg)
+        if own.dtype.kind not in "iu" or own.shape:
+            raise TypeError(f"'{own}' object cannot be interpreted as an integer")
+    if is_abstract(step) or step == 0:
+        raise failure(
+            "range", "its step is traced or zero, expected a known number", "Use a `while`."
+        )
+    distance = stop - start if step > 0 else start - stop
+    count = -(-distance // abs(step))
+    return Steps(ew.maximum(count, 0), lambda k: start + k * step)
+
+
+# ---------------------------------------------------------------- built-in functions
+
+
+def _extreme(better: Any, plain: Any) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        items = args if len(args) > 1 else (args[0] if args else ())
+        if kwargs or not isinstance(items, (tuple, list)) or not any(map(is_abstract, items)):
+            return plain(*args, **kwargs)
+        best = items[0]
+        for item in items[1:]:
+            best = ew.select(truth(better(item, best), plain.__name__), item, best)
+        return best
+
+    return function
+
+
+_REPLACED: dict[Any, Any] = {
+    builtins.max: _extreme(lambda a, b: a > b, builtins.max),
+    builtins.min: _extreme(lambda a, b: a < b, builtins.min),
+}
+_KINDS = (types.BuiltinFunctionType,)

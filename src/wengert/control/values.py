@@ -1,0 +1,166 @@
+"""The values of variables around a branch or a loop: which are traced, and what becomes of them.
+
+A variable may hold any tree. Its leaves are *numbers* (arrays, Python's numbers, traced values),
+which a branch or a loop can compute, or other things, which must stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import ControlFlowError
+from ..graph import Constant, Node, Operator
+from ..ops.layout import convert
+from ..ops.op import Traced
+from ..trace import concrete
+from ..types import ArrayType, result_dtype, type_of
+from .jumps import PREFIX
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+
+
+class Undefined:
+    """Stands for a variable without a value."""
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = Undefined()
+# What the result of a function is before it returns.
+NOTHING = Undefined()
+
+
+def failure(where: str, problem: str, remedy: str) -> ControlFlowError:
+    """The error for control flow at a line."""
+    return ControlFlowError(f"{where}: {problem}. {remedy}")
+
+
+class Partial:
+    """A variable that has a value on one way only; to use it is an error."""
+
+    __slots__ = ("_name", "_where")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str, where: str):
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_where", where)
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which may have no value>"
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise the error."""
+        raise failure(
+            self._where,
+            f"the variable {self._name!r} has a value only if a traced condition says so, and is "
+            "read",
+            f"Give {self._name} a value on every way, for one before the `if` or the loop.",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__array_") and name not in ("__array_ufunc__", "__array_function__"):
+            raise AttributeError(name)
+        return self.refuse()
+
+
+for _name in (
+    "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv "
+    "ifloordiv mod rmod imod pow rpow ipow matmul rmatmul imatmul and rand iand or ror ior xor "
+    "rxor ixor lshift rlshift rshift rrshift lt le gt ge eq ne neg pos abs invert bool int float "
+    "complex index len iter getitem setitem delitem contains call array array_ufunc "
+    "array_function setattr format str round"
+).split():
+    setattr(Partial, f"__{_name}__", Partial.refuse)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a leaf can be computed."""
+    return isinstance(value, (*_NUMBERS, Traced))
+
+
+def is_abstract(value: Any) -> bool:
+    """Whether a traced value has no number yet."""
+    return isinstance(value, Traced) and concrete(value) is None
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two leaves that are not traced are the same."""
+    if one is other:
+        return True
+    if isinstance(one, Traced) or isinstance(other, Traced) or type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return bool(one.dtype == other.dtype and np.array_equal(one, other, equal_nan=False))
+    try:
+        same = bool(one == other)
+    except Exception:  # comparing is up to the objects
+        return False
+    return same and (not isinstance(one, (float, complex)) or repr(one) == repr(other))
+
+
+def common(one: ArrayType, other: ArrayType) -> ArrayType | None:
+    """The type that both can take, as NumPy promotes; None where the shapes differ."""
+    if one.shape != other.shape:
+        return None
+    if one == other:
+        return one
+    if one.weak and other.weak:
+        dtype = max(one.dtype, other.dtype, key=_rank)
+        return ArrayType(dtype, one.shape, True)
+    return ArrayType(result_dtype(one, other), one.shape)
+
+
+def _rank(dtype: np.dtype) -> int:
+    return "biufc".index(dtype.kind)
+
+
+def as_node(node: Node, wanted: ArrayType) -> Node:
+    """A node in another dtype."""
+    own = node.type
+    if own.dtype == wanted.dtype and (own.weak == wanted.weak or wanted.weak):
+        return node
+    if own.dtype == wanted.dtype and isinstance(node, Constant) and not _is_traced(node):
+        return Constant(wanted.dtype.type(node.output))
+    return Operator(
+        convert, (node,), {"dtype": wanted.dtype}, None, ArrayType(wanted.dtype, own.shape)
+    )
+
+
+def _is_traced(node: Constant) -> bool:
+    return isinstance(node.output, Traced)
+
+
+def filler(wanted: ArrayType) -> Constant:
+    """A constant that nobody will read."""
+    return Constant(np.broadcast_to(np.zeros((), wanted.dtype), wanted.shape)[()])
+
+
+def shown(value: Any) -> str:
+    """A value as its types, for messages."""
+    if value is UNDEFINED or value is NOTHING:
+        return "no value"
+    leaves, structure = tree.flatten(value)
+    return str(tree.unflatten(structure, map(_Type, leaves)))
+
+
+class _Type:
+    def __init__(self, leaf: Any):
+        self.text = str(type_of(leaf)) if is_number(leaf) else repr(leaf)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def is_internal(name: str) -> bool:
+    """Whether a variable is one of the converter's."""
+    return name.startswith(PREFIX)
+
+
+def leaves_of(values: Sequence[Any]) -> list[Any]:
+    """All leaves of some values."""
+    return [leaf for value in values for leaf in tree.leaves(value)]
