@@ -20,7 +20,6 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
-from ..trace import Tracer
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
 from .jumps import RESULT, RETURNED
@@ -37,6 +36,7 @@ from .values import (
     filler,
     is_internal,
     is_number,
+    is_own_array,
     shown,
 )
 
@@ -83,7 +83,7 @@ class Variables:
         found: dict[int, Any] = {}
         for name, value in zip(self.names, self.before, strict=True):
             if self.every or name in self.statement.touched:
-                array = type(value) is Tracer and value.type.shape
+                array = is_own_array(value) and value.type.shape
                 if array and (value._base is None or name in self.statement.touched):
                     found[id(value)] = value
         return list(found.values())

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..graph import Constant, Graph, Node, Variable
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph.rewrite import copied, rewrite
 from ..ops.op import Traced
 from ..trace import Trace, Tracer
 from ..trace.views import conditional, is_array
-from ..transforms.bodies import extract
 from ..transforms.plans import strong
 from ..types import ArrayType
 from .values import failure
@@ -121,15 +121,36 @@ def _collect(roots: Sequence[Any], found: dict[int, Any]) -> None:
 # ---------------------------------------------------------------- graphs
 
 
-def captured(outputs: Sequence[Node]) -> dict[Any, tuple[Any, list[Node]]]:
-    """The traced values from outside that nodes read: the value and the nodes that hold it."""
+Same = dict[int, Node]  # nodes that stand for others, by the number of these
+
+
+def captured(
+    outputs: Sequence[Node], inputs: Sequence[Node] = (), same: Same | None = None
+) -> dict[Any, tuple[Any, list[Node]]]:
+    """The traced values from outside that nodes read: the value and the nodes that hold it.
+
+    What only the inputs read does not count.
+    """
     groups: dict[Any, tuple[Any, list[Node]]] = {}
-    for node in Graph([], list(outputs)).nodes:
+    for node in _needed(outputs, {node.serial for node in inputs}, same or {}):
         if isinstance(node, Constant) and isinstance(node.output, Traced):
             value: Any = node.output
             key = (id(value._trace), value.node.serial)
             groups.setdefault(key, (value, []))[1].append(node)
     return groups
+
+
+def _needed(outputs: Sequence[Node], given: set[int], same: Same) -> list[Node]:
+    """The nodes that outputs need, inputs first, without those that are given."""
+    needed: dict[int, Node] = {}
+    pending = [node for node in outputs if node.serial not in given]
+    while pending:
+        node = pending.pop()
+        if node.serial not in needed:
+            needed[node.serial] = node
+            sources = (same[node.serial],) if node.serial in same else node.inputs
+            pending.extend(source for source in sources if source.serial not in given)
+    return [needed[serial] for serial in sorted(needed)]
 
 
 def closed(
@@ -138,17 +159,29 @@ def closed(
     keys: Sequence[Any],
     groups: dict[Any, tuple[Any, list[Node]]],
     types: dict[Any, ArrayType],
+    same: Same | None = None,
 ) -> Graph:
     """The outputs as a graph of captured values, in the order of `keys`, and of inputs."""
     fresh: list[Any] = []
-    replaced: dict[int, Any] = {}
+    new: dict[int, Any] = {}
     for key in keys:
         variable = Variable("", None, strong(types[key]), active=False)
         fresh.append(variable)
         for node in groups[key][1] if key in groups else ():
-            replaced[node.serial] = variable
+            new[node.serial] = variable
     for node in inputs:
         variable = Variable("", None, node.type, active=False)
         fresh.append(variable)
-        replaced[node.serial] = variable
-    return Graph(fresh, extract(list(outputs), replaced))
+        new[node.serial] = variable
+    own = same or {}
+
+    def copy(node: Node, new: Any) -> Node | None:
+        if node.serial in own:
+            found: Node = new[own[node.serial].serial]
+            return found
+        if not isinstance(node, Operator):
+            return None
+        return copied(node, [new[source.serial] for source in node.inputs])
+
+    rewrite(_needed(outputs, set(new), own), copy, new)
+    return Graph(fresh, [new[node.serial] for node in outputs])

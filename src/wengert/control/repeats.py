@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph import Constant, Node, Operator, Variable
 from ..ops import elementwise as ew
 from ..ops.layout import convert
 from ..ops.op import Traced
@@ -23,7 +23,9 @@ from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
+from .histories import History, early_rows, history
 from .pieces import Abandon, TracedPiece, captured, closed
+from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
     UNDEFINED,
@@ -32,8 +34,10 @@ from .values import (
     common,
     equal,
     failure,
+    is_abstract,
     is_internal,
     is_number,
+    is_own_array,
     shown,
 )
 
@@ -154,7 +158,7 @@ class Turns:
             return leaf
         tracer = next(following)
         if tracer.type.shape:
-            own = type(leaf) is Tracer
+            own = is_own_array(leaf)
             tracer._writable = leaf._storage()._writable if own else "argument"
         return tracer
 
@@ -296,27 +300,51 @@ class Turns:
     def as_scan(self, rows: np.ndarray, last: Any) -> None:
         """A loop over known indices."""
         self.trace()
-        groups = captured(self.outputs)
         first = self.start()
-        if not groups and not any(isinstance(value, Traced) for value in first):
-            raise Abandon  # nothing in it is traced: Python computes it
+        read = [value for value, _ in captured(self.outputs).values()]
+        if not any(map(is_abstract, [*read, *first])):
+            raise Abandon  # all of it is known: Python computes it
+        final = self._known(rows)
+        told = self._histories(rows)
+        kept = [k for k in range(len(first)) if k not in told]
+        reads: list[tuple[Node, Any]] = [
+            (node, read_rows(node, self.index, rows))
+            for node in known_reads(self.outputs, self.index)
+        ]
+        carry = [(self.inputs[k], self.outputs[k], first[k]) for k in kept]
+        same: dict[int, Node] = {}
+        for k, one in told.items():
+            reads += early_rows(first[k], one)
+            carry += _carried_on(one, self.arrays[k], same)
+        outputs = [after for _, after, _ in carry] + [one.value for one in told.values()]
+        inputs = [*[before for before, _, _ in carry], self.index, *[node for node, _ in reads]]
+        groups = captured(outputs, inputs, same)
         keys = list(groups)
         types = {key: type_of(value) for key, (value, _) in groups.items()}
-        graph = closed(self.outputs, [*self.inputs, self.index], keys, groups, types)
-        final = self._known(rows)
-        body = Body(graph, len(keys), len(first))
-        given = [groups[key][0] for key in keys]
-        results = loop(
-            *given, *first, rows, body=body, length=len(rows), reverse=False, recompute=False
-        )
-        self.finish([final.get(k, r) for k, r in enumerate(results)], last)
+        body = Body(closed(outputs, inputs, keys, groups, types, same), len(keys), len(carry))
+        given = [groups[key][0] for key in keys] + [start for _, _, start in carry]
+        rest = [rows, *[taken for _, taken in reads]]
+        found = loop(*given, *rest, body=body, length=len(rows), reverse=False, recompute=False)
+        results = dict(zip(kept, found, strict=False))
+        for (k, one), written in zip(told.items(), found[len(carry) :], strict=True):
+            results[k] = one.filled(first[k], written)
+        self.finish([final.get(k, results[k]) for k in range(len(first))], last)
+
+    def _histories(self, rows: np.ndarray) -> dict[int, History]:
+        """The arrays that are filled place by place, by their number among what is carried."""
+        found = {}
+        for k in range(len(self.arrays)):
+            one = history(self.inputs[k], self.outputs[k], self.outputs, self.index, rows)
+            if one is not None:
+                found[k] = one
+        return found
 
     def _known(self, rows: np.ndarray) -> dict[int, Any]:
         """The last values of numbers that depend on no traced value; Python has them exactly."""
         known = {
             k for k, value in enumerate(self.first) if type(value) in (int, float, bool, complex)
         }
-        reads = [_reads(node) for node in self.outputs]
+        reads = [inputs_of(node) for node in self.outputs]
         places = {node.serial: k for k, node in enumerate(self.inputs)}
         while True:
             kept = {
@@ -384,6 +412,15 @@ class Turns:
         return node, inputs, index
 
 
+def _carried_on(one: History, array: Any, same: dict[int, Node]) -> list[tuple[Node, Node, Any]]:
+    """What is carried in place of an array: the last values written, before and after a turn, and
+    at first. Reads of these are put into `same`."""
+    held = [Variable("", None, one.type, active=False) for _ in range(one.length)]
+    for node, distance in one.reads.values():
+        same[node.serial] = held[distance - 1] if distance else one.value
+    return list(zip(held, [one.value, *held[:-1]], one.starts(array), strict=True))
+
+
 def _type(leaf: Any) -> ArrayType:
     own: ArrayType = type_of(leaf)
     return own
@@ -400,15 +437,3 @@ def _converted(leaf: Any, wanted: ArrayType) -> Any:
     if wanted.weak:
         return wanted.dtype.type(leaf).item()
     return wanted.dtype.type(leaf) if not wanted.shape else np.asarray(leaf, wanted.dtype)
-
-
-def _reads(node: Node) -> set[int] | None:
-    """The inputs that a node depends on; None where it reads a traced value from outside."""
-    found = set()
-    for one in Graph([], [node]).nodes:
-        if isinstance(one, Constant):
-            if isinstance(one.output, Traced):
-                return None
-        elif isinstance(one, Variable):
-            found.add(one.serial)
-    return found

@@ -18,6 +18,7 @@ from ..errors import user_line
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.op import Traced
+from ..trace.tracer import turn_by_turn
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
@@ -132,7 +133,8 @@ class Runtime:
         if isinstance(over, Steps) and is_abstract(over.length):
             self._counted(over, body, more, get, put, number)
             return
-        steps = self._steps(over) if self.statements[number].plain else None
+        alike = self.statements[number].plain and not turn_by_turn()
+        steps = self._steps(over) if alike else None
         if steps is not None and steps.length > FEW and self.failed[number] < _TRIES:
             done = self._attempt(steps, body, more, get, put, number)
             self._plainly(over, done, body, more, get, put, number)

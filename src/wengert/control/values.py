@@ -16,7 +16,7 @@ from ..errors import ControlFlowError
 from ..graph import Constant, Node, Operator
 from ..ops.layout import convert
 from ..ops.op import Traced
-from ..trace import concrete
+from ..trace import Tracer, concrete
 from ..types import ArrayType, result_dtype, type_of
 from .jumps import PREFIX
 
@@ -81,6 +81,11 @@ for _name in (
 def is_number(value: Any) -> bool:
     """Whether a leaf can be computed."""
     return isinstance(value, (*_NUMBERS, Traced))
+
+
+def is_own_array(value: Any) -> bool:
+    """Whether a value is traced, and no tensor: it lives as long as the trace."""
+    return type(value) is Tracer or getattr(type(value), "made", False)
 
 
 def is_abstract(value: Any) -> bool:

@@ -319,7 +319,10 @@ class Jitted(staticmethod, Generic[P, R]):
 
     def _controlled(self) -> Preparing:
         """How control flow is taken while the function is traced."""
-        return Preparing(_convert, _why_not) if self.control == "python" else Preparing(None)
+        if self.control == "trace":
+            return Preparing(None)
+        # one program for any length knows no loops of a fixed number of turns
+        return Preparing(_convert, _why_not, turn_by_turn=bool(self.dynamic))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped: it needs more room, or NumPy says what is wrong."""

@@ -35,6 +35,7 @@ class _State(threading.local):
         # what makes the functions of users ready to be traced, while `jit` traces
         self.prepare: Callable[[Any], Any] | None = None
         self.reason: Callable[[Any], str] | None = None
+        self.turn_by_turn = False
 
 
 _state = _State()
@@ -49,16 +50,24 @@ class Preparing:
     """While it lasts, the functions of users are prepared like this before they are called."""
 
     def __init__(
-        self, prepare: Callable[[Any], Any] | None, reason: Callable[[Any], str] | None = None
+        self,
+        prepare: Callable[[Any], Any] | None,
+        reason: Callable[[Any], str] | None = None,
+        turn_by_turn: bool = False,
     ):
-        self.own = prepare, reason
+        self.own = prepare, reason, turn_by_turn
 
     def __enter__(self) -> None:
-        self.outer = _state.prepare, _state.reason
-        _state.prepare, _state.reason = self.own
+        self.outer = _state.prepare, _state.reason, _state.turn_by_turn
+        _state.prepare, _state.reason, _state.turn_by_turn = self.own
 
     def __exit__(self, *exc_info: object) -> None:
-        _state.prepare, _state.reason = self.outer
+        _state.prepare, _state.reason, _state.turn_by_turn = self.outer
+
+
+def turn_by_turn() -> bool:
+    """Whether loops over known ranges are written out, though one turn could stand for all."""
+    return _state.turn_by_turn
 
 
 def unprepared() -> str:

@@ -1,0 +1,87 @@
+"""Reads of arrays from outside at places that are known for every turn: one read for all turns.
+
+``x[i]`` and ``x[n - 1 - i]`` in a loop over `i` become rows that the loop goes along, taken before
+it. So the cotangent of `x` is put together from rows after the loop, not in each turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..ops.indexing import gather, index
+from ..ops.op import Traced
+from ..transforms.batching import evaluate_batched
+from ..types import type_of
+from .pieces import closed
+
+
+def inputs_of(node: Node) -> set[int] | None:
+    """The inputs that a node depends on; None where it reads a traced value from outside."""
+    found = set()
+    for one in Graph([], [node]).nodes:
+        if isinstance(one, Constant):
+            if isinstance(one.output, Traced):
+                return None
+        elif isinstance(one, Variable):
+            found.add(one.serial)
+    return found
+
+
+def known_reads(outputs: Sequence[Node], counter: Node) -> list[Operator]:
+    """The reads of arrays from outside at places that depend on the counter of the turns alone."""
+    return [
+        node
+        for node in Graph([], list(outputs)).nodes
+        if isinstance(node, Operator) and node.op is gather and _is_known(node, counter)
+    ]
+
+
+def _is_known(node: Operator, counter: Node) -> bool:
+    array, *places = node.inputs
+    outside = isinstance(array, Constant) and isinstance(array.output, Traced)
+    return outside and all(
+        place.type.shape == () and inputs_of(place) == {counter.serial} for place in places
+    )
+
+
+def read_rows(node: Operator, counter: Node, rows: np.ndarray) -> Any:
+    """What a read gives in all turns, one row each."""
+    places = [_in_turns(place, counter, rows) for place in node.inputs[1:]]
+    return read_places(node.inputs[0].output, places, node.params["axes"])
+
+
+def read_places(array: Any, places: Sequence[np.ndarray], axes: tuple[int, ...]) -> Any:
+    """The elements of an array at some places, a slice where they lie at equal distances."""
+    shape = type_of(array).shape
+    stretch = stretch_of(places[0], shape[0]) if axes == (0,) else None
+    if stretch is None:
+        return gather(array, *places, axes=axes)
+    return index(array, key=(stretch, *[(0, length, 1) for length in shape[1:]]))
+
+
+def _in_turns(place: Node, counter: Node, rows: np.ndarray) -> np.ndarray:
+    graph = closed([place], [counter], [], {}, {})
+    ((value, _),) = evaluate_batched(graph, len(rows), [rows], [True])
+    return np.broadcast_to(np.asarray(value), rows.shape)
+
+
+def places_of(place: Node, counter: Node, rows: np.ndarray, length: int) -> np.ndarray | None:
+    """The places that a node stands for in each turn, from the front; None if one is outside."""
+    found = _in_turns(place, counter, rows)
+    if found.min() < -length or found.max() >= length:
+        return None
+    return np.where(found < 0, found + length, found)
+
+
+def stretch_of(places: np.ndarray, length: int) -> tuple[int, int, int] | None:
+    """Places that lie at equal distances, as the bounds of a slice."""
+    if len(places) < 2 or places.min() < 0 or places.max() >= length:
+        return None
+    step = int(places[1] - places[0])
+    if step == 0 or not np.array_equal(places, places[0] + step * np.arange(len(places))):
+        return None
+    return int(places[0]), int(places[-1]) + (1 if step > 0 else -1), step
