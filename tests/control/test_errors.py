@@ -8,7 +8,7 @@ import wengert as wg
 import wengert.numpy as wnp
 
 STATE = {"count": 0}
-HELD = [0]
+COUNT = 0
 
 
 def returns_nothing(x):
@@ -43,6 +43,13 @@ def counting(x):
 def counts_in_helper(x):
     if x > 0:
         x = counting(x)
+    return x
+
+
+def changes_the_module(x):
+    global COUNT
+    if x > 0:
+        COUNT += 1
     return x
 
 
@@ -130,6 +137,7 @@ CASES = [
     (appends, 1.0, r"append\(\) changes a list from outside"),
     (counts, 1.0, "an assignment changes a dict from outside"),
     (counts_in_helper, 1.0, "an assignment changes a dict from outside"),
+    (changes_the_module, 1.0, "the global variable 'COUNT' is changed in a branch or loop"),
     (Box().put, 1.0, "an assignment changes a Box from outside"),
     (other_shape, 1.0, r"'y' is f64\[3\] if a traced condition holds and f64\[2\] if not"),
     (other_structure, 1.0, r"the function returns \(f64\*, i64\*\) if .* and \[f64\*, i64\*\] if"),
@@ -151,7 +159,7 @@ def test_errors(f, x, text):
     places = [f"test_errors.py:{line + offset}" for offset in range(9)]
     assert any(place in str(caught.value) for place in places)
     assert str(caught.value).endswith(".") or "remedy" in str(caught.value)
-    assert STATE == {"count": 0}
+    assert STATE == {"count": 0} and COUNT == 0
 
 
 def test_functions_that_are_not_converted():

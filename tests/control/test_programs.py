@@ -326,6 +326,22 @@ def test_gradients_through_a_loop_until_converged():
     np.testing.assert_allclose(derivative(9.0), 1 / 6, rtol=1e-9)
 
 
+def test_a_loop_is_not_written_twice():
+    graph = wg.jit(newton).program(2.0).stages.graph
+    assert [node.op.name for node in graph.operators if node.op.name != "item"] == ["while"]
+
+
+def test_loops_whose_turns_are_known_are_pythons_own():
+    def f(x):
+        k = 0
+        while k < 5:
+            x = x * 2
+            k += 1
+        return x * np.ones(k)
+
+    np.testing.assert_array_equal(wg.jit(f)(1.0), f(1.0))
+
+
 def test_a_length_that_is_traced():
     def powers(n, x):
         s = x

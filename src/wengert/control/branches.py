@@ -98,6 +98,17 @@ class Variables:
             self.every = True
             return work()
 
+    def check_outside(self, after: Sequence[Any]) -> None:
+        """Refuse to change a variable of the module: it would hold a traced value for good."""
+        for name, old, new in zip(self.names, self.before, after, strict=True):
+            if name in self.statement.outside and new is not old:
+                raise failure(
+                    self.where,
+                    f"the global variable {name!r} is changed in a branch or loop that a traced "
+                    "condition decides on",
+                    "Return the new value, and assign it outside of the compiled function.",
+                )
+
     def finish(self, values: Sequence[Any]) -> None:
         """Set the variables that are changed."""
         self.put([*values, *self.before[len(values) :]])
@@ -135,6 +146,7 @@ class _Side:
             try:
                 run_piece(piece, variables.where)
                 self.after = list(variables.get())
+                variables.check_outside(self.after)
                 places = {id(one): number for number, one in enumerate(inner)}
                 self.array = [places.get(id(value)) for value in self.after]
                 self.contents = [one.node for one in inner]

@@ -134,6 +134,7 @@ class Turns:
             try:
                 run_piece(lambda: self.body(item), self.variables.where)
                 after = list(self.variables.get())
+                self.variables.check_outside(after)
                 return self._left(inside, after, item)
             finally:
                 self.variables.put(before)
@@ -339,59 +340,65 @@ class Turns:
                 found[k] = one
         return found
 
+    def _known_places(self) -> set[int]:
+        """What is carried and depends on no traced value: numbers that Python would know."""
+        plain = (int, float, bool, complex)
+        known = {k for k, value in enumerate(self.first) if type(value) in plain}
+        reads = [inputs_of(node) for node in self.outputs]
+        while True:
+            kept = {k for k in known if self._is_known(reads[k], known)}
+            if kept == known:
+                return known
+            known = kept
+
+    def _is_known(self, reads: set[int] | None, known: set[int]) -> bool:
+        """Whether something depends on the index and on what is known alone."""
+        places = {node.serial: k for k, node in enumerate(self.inputs)}
+        return reads is not None and all(
+            serial == self.index.serial or places.get(serial) in known for serial in reads
+        )
+
     def _known(self, rows: np.ndarray) -> dict[int, Any]:
         """The last values of numbers that depend on no traced value; Python has them exactly."""
-        known = {
-            k for k, value in enumerate(self.first) if type(value) in (int, float, bool, complex)
-        }
-        reads = [inputs_of(node) for node in self.outputs]
-        places = {node.serial: k for k, node in enumerate(self.inputs)}
-        while True:
-            kept = {
-                k
-                for k in known
-                if reads[k] is not None
-                and all(s == self.index.serial or places.get(s) in known for s in reads[k])  # type: ignore[union-attr]
-            }
-            if kept == known:
-                break
-            known = kept
-        known = {k for k in known if self.types[k].weak or self.types[k].dtype.kind == "b"}
+        places = self._known_places()
+        known = {k for k in places if self.types[k].weak or self.types[k].dtype.kind == "b"}
         if not known or len(rows) > _MOST_KNOWN:
             return {}
-        order = sorted(known)
+        order = sorted(places)
         inputs = [self.index, *[self.inputs[k] for k in order]]
         graph = closed([self.outputs[k] for k in order], inputs, [], {}, {})
         values: list[Any] = [self.start()[k] for k in order]
         for row in rows:
             values = graph.evaluate([row, *values])
-        return dict(zip(order, values, strict=True))
+        return {k: value for k, value in zip(order, values, strict=True) if k in known}
 
-    def as_while(self, test: Callable[[Any], Any], count: int) -> None:
+    def as_while(self, test: Callable[[Any], Any], count: bool) -> None:
         """A loop that ends by a condition of the index, which is carried if `count` is set."""
         from ..transforms.repetition import Turn, while_op
 
         self.trace()
         asked, condition_inputs, condition_index = self._condition(test)
-        following = Operator(ew.add, (self.index, Constant(np.int64(1))), {}, None, COUNT)
+        if self.attempt and not count and self._is_certain(asked, condition_inputs):
+            raise Abandon  # Python knows how many turns there are
         body_groups, test_groups = captured(self.outputs), captured([asked])
         values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
         keys = list(values)
         types = {key: type_of(value) for key, value in values.items()}
-        counts = [self.index] if count else []
-        more = [following] if count else []
-        graph = closed([*self.outputs, *more], [*self.inputs, *counts], keys, body_groups, types)
-        asks = [condition_index] if count else []
-        if not count:
-            self._unused(graph)
-        condition = closed([asked], [*condition_inputs, *asks], keys, test_groups, types)
+        following = Operator(ew.add, (self.index, Constant(np.int64(1))), {}, None, COUNT)
+        outputs = [*self.outputs, *([following] if count else [])]
+        inputs = [*self.inputs, *([self.index] if count else [])]
+        asks = [*condition_inputs, *([condition_index] if count else [])]
         first = [*self.start(), *([np.int64(0)] if count else [])]
-        turn = Turn(Body(condition, 0, 0), Body(graph, len(keys), len(first)))
-        results = while_op(*[values[key] for key in keys], *first, turn=turn)
+        body = Body(closed(outputs, inputs, keys, body_groups, types), len(keys), len(first))
+        condition = Body(closed([asked], asks, keys, test_groups, types), 0, 0)
+        results = while_op(*[values[key] for key in keys], *first, turn=Turn(condition, body))
         self.finish(results[: len(self.types)])
 
-    def _unused(self, graph: Any) -> None:
-        assert all(node is not self.index for node in graph.nodes)
+    def _is_certain(self, asked: Node, inputs: Sequence[Node]) -> bool:
+        """Whether a condition depends on numbers alone that Python would know."""
+        reads, known = inputs_of(asked), self._known_places()
+        places = {node.serial: k for k, node in enumerate(inputs)}
+        return reads is not None and all(places.get(serial) in known for serial in reads)
 
     def _condition(self, test: Callable[[Any], Any]) -> tuple[Node, list[Node], Node]:
         """The condition as a node, with the nodes of what is carried and of the index."""

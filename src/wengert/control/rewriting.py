@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .jumps import PREFIX, lower
@@ -53,7 +53,7 @@ class Statement:
     touched: frozenset[str] = frozenset()  # whose elements are written
     targets: tuple[str, ...] = ()  # of a `for`
     plain: bool = False  # whether it does nothing but assign
-    expressions: dict[str, str] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()  # names of the module that it changes
 
 
 def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
@@ -197,6 +197,7 @@ class _Rewriter(ast.NodeTransformer):
             frozenset(names.touched & {*changed, *read}),
             tuple(sorted(names_of([node.target]).written)) if isinstance(node, ast.For) else (),
             plain and not names.outer and not names.written & self.outer.keys(),
+            frozenset(n for n in names.written if self.outer.get(n) == "global"),
         )
         self.statements.append(statement)
         return len(self.statements) - 1, self._declarations(statement.names)

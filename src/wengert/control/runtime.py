@@ -113,18 +113,37 @@ class Runtime:
 
     def while_(self, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
         """A `while` statement."""
+        certain = False  # whether Python knows how many turns there are
         while True:
             more = test()
             if is_abstract(more):
-                break
+                self._loop(False, test, body, get, put, number)
+                return
             if not more:
                 return
+            if not certain and self._begin(test, body, get, put, number):
+                return
+            certain = True
             body()
+
+    def _begin(self, test: Any, body: Any, get: Any, put: Any, number: int) -> bool:
+        """Whether the whole of a loop with a first turn could be made an operation."""
+        if not self.statements[number].plain or self.failed[number] >= _TRIES:
+            return False
+        try:
+            self._loop(True, test, body, get, put, number)
+        except (Abandon, Exception):
+            self.failed[number] += 1
+            return False
+        self.failed[number] = 0
+        return True
+
+    def _loop(self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
         variables = self._variables(number, get, put, body)
 
         def work() -> None:
-            turns = Turns(variables, lambda _: body(), lambda _: None, False, False)
-            turns.as_while(lambda _: test(), 0)
+            turns = Turns(variables, lambda _: body(), lambda _: None, runs, runs)
+            turns.as_while(lambda _: test(), False)
 
         variables.retrying(work)
 
@@ -197,7 +216,7 @@ class Runtime:
             else:
                 count = steps.length - done
                 turns = Turns(variables, body, lambda k: steps.item(k + done), True, True)
-                turns.as_while(_ends(count, more), 1)
+                turns.as_while(_ends(count, more), True)
 
         variables.retrying(work)
 
@@ -207,7 +226,7 @@ class Runtime:
 
         def work() -> None:
             turns = Turns(variables, body, over.item, False, False)
-            turns.as_while(_ends(over.length, more), 1)
+            turns.as_while(_ends(over.length, more), True)
 
         variables.retrying(work)
 
