@@ -245,6 +245,9 @@ def _solve_samples(rng: np.random.Generator, **params: Any) -> Any:
     yield (_regular(rng, 2, 2).astype(np.float32), np.ones((2, 1), np.float32)), params
 
 
+# Of many matrices with at most so many rows, none is eliminated for later: keeping what comes of it
+# takes longer than doing it again.
+MOST_ALONE = 32
 # What NumPy computes in, whatever it is given.
 _DOUBLE = np.dtype(np.float64)
 
@@ -253,7 +256,8 @@ def _solve_by_lu(a: Any, b: Any, transposed: bool) -> Any:
     """P a = L U, which all that is done with the same matrix shares; small ones are written out."""
     if is_small(type_of(a).shape, type_of(b).shape):
         return solved(a, b, transposed)
-    if not current().lapack:
+    batch = np.broadcast_shapes(type_of(a).shape[:-2], type_of(b).shape[:-2])
+    if not current().lapack or (prod(batch) > 1 and type_of(a).shape[-1] <= MOST_ALONE):
         return None
     factors, _, order, back = lu(convert(a, dtype=_DOUBLE))
     b = convert(b, dtype=_DOUBLE)
@@ -454,6 +458,6 @@ inv: Op = Op(
     square_type("inv"),
     jvp=(lambda t, ans, a: -matmul(matmul(ans, t), ans),),
     batch=batch_leading(lambda: inv),
-    compose=lambda a: _solve_by_lu(a, identity(a), transposed=False),
+    compose=lambda a: solve(a, identity(a), transposed=False),
     samples=_square_samples,
 )

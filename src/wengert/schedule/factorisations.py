@@ -81,7 +81,6 @@ def cholesky(stack: Stack) -> None:
     stack.call(
         "potrf", "U", n, matrix, n, said, reads=[matrix], writes=[matrix, said], flops=n**3 // 3
     )
-    stack.run()
     stack.check_info(info)
     stack.finish(out)
 
@@ -120,7 +119,6 @@ def triangular_solve(stack: Stack) -> None:
         trans, one = "TN"[by_rows], stack.dtype.type(1)
         given = ["R", uplo, trans, diagonal_kind, m, n, one, triangle, leading, x, m]
         stack.call("trsm", *given, reads=reads, writes=writes, flops=flops)
-    stack.run()
     stack.finish(out)
 
 
@@ -137,41 +135,65 @@ def _triangle(stack: Stack, n: int) -> tuple[Buffer, Sequence[int], int]:
 
 
 @by_calls
+def solve(stack: Stack) -> None:
+    """Solutions of many systems, of which nothing else is kept."""
+    *batch, n, m = stack.types[0].shape
+    stack.over(batch)
+    matrix, sides, swaps = stack.work(n, n), stack.work(n, m), stack.work(n, dtype=stack.integer)
+    info, out = stack.info(), stack.result()
+    said = stack.at(info)
+
+    def chosen(at: Index, a: Operand, b: Operand) -> Expr:
+        *front, i, j = at
+        return a.broadcast((*front, j, i) if stack.params["transposed"] else at)
+
+    stack.put(matrix, chosen)
+    stack.put(sides, lambda at, a, b: b.broadcast(at))
+    stack.call(
+        "gesv", n, m, matrix, n, swaps, sides, n, said,
+        reads=[matrix, sides], writes=[matrix, sides, swaps, said],
+        flops=2 * n**3 // 3 + 2 * n * n * m,
+    )  # fmt: skip
+    stack.put(out, lambda at, a, b: Load(sides, sides.flat(at[-2:])))
+    stack.check_info(info)
+    stack.finish(out)
+
+
+@by_calls
 def lu(stack: Stack) -> None:
     """Elimination with swapped rows, column by column; see `ops.linalg.lu`."""
     *batch, n, _ = stack.types[0].shape
     stack.over(batch)
     factors, info = stack.memory(n, n, turned=True), stack.info()
-    found, order, back = (
-        stack.memory(n, dtype=stack.integer), stack.memory(n), stack.memory(n),
-    )  # fmt: skip
+    found = stack.memory(n, dtype=stack.integer)
     stack.put(factors, _same)
-    for numbers in (order, back):
-        stack.put(numbers, lambda at, x: IndexValue(at[-1]))
-    matrix, said = stack.at(factors, n, n), stack.at(info)
-    swaps = stack.at(found, n)
+    matrix, said, swaps = stack.at(factors, n, n), stack.at(info), stack.at(found, n)
     stack.call(
         "getrf", n, n, matrix, n, swaps, said,
         reads=[matrix], writes=[matrix, swaps, said], flops=2 * n**3 // 3,
     )  # fmt: skip
-    # rows that are swapped one after the other, and back
-    for numbers, direction in ((order, 1), (back, -1)):
-        one = stack.at(numbers, n)
-        stack.call(
-            "laswp", 1, one, n, 1, n, swaps, direction,
-            reads=[one, swaps], writes=[one], flops=n,
-        )  # fmt: skip
-    stack.run()
-    results = [stack.result(number) for number in (1, 2, 3)]
+    pivots, *orders = (stack.result(number) for number in (1, 2, 3))
     first = _number(1, stack.integer)
 
     def place(at: Index, x: Operand) -> Expr:
         return Apply("subtract", (Load(found, found.flat(at)), first), stack.integer)
 
-    stack.put(results[0], place)
-    for numbers, result in zip((order, back), results[1:], strict=True):
-        stack.put(result, lambda at, x, numbers=numbers: Load(numbers, numbers.flat(at)))
-    stack.finish(factors, *results)
+    stack.put(pivots, place)
+    # numbers of rows that are swapped one after the other, and back
+    for number, direction in ((2, 1), (3, -1)):
+        if stack.is_wanted(number):
+            rows = stack.work(n)
+            _swap(stack, rows, swaps, direction, orders[number - 2])
+    stack.finish(factors, pivots, *orders)
+
+
+def _swap(stack: Stack, rows: Buffer, swaps: Buffer, direction: int, result: Buffer) -> None:
+    n = rows.size
+    stack.put(rows, lambda at, x: IndexValue(at[-1]))
+    stack.call(
+        "laswp", 1, rows, n, 1, n, swaps, direction, reads=[rows, swaps], writes=[rows], flops=n
+    )
+    stack.put(result, lambda at, x: Load(rows, at[-1]))
 
 
 # ---------------------------------------------------------------- orthogonal factors
@@ -193,7 +215,6 @@ def qr(stack: Stack) -> None:
         "geqrf", m, n, matrix, m, scale, work, length, said,
         reads=[matrix], writes=[matrix, scale, work, said], flops=2 * m * n * k,
     )  # fmt: skip
-    stack.run()
 
     def first_columns(at: Index, x: Operand) -> Expr:
         # what is right of the reflections does not matter
@@ -208,7 +229,6 @@ def qr(stack: Stack) -> None:
         "orgqr", m, columns, k, matrix, m, scale, work, length, said,
         reads=[matrix, scale], writes=[matrix, work, said], flops=2 * m * columns * k,
     )  # fmt: skip
-    stack.run()
     stack.check_info(info)
     r = stack.result(1)
     stack.put(r, lambda at, x: _where(_upper(at), Load(factors, factors.flat(at))))
@@ -228,13 +248,12 @@ def eigenvalues(stack: Stack) -> None:
     stack.put(matrices, _symmetric(stack.dtype))
     length = 1 + 6 * n + 2 * n * n + _BLOCK * n
     count = 3 + 5 * n
-    work, numbers = stack.work(length), stack.work(count, stack.integer)
+    work, numbers = stack.work(length), stack.work(count, dtype=stack.integer)
     matrix, found, said = stack.at(matrices, n, n), stack.at(values, n), stack.at(info)
     stack.call(
         "syevd", "NV"[vectors], "L", n, matrix, n, found, work, length, numbers, count, said,
         reads=[matrix], writes=[matrix, found, work, numbers, said], flops=9 * n**3,
     )  # fmt: skip
-    stack.run()
     stack.check_info(info)
     stack.finish(*([values, matrices] if vectors else [values]))
 
@@ -257,7 +276,7 @@ def singular_values(stack: Stack) -> None:
     )
     job = "N" if not vectors else "A" if stack.params["full_matrices"] else "S"
     length = 4 * least * least + 7 * least + _BLOCK * (m + n) + most
-    work, numbers = stack.work(length), stack.work(8 * least, stack.integer)
+    work, numbers = stack.work(length), stack.work(8 * least, dtype=stack.integer)
     matrix, found, said = stack.at(matrices, m, n), stack.at(values, least), stack.at(info)
     u = stack.at(left, m, rows) if vectors else left
     v = stack.at(right, columns, n) if vectors else right
@@ -268,7 +287,6 @@ def singular_values(stack: Stack) -> None:
         reads=[matrix], writes=[matrix, found, u, v, work, numbers, said],
         flops=9 * most * least * least,
     )  # fmt: skip
-    stack.run()
     stack.check_info(info)
     stack.finish(*([left, values, right] if vectors else [values]))
 
@@ -298,8 +316,8 @@ def least_squares(stack: Stack) -> None:
     length = 12 * least + 58 * least + 8 * least * levels + least * columns + 26 * 26
     length += _BLOCK * (m + n + columns) + 2 * most
     count = 3 * least * levels + 11 * least
-    work, numbers = stack.work(length), stack.work(count, stack.integer)
-    values, rank = stack.work(least), stack.work(1, stack.integer)
+    work, numbers = stack.work(length), stack.work(count, dtype=stack.integer)
+    values, rank = stack.work(least), stack.work(1, dtype=stack.integer)
     matrix, side, said = stack.at(matrices, m, n), stack.at(sides, most, columns), stack.at(info)
     stack.call(
         "gelsd", m, n, columns, matrix, m, side, most, values, stack.dtype.type(ratio), rank,
@@ -307,7 +325,6 @@ def least_squares(stack: Stack) -> None:
         reads=[matrix, side], writes=[matrix, side, values, rank, work, numbers, said],
         flops=4 * most * least * least,
     )  # fmt: skip
-    stack.run()
     stack.check_info(info)
     out = stack.result()
     stack.put(out, lambda at, a, b: Load(sides, sides.flat(at)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from ..types import ArrayType
 from .fused import FusedNest
 from .fusion import Scheduler
 from .lowering import is_native
+from .shaping import shape_nest
 
 
 def by_calls(rule: Callable[[Stack], None]) -> Callable[[Scheduler, Operator], None]:
@@ -71,7 +73,8 @@ class Stack:
         self.dtype = np.dtype(np.float64)
         self.integer = np.dtype(f"i{int(current().lapack[-2:]) // 8}")
         self.kernels: list[Kernel] = []
-        self.calls: list[LibraryCall] = []
+        self.body: list[Kernel] = []  # of the loop over the stack
+        self.own: set[Buffer] = set()  # memory of a turn
         self.batch: tuple[int, ...] = ()
         self.turns: list[Var] = []
 
@@ -86,9 +89,11 @@ class Stack:
         """Memory for the whole stack: vectors, or matrices, `turned` column by column."""
         return self._memory((*self.batch, *shape), dtype, turned)
 
-    def work(self, length: int, dtype: np.dtype | None = None) -> Buffer:
-        """Memory that every call has for itself."""
-        return self._memory((max(length, 1),), dtype)
+    def work(self, *shape: int, dtype: np.dtype | None = None) -> Buffer:
+        """Memory that every turn has for itself: a vector, or a matrix column by column."""
+        made = self._memory(shape, dtype, turned=len(shape) > 1)
+        self.own.add(made)
+        return made
 
     def _memory(
         self, shape: tuple[int, ...], dtype: np.dtype | None, turned: bool = False
@@ -101,12 +106,17 @@ class Stack:
         return made
 
     def put(self, target: Buffer, value: Callable[..., Expr]) -> None:
-        """A nest that stores ``value(index, *operands)`` everywhere in a buffer."""
-        nest = FusedNest(self.scheduler, target.shape)
+        """A nest that stores ``value(index, *operands)`` everywhere in the matrix or vector of a
+        turn, which is near when it is worked on."""
+        each = target in self.own
+        nest = FusedNest(self.scheduler, target.shape[0 if each else len(self.batch) :])
         operands = nest.operands(self.node)
-        found = nest.complete(lambda: cast(value(nest.index, *operands), target.dtype))
-        store = Store(target, target.flat(nest.index), found)
-        self.kernels.append(Nest(nest.vars, [store], self.node.op.name, [self.node]))
+        index = (*map(Affine.of, self.turns), *nest.index)
+        found = nest.complete(lambda: cast(value(index, *operands), target.dtype))
+        store = Store(target, target.flat(nest.index if each else index), found)
+        made = Nest(nest.vars, [store], self.node.op.name, [self.node])
+        # what is in a loop is not looked at by the steps that shape nests
+        self.body += [made] if prod(self.batch) == 1 else shape_nest(made)
 
     def matrices(self, number: int, rank: int = 2) -> tuple[Buffer, Sequence[int], int]:
         """An argument as it lies in memory, with a stride for each axis of the stack."""
@@ -141,18 +151,18 @@ class Stack:
         """One more call for each matrix."""
         cost = flops // policy().costs.flops + 100
         label = f"d{function}"
-        self.calls.append(
+        self.body.append(
             LibraryCall(label, arguments, tuple(reads), tuple(writes), cost, label, [self.node])
         )
 
     def run(self) -> None:
-        """All calls so far, in loops over the stack."""
-        body: list[Kernel] = [*self.calls]
+        """All nests and calls so far, in loops over the stack."""
+        body = self.body
         for var in reversed(self.turns):
-            if var.extent > 1:
-                body = [Loop(var, tuple(body), label=self.calls[0].label, nodes=(self.node,))]
+            if var.extent > 1 and body:
+                body = [Loop(var, tuple(body), label=self.node.op.name, nodes=(self.node,))]
         self.kernels += body
-        self.calls = []
+        self.body = []
 
     def info(self) -> Buffer:
         """What LAPACK says of each matrix; to be looked at by `check`."""
@@ -160,6 +170,7 @@ class Stack:
 
     def check(self, shape: tuple[int, ...], is_right: Callable[[Index], Expr]) -> None:
         """The program ends where something is not right at any index of this shape."""
+        self.run()
         scheduler = self.scheduler
         flag = scheduler._new_flag()
         nest = FusedNest(scheduler, shape)
@@ -176,6 +187,7 @@ class Stack:
     def finish(self, *results: Buffer) -> None:
         """The results are in these buffers, which may be of another precision than wanted."""
         wanted = [self._in_its_dtype(number, one) for number, one in enumerate(results)]
+        self.run()
         if self.node.op.multiple:
             self.scheduler.items[self.node.serial] = wanted
         else:
@@ -188,6 +200,10 @@ class Stack:
         result = self._given(number)
         self.put(result, lambda at, *operands: Load(found, found.flat(at)))
         return result
+
+    def is_wanted(self, number: int) -> bool:
+        """Whether somebody reads one of several results."""
+        return number in self.scheduler._items_of(self.node)
 
     def result(self, number: int = 0) -> Buffer:
         """Memory that LAPACK can put a result into, row by row: where it is wanted, if it can."""

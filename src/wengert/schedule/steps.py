@@ -62,6 +62,7 @@ STEPS = [
             ("lstsq", "factorisations:least_squares"),
             ("lu", "factorisations:lu"),
             ("qr", "factorisations:qr"),
+            ("solve", "factorisations:solve"),
             ("solve_triangular", "factorisations:triangular_solve"),
             ("svd", "factorisations:singular_values"),
             ("svdvals", "factorisations:singular_values"),
