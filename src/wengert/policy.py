@@ -258,8 +258,6 @@ class ScanLimits(Record):
 class RewritingLimits(Record):
     """What passes over a graph find worth it."""
 
-    # So many parts are put together at once: an element is looked for in each.
-    most_parts: int = 16
     # A product with this many operations for each element that it reads is worth stacking factors
     # for.
     worth_stacking: int = 8
@@ -272,9 +270,14 @@ class FusionLimits(Record):
 
     # A value that takes more operations than this is not computed again in another nest.
     most_repeated: int = 48
-    # An expression deeper than this goes through memory: nests that share a part of it would
-    # compute that anew, and LLVM's time grows faster than the size of a body.
-    most_deep: int = 256
+    # So many operations lead to each other without memory between them: nests that share a part
+    # would compute that anew, and LLVM's time grows faster than the size of a body.
+    most_inlined: int = 256
+    # Arrays that are put together: of more than so many, or of some that are this short, each is
+    # stored by itself. Of fewer, an element is looked for where it is needed.
+    most_parts: int = 16
+    some_parts: int = 4
+    short_part: int = 2
     # Choices in one expression; nests are cut into a few more pieces than this. Beyond so many
     # pieces choices are branches.
     most_choices: int = 24
@@ -282,8 +285,10 @@ class FusionLimits(Record):
     # An expensive value of at most this many elements is kept rather than computed again; a larger
     # one would have to come back from main memory.
     most_kept: int
-    # LLVM takes a time that grows with the square of the values that a loop has at hand.
+    # LLVM takes a time that grows with the square of the values that a loop has at hand, and faster
+    # than their number for those that its body computes.
     most_stores: int = 64
+    most_values: int = 1024
     # Nests that are joined: more stores than this need more registers than there are.
     most_joined: int = 12
     # Loops shorter than this are not worth vectors of their own.
@@ -361,6 +366,9 @@ class CodeLimits(Record):
     flat_values: int = 1024
     # How often a program has the code of an elementary function in line, before it is called.
     in_line: int = 16
+    # Values that are computed outside of all loops: beyond so many LLVM is not to make the best of
+    # code that runs once, which takes it most of its time and gains a fifth.
+    most_straight: int = 1 << 13
 
 
 class Policy(Record):

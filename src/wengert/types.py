@@ -182,3 +182,12 @@ def lowest(dtype: np.dtype) -> Any:
     if dtype.kind == "f":
         return -np.inf
     return np.iinfo(dtype).min if dtype.kind in "iu" else False
+
+
+def exactly(value: object) -> object:
+    """A key that is equal for the same values only: 1 is not 1.0, and 0.0 is not -0.0."""
+    if isinstance(value, (tuple, list)):
+        return (type(value), *map(exactly, value))
+    if isinstance(value, float):
+        return (float, value.hex())
+    return (type(value), value)

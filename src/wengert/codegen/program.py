@@ -24,6 +24,8 @@ from ..loops import (
     MemoryKind,
     Nest,
     can_fail,
+    roots_of,
+    walk,
 )
 from ..machine import compiling_for, policy
 from ..schedule.cost import kernel_cost
@@ -93,12 +95,21 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
     return groups or [[]]
 
 
+def _values_in_line(kernel: Kernel) -> int:
+    """The values that a kernel computes outside of all loops."""
+    if not isinstance(kernel, Nest) or kernel.vars:
+        return 0
+    return len(walk(roots_of(kernel.stores)))
+
+
 class Segments(Scope):
     """Emits the kernels of one program."""
 
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.watched = {*self.program.kernels[: self.program.watched]}
+        straight = sum(map(_values_in_line, self.program.kernels))
+        self.is_long = straight > policy().code.most_straight
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
         """`i32 name(buffers, arena)`: the kernels one after the other."""
@@ -137,6 +148,9 @@ class Segments(Scope):
         says so; `i32` if it can fail."""
         result = I32 if can_fail(kernel) else None
         function = self._function(name, around.arguments(watched), result)
+        if self.is_long and _values_in_line(kernel):
+            function.attributes.add("noinline")
+            function.attributes.add("optnone")
         builder = ir.IRBuilder(function.append_basic_block())
         watch = function.args[-1] if watched else None
         pointers = self._pointers(builder, function.args, around)

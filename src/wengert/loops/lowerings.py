@@ -48,12 +48,22 @@ class Pointwise:
     whole: tuple[int, ...] = ()
     # Whether the rule makes a choice by the index, or one for each argument but the first.
     chooses: bool = False
+    # Where the result is arguments put together: corners(*types, **params) gives, for each of them,
+    # the index in the result of its first element.
+    corners: Callable[..., list[tuple[int, ...]]] | None = None
     # The kinds of dtypes that it gives; NumPy evaluates the others.
     kinds: str = "biuf"
     # A condition on elements of an argument, checked for all of them before the result is used:
     # check(index, *operands, **params) gives a boolean expression over the result's loops.
     check: Callable[..., Expr] | None = None
     code: int | None = None  # of the error when that fails, if it is no index
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Many arguments put together: each is stored where it belongs; `corners` as in `Pointwise`."""
+
+    corners: Callable[..., list[tuple[int, ...]]]
 
 
 # A reduction of at most this many elements can be written out.

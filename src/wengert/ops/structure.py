@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,6 +76,12 @@ def _concatenate_loops(at: Index, *xs: Operand, axis: int) -> Expr:
     return value
 
 
+def _concatenate_corners(*xs: ArrayType, axis: int) -> list[tuple[int, ...]]:
+    before, after = (0,) * axis, (0,) * (len(xs[0].shape) - axis - 1)
+    starts = itertools.accumulate([x.shape[axis] for x in xs], initial=0)
+    return [(*before, start, *after) for start, _ in zip(starts, xs, strict=False)]
+
+
 concatenate = Op(
     "concatenate",
     lambda *xs, axis: np.concatenate(xs, axis),
@@ -83,7 +90,7 @@ concatenate = Op(
     transpose=_concatenate_transpose,
     additive=True,
     batch=_concatenate_batch,
-    loops=Pointwise(_concatenate_loops, free=True, chooses=True),
+    loops=Pointwise(_concatenate_loops, free=True, chooses=True, corners=_concatenate_corners),
     samples=lambda rng: [
         ((rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),
         ((rng.normal(size=(2,)), rng.normal(size=(0,)), rng.normal(size=(3,))), {"axis": 0}),

@@ -46,6 +46,8 @@ def is_counted(loop: Any) -> bool:
 
 def edit_operations(graph: Graph, edit: Edit, which: Callable[[Node], bool]) -> Graph:
     """The graph with every operation of a kind edited; all have several results."""
+    if not any(map(which, graph.operators)):
+        return graph
     used: dict[int, set[int]] = {}
     for item in graph.operators:
         if item.op is ITEM:

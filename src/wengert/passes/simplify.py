@@ -13,14 +13,12 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import LARGE
 from ..loops import Pointwise
-from ..machine import policy
 from ..ops import elementwise as ew
 from ..ops import layout
 from ..ops.contract import contract
 from ..ops.op import Op
 from ..ops.reductions import reduce_max, reduce_min
-from ..ops.structure import concatenate
-from ..types import ArrayType
+from ..types import ArrayType, exactly
 from .rewriting import apply, constant_value, full, is_uniform, rebuild, same_type
 
 _RULES: dict[Op, list[Callable[[Operator], Node | None]]] = {}
@@ -130,19 +128,6 @@ def negated_factor(node: Operator) -> Node | None:
     inner = _inner(node.inputs[0], ew.multiply) if node.type.dtype.kind == "f" else None
     found = _factor(inner) if inner is not None else None
     return _times(-found[0], found[1], node) if found is not None else None
-
-
-@_rule(concatenate)
-def in_groups(node: Operator) -> Node | None:
-    """concatenate(x1, ..., x99) -> concatenate(concatenate(x1, ..., x16), ...)."""
-    parts = list(node.inputs)
-    most = policy().rewriting.most_parts
-    if len(parts) <= most:
-        return None
-    while len(parts) > most:
-        groups = [parts[k : k + most] for k in range(0, len(parts), most)]
-        parts = [apply(node.op, *group, params=node.params) for group in groups]
-    return apply(node.op, *parts, params=node.params, like=node)
 
 
 @_rule(ew.add)
@@ -418,7 +403,7 @@ def share_common(graph: Graph) -> Graph:
             key = (
                 node.op,
                 tuple(_identity(source) for source in node.inputs),
-                tuple((name, _exactly(value)) for name, value in node.params.items()),
+                tuple((name, exactly(value)) for name, value in node.params.items()),
             )
             return seen.setdefault(key, node)
         except TypeError:  # a param that cannot be hashed: leave the node alone
@@ -436,12 +421,3 @@ def _identity(node: Node) -> object:
         return (number.dtype, number.tobytes(), node.type.weak)
     small = np.asarray(value).nbytes < LARGE  # a large one is kept once
     return ("array", value.tobytes() if small else id(value), node.type)
-
-
-def _exactly(value: object) -> object:
-    """A key that is equal for the same values only: 1 is not 1.0, and 0.0 is not -0.0."""
-    if isinstance(value, (tuple, list)):
-        return (type(value), *map(_exactly, value))
-    if isinstance(value, float):
-        return (float, value.hex())
-    return (type(value), value)

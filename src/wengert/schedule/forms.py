@@ -6,7 +6,8 @@ from math import prod
 from typing import Any
 
 from ..graph import Node, Operator
-from ..loops import FEW, Pointwise, Product, Reduction
+from ..loops import FEW, Assembled, Pointwise, Product, Reduction
+from ..machine import policy
 from .lowering import lowering_of, multiplication
 from .task import Task
 
@@ -30,6 +31,8 @@ class Forms:
         found = lowering_of(node)
         if isinstance(found, Product) and not self.continues(node):
             found = multiplication(node) or found
+        if isinstance(found, Pointwise) and found.corners is not None and _has_many_parts(node):
+            found = Assembled(found.corners)
         return found
 
     def _in_lanes(self, node: Operator, loops: Reduction) -> Any:
@@ -59,6 +62,15 @@ class Forms:
             return False
         shape = node.type.shape
         return all(source.type.shape == shape for source in node.inputs if source.type.shape)
+
+
+def _has_many_parts(node: Operator) -> bool:
+    """Whether so many arguments are put together, or so short ones, that no loop over the result
+    should look for the one that an element is of."""
+    limits, count = policy().fusion, len(node.inputs)
+    length = node.type.shape[node.params["axis"]]
+    short = count >= limits.some_parts and length <= limits.short_part * count
+    return count > limits.most_parts or short
 
 
 def reads_views(node: Node) -> bool:

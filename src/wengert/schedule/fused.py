@@ -51,7 +51,8 @@ class FusedNest(Nest):
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
         """Whether a store over these loops may join: the same loops, or nearly the same."""
-        if len(self.stores) >= policy().fusion.most_stores:
+        limits = policy().fusion
+        if len(self.stores) >= limits.most_stores or len(self.memo) >= limits.most_values:
             return False
         if self.shape == shape:
             return True

@@ -22,6 +22,7 @@ from ..loops import (
     Affine,
     Alias,
     Apply,
+    Assembled,
     Buffer,
     Check,
     Host,
@@ -176,6 +177,8 @@ class Scheduler:
             self._schedule_alias(node)
         elif isinstance(loops, Pointwise):
             self._schedule_pointwise(node)
+        elif isinstance(loops, Assembled):
+            self._schedule_parts(node, loops)
         elif isinstance(loops, Reduction):
             self._schedule_reduction(node, loops)
         elif isinstance(loops, Scatter):
@@ -236,6 +239,25 @@ class Scheduler:
         index = nest.index
         return Store(buffer, buffer.flat(index), nest.element(node, index))
 
+    def _schedule_parts(self, node: Operator, loops: Assembled) -> None:
+        """Store each argument where it belongs, in the nest that computes it if there is one."""
+        buffer, last = self.buffer_of(node), -1
+        corners = loops.corners(*[source.type for source in node.inputs], **node.params)
+        for source, corner in zip(node.inputs, corners, strict=True):
+            # axes of length 1 are no loops
+            shape = tuple(length for length in source.type.shape if length != 1)
+            same = _without_ones(source, shape)
+            position, nest = self._nest_after([(same or source, same is not None)], shape)
+            guards = nest.cover(shape)
+            own = iter(nest.index)
+            at = tuple(Affine(0) if n == 1 else next(own) for n in source.type.shape)
+            value = nest.element(source, at) if same is None else nest.element(same, nest.index)
+            place = buffer.flat(tuple(i + first for i, first in zip(at, corner, strict=True)))
+            nest.stores.append(Store(buffer, place, cast(value, buffer.dtype), guards=guards))
+            nest.nodes.append(node)
+            last = max(last, position)
+        self.kernel_of[node.serial] = last
+
     def _schedule_reduction(self, node: Operator, loops: Reduction) -> None:
         source = node.inputs[0]
         self._join(node, source.type.shape, lambda nest: self._reduction_store(nest, node, loops))
@@ -263,7 +285,15 @@ class Scheduler:
 
     def _nest_for(self, node: Operator, shape: tuple[int, ...]) -> tuple[int, FusedNest]:
         """The first nest over these loops that comes after all the node depends on."""
-        for position in range(self._earliest(node, shape), len(self.kernels)):
+        aligned = self.forms.is_aligned(node)
+        return self._nest_after([(source, aligned) for source in node.inputs], shape)
+
+    def _nest_after(
+        self, sources: list[tuple[Node, bool]], shape: tuple[int, ...]
+    ) -> tuple[int, FusedNest]:
+        """The first nest over these loops that comes after all that is computed of these; with each
+        whether it is read at the index of the loops alone."""
+        for position in range(self._earliest(sources, shape), len(self.kernels)):
             kernel = self.kernels[position]
             if isinstance(kernel, FusedNest) and kernel.accepts(shape):
                 return position, kernel
@@ -271,12 +301,10 @@ class Scheduler:
         self.kernels.append(nest)
         return len(self.kernels) - 1, nest
 
-    def _earliest(self, node: Operator, shape: tuple[int, ...]) -> int:
-        """The first kernel position that sees everything the node reads."""
+    def _earliest(self, sources: list[tuple[Node, bool]], shape: tuple[int, ...]) -> int:
+        """The first kernel position that sees all of these."""
         earliest = 0
-        pending: list[tuple[Node, bool]] = [
-            (source, self.forms.is_aligned(node)) for source in node.inputs
-        ]
+        pending = list(sources)
         seen: set[tuple[int, bool]] = set()
         while pending:
             source, aligned = pending.pop()
@@ -479,6 +507,13 @@ class Scheduler:
             if self.buffers.get(node.serial) is buffer:
                 continue
             self._copy(node, self.buffer_of(node), buffer)
+
+
+def _without_ones(node: Node, shape: tuple[int, ...]) -> Node | None:
+    """What the node is but for axes of length 1, if it was computed in this shape."""
+    while isinstance(node, Operator) and node.op is reshape and node.type.shape != shape:
+        node = node.inputs[0]
+    return node if node.type.shape == shape else None
 
 
 def _put_together(node: Node, buffer: Buffer, element: Element, nest: FusedNest) -> Store:
