@@ -25,6 +25,7 @@ BESIDE = {
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
     "arrays that NumPy makes": "trace.reaching trace.creating trace.made",
+    "reads and writes at fixed places": "trace.writes transforms.places",
 }
 ENTRIES = ("ops", "numpy", "codegen.vmath")
 PROGRAM = """

@@ -172,6 +172,8 @@ class Tensor(Tracer):
     __slots__ = ("_cell", "_leaf", "_reservation")
     # not an array for isinstance, as a traced value is: code that makes tensors of arrays asks
     __class__ = property(type)
+    # what is written is there at once, also for programs that share the memory
+    _keeps_writes = False
 
     def __init__(self, data: Any, requires_grad: bool = False):
         if not isinstance(data, Traced) and isinstance(data, np.ndarray):

@@ -192,7 +192,8 @@ def _traced(
     function: Callable, call: Call, kinds: Sequence[Leaf], structure: tree.Structure
 ) -> Captured:
     try:
-        return capture(function, call, kinds, structure)
+        # two operations that are one at some length must not be one there
+        return capture(function, call, kinds, structure, shares=False)
     except CapturesTraced:
         raise
     except Exception as error:

@@ -61,11 +61,19 @@ class Captured(NamedTuple):
 
 
 def capture(
-    function: Callable, call: Call, leaves: Sequence[Leaf], structure: tree.Structure
+    function: Callable,
+    call: Call,
+    leaves: Sequence[Leaf],
+    structure: tree.Structure,
+    shares: bool = True,
 ) -> Captured:
-    """Run the function once on abstract arguments of these kinds."""
+    """Run the function once on abstract arguments of these kinds.
+
+    Without `shares` the graph has a node for each operation, whatever the lengths are.
+    """
     names = _names(function, call, len(leaves))
-    with Trace(keep_source=True, lazy=True, of=function) as trace, StatefulTrace(trace) as running:
+    recording = Trace(keep_source=True, lazy=True, of=function, shares=shares)
+    with recording as trace, StatefulTrace(trace) as running:
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):
             tracer = trace.variable(array_type=leaf.type, name=name, active=False)

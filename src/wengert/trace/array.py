@@ -18,7 +18,7 @@ from ..ops.layout import convert, permute, reshape
 from ..ops.op import Op
 from ..ops.python_integers import exact
 from ..types import ArrayType, Function, type_of, weaken
-from .indexing import getitem, setitem
+from .indexing import getitem, put, setitem
 from .views import Views, copy_of
 
 # NumPy's names -> wengert's functions: "sum", "linalg.norm", "fft.rfft", ...
@@ -256,7 +256,8 @@ class Array(Views):
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.type.shape == () and self._base is None and self._writable is not True:
             raise TypeError("a scalar does not support item assignment")
-        self._write(setitem(self, key, value))
+        if not self._keeps_writes or not put(self, key, value):
+            self._write(setitem(self, key, value))
 
     def __iter__(self) -> Any:
         if not self.type.shape:

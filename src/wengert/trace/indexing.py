@@ -22,6 +22,10 @@ def getitem(x: Any, key: Any) -> Any:
     if _is_mask_of(key, x) and _is_abstract(key):
         return Selected.of(x, snapshot(key))
     basic, arrays, advanced = _parse(x, key)
+    if not advanced and getattr(x, "_written", None) is not None:
+        known = x._recall(basic)
+        if known is not None:
+            return known
     taken = x if _is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
     if advanced:
         axes, position = _advanced_axes(basic, advanced)
@@ -55,6 +59,31 @@ class _Element:
 
 
 ELEMENT: Any = _Element()
+
+
+def put(x: Any, key: Any, value: Any) -> bool:
+    """Do ``x[key] = value`` where the key is numbers; False where it must be written another way.
+
+    What else is written at numbers is remembered with it (see `writes`).
+    """
+    if x._base is not None or not isinstance(value, _PLAIN_VALUES):
+        return False
+    items = key if type(key) is tuple else (key,)
+    if not items or any(type(item) is not int for item in items):
+        return False
+    shape = x.type.shape
+    if len(items) > len(shape) or not x._trace.is_innermost:
+        return False
+    pairs = enumerate(zip(items, shape, strict=False))
+    place = tuple([_integer_item(item, length, axis) for axis, (item, length) in pairs])
+    value = _cast_value(x, value)
+    if type_of(value).weak:  # an element has the array's dtype wherever it goes
+        value = as_dtype(value, x.type.dtype)
+    x._remember(place, _fit_value(value, shape[len(place) :]))
+    return True
+
+
+_PLAIN_VALUES = (np.ndarray, np.generic, Traced, bool, int, float, complex)
 
 
 def setitem(x: Any, key: Any, value: Any) -> Any:

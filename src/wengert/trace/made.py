@@ -123,6 +123,8 @@ class Made(Tracer):
 
     def _constant(self) -> Any:
         """What it holds, as long as that is plain, else None."""
+        if self._written is not None and not self._written.is_settled:
+            return None
         node = self._node if self._base is None else self.node
         return node.output if type(node) is Constant and type(node.output) is np.ndarray else None
 
@@ -241,6 +243,8 @@ class Made(Tracer):
         return None if self._base is None else self._storage()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_node":
+            return super().__getattr__(name)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'ndarray' object has no attribute {name!r}")
         own = self._look()

@@ -20,7 +20,7 @@ from ..graph import Constant, Node, Operator, Variable
 from ..keeping import NUMBERS, is_locked, keep
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
-from ..types import ArrayType, Function, Typed
+from ..types import ArrayType, Function, Typed, exactly
 from .array import Array
 from .reaching import places_to_change
 from .views import check_current, conditional, is_array, snapshot
@@ -87,7 +87,8 @@ class Trace:
 
     `keep_source` stores the user's line with every node (for printing). A `lazy` trace records
     operations on large constants too, instead of computing them: the compiler knows better. One
-    that `captures` records what is done to values of traces around it too: it may never run.
+    that `captures` records what is done to values of traces around it too: it may never run. One
+    that `shares`, and all inside it, records what is computed of the same values again but once.
     """
 
     captures = False
@@ -103,6 +104,9 @@ class Trace:
     makers: Any = None
     # Whether it is the body of a loop or a branch, which runs later, once, often or never.
     body = False
+    # What was recorded, by operation and arguments: the same again is the same node. None: each is
+    # its own. Only where a program is made; elsewhere values are computed as they come.
+    recorded: dict[Any, Operator] | None = None
 
     def __init__(
         self,
@@ -111,11 +115,14 @@ class Trace:
         captures: bool = False,
         of: Function | None = None,
         given: Sequence[Any] = (),
+        shares: bool = False,
     ):
         self.lazy = lazy
         self.captures = captures
         self.of = of
         self.given = given
+        if shares or (_state.stack and _state.stack[-1].recorded is not None):
+            self.recorded = {}
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
@@ -140,6 +147,11 @@ class Trace:
             CAPTURING.remove(self)
         if self.makers is not None:
             self.makers.leave()
+
+    @property
+    def is_innermost(self) -> bool:
+        """Whether it is this one that records what is done now."""
+        return bool(_state.stack) and _state.stack[-1] is self
 
     def variable(
         self,
@@ -195,6 +207,12 @@ class Trace:
         """Append one operation; its value is computed where all its inputs are known."""
         if self.closed:
             return _afterwards(op, args, params)
+        key = None
+        if self.recorded is not None and not op.multiple and op.pull_rule is None:
+            key = _identity(op, args, params)
+            known = self.recorded.get(key)
+            if known is not None:
+                return self.result(op, args, params, known)
         inputs: list[Node] = []
         values: list[Any] = []
         active = abstract = nested = False
@@ -232,6 +250,8 @@ class Trace:
             made.source = user_line()
         if active and op.zero is None:
             made.active = op.multiple or _carries_derivative(made)
+        if key is not None:
+            self.recorded[key] = made  # type: ignore[index]
         if op.multiple:
             return self._items(made)
         if op.write_back is None:
@@ -301,6 +321,34 @@ def _afterwards(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     return trace.fold(op, args, params, constants)
 
 
+def _identity(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What tells an operation on these arguments from others; None where nothing short does.
+
+    Weak numbers alone make one that may be weak or not (see `weaken`).
+    """
+    key: list[Any] = [op]
+    weak = True
+    for arg in args:
+        if isinstance(arg, Traced):
+            node: Node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
+            key.append(node.serial)
+            weak = weak and node.type.weak
+        elif type(arg) in NUMBERS:
+            key.append(type(arg))
+            key.append(arg if arg else str(arg))  # zeros differ by their signs
+        else:
+            return None
+    if weak:
+        return None
+    if params:
+        try:
+            key.append(exactly(tuple(params.items())))
+            hash(key[-1])
+        except TypeError:  # a parameter that cannot be hashed
+            return None
+    return tuple(key)
+
+
 def _carries_derivative(node: Node) -> bool:
     dtype = getattr(node.output, "dtype", None)
     return (node.type.dtype if dtype is None else dtype).kind in "fc"
@@ -324,7 +372,8 @@ ITEM = Op(
 class Tracer(Array, Traced, Typed):
     """A traced array: behaves like a NumPy array, records into its trace."""
 
-    __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable")
+    # While there are writes that the array is not yet put together of, `_node` is missing.
+    __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable", "_written")
     _node: Node
 
     def __init__(self, trace: Trace, node: Node):
@@ -334,6 +383,12 @@ class Tracer(Array, Traced, Typed):
         self._version = 0
         self._seen = 0
         self._writable: Any = None
+        self._written: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_node":
+            return self._settle()
+        return object.__getattribute__(self, name)  # raises what was raised
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -353,7 +408,7 @@ class Tracer(Array, Traced, Typed):
     @property
     def type(self) -> ArrayType:  # type: ignore[override]
         """The array type."""
-        own: ArrayType = self._node.type
+        own: ArrayType = (self if self._written is None else self._written.content)._node.type
         return own
 
     @property

@@ -20,8 +20,9 @@ from ..errors import MutationError, OutsideWriteError, explain
 from ..keeping import keep
 from ..ops.indexing import index, python_key
 from ..ops.layout import reshape
-from ..ops.op import Op, Traced, uncaptured
+from ..ops.op import Op, Traced, captor, uncaptured
 from ..types import ArrayType
+from .writes import Writes
 
 
 class _Conditional(threading.local):
@@ -60,12 +61,15 @@ class Views:
     """The part of a traced array that knows about storage, views and writes."""
 
     __slots__ = ()
+    # Whether writes at numbers are remembered by their places (see `writes`).
+    _keeps_writes = True
     _trace: Any
     _node: Any
     _base: View | None
     _version: int
     _seen: int
     _writable: Any
+    _written: Writes | None
     node: Any
     type: ArrayType
 
@@ -125,7 +129,39 @@ class Views:
             content = made.write(content)
         storage = chain[-1]
         storage._node = storage._trace.node_of(content)
+        storage._written = None  # type: ignore[misc]
         storage._version += 1  # type: ignore[misc]
+
+    def _remember(self, place: tuple[int, ...], value: Any) -> None:
+        """Write at a place along the first axes of this array, which is no view."""
+        self._check_writable(self, value)
+        value = snapshot(value)  # now: it may be a part of this array
+        written = self._written
+        if written is None or written.depth != len(place):
+            written = self._written = Writes(self._peek(), len(place))  # type: ignore[misc]
+        if written.is_settled:
+            del self._node
+        written.put(place, value)
+        self._version += 1  # type: ignore[misc]
+
+    def _recall(self, key: tuple[Any, ...]) -> Any:
+        """``x[key]`` of what was written at fixed places; None where this is not known."""
+        written = self._written
+        if written is None or captor(self._trace) is not self._trace:
+            return None
+        if any(type(item) is not int for item in key[: written.depth]):
+            return None
+        taken = self._trace.wrap(self._trace.node_of(written.get(key)))
+        if taken.type.shape:
+            taken._view_of(self, index, {"key": key})
+        return taken
+
+    def _settle(self) -> Any:
+        """Put the array together of what was written to it."""
+        written: Writes = self._written  # type: ignore[assignment]
+        with uncaptured():  # whoever reads it first, it is put together where it was written
+            self._node = self._trace.node_of(written.settle())
+        return self._node
 
     def _check_writable(self, storage: Views, new: Any) -> None:
         if storage._writable == "argument":

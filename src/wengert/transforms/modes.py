@@ -14,11 +14,13 @@ import numpy as np
 from ..errors import DerivativeError, explain
 from ..graph import Graph, Node, Operator, reachable
 from ..ops.elementwise import add
+from ..ops.indexing import index
 from ..ops.layout import fit
 from ..ops.op import Op
 from ..trace.tracer import ITEM
 from ..trace.views import snapshot
 from ..types import ArrayType, type_of
+from .places import Collected
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
 # Signatures after which a linear operation is transposed directly.
@@ -73,6 +75,10 @@ def _walk_back(
             serial = node.serial
             stays = keep or serial in wanted
             g = cotangents.get(serial) if stays else cotangents.pop(serial, None)
+            if type(g) is Collected:
+                g = g.total()
+                if stays:
+                    cotangents[serial] = g
             if keep:
                 node.gradient = g
             if g is not None and isinstance(node, Operator):
@@ -87,6 +93,9 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
         held[node.params["index"]] = g
         return
+    if node.op is index:
+        _collect(inputs[0], node.params["key"], g, cotangents)
+        return
     if node.op.pull_rule is not None:
         results = node.op.pull_rule(node, g)
     else:
@@ -96,10 +105,20 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
             held = cotangents.get(source.serial)
             if held is None:
                 cotangents[source.serial] = result
+            elif type(held) is Collected:
+                held.add(None, result)
             elif type(held) is type(result) is np.ndarray:
                 cotangents[source.serial] = np.add(held, result)
             else:
                 cotangents[source.serial] = add(held, result)
+
+
+def _collect(source: Node, key: Any, g: Any, cotangents: dict[int, Any]) -> None:
+    """Keep the cotangent of ``x[key]`` with those of other parts of x."""
+    held = cotangents.get(source.serial)
+    if type(held) is not Collected:
+        held = cotangents[source.serial] = Collected(source.type, held)
+    held.add(key, g)
 
 
 def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
