@@ -239,7 +239,7 @@ def test_import_time(tmp_path):
 API = """
     grad value_and_grad jvp vjp linearize jacobian jacfwd jacrev hessian hvp vmap checkpoint
     stop_gradient custom_rule check_grads trace tensor no_grad scan save load nn fit History
-    sparse_jacobian sparse_hessian
+    sparse_jacobian sparse_hessian cond switch while_loop fori_loop
 """
 
 
