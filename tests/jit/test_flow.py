@@ -175,3 +175,49 @@ class TestLoops:
             return y, push(y)
 
         assert_same(wg.jit(f)(7.0), f(7.0))
+
+
+class TestKinds:
+    def test_complex_numbers_are_left_to_numpy_and_their_tape_grows(self):
+        def f(x):
+            turn = lambda s: (s[0] * s[0] * 0.1 + x + 0.2j, s[1] + 1)
+            return np.real(wg.while_loop(lambda s: s[1] < 100, turn, (x * 0j, 0))[0])
+
+        assert_same(wg.jit(wg.value_and_grad(f))(0.1), wg.value_and_grad(f)(0.1))
+
+    def test_no_elements(self):
+        double = lambda x: wg.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * 2, s[1] + 1), (x, 0))
+        assert wg.jit(double)(np.zeros((0, 2)))[0].shape == (0, 2)
+        for f in (lambda x: double(x)[0], wg.grad(lambda x: double(x)[0])):
+            for mapped in (wg.vmap(f), wg.jit(wg.vmap(f))):
+                assert mapped(np.zeros(0)).shape == (0,)
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, np.float32])
+    def test_dtypes(self, dtype):
+        f = lambda x: wg.while_loop(lambda s: s < 50, lambda s: s * 2, x)
+        assert_same(wg.jit(f)(dtype(3)), dtype(96))
+
+    def test_tensors(self):
+        def f(w):
+            y = wg.while_loop(lambda s: s[1] < 5, lambda s: (np.tanh(s[0] * w), s[1] + 1), (w, 0))[
+                0
+            ]
+            return wg.cond(np.sum(y) > 0, lambda: np.sum(y * w), lambda: np.sum(w))
+
+        w = wg.tensor(X, requires_grad=True)
+        f(w).backward()
+        np.testing.assert_allclose(w.grad, wg.grad(f)(X), rtol=1e-12)
+
+    def test_rules_of_ones_own(self):
+        """A rule with a loop in it is transposed for the other mode."""
+        grown = lambda x: wg.while_loop(lambda s: s < 5, lambda s: s * s, x)
+        ruled = wg.custom_rule(jvp=lambda x, t: wg.jvp(grown, x, t))(grown)
+        for g in (wg.grad(ruled), wg.jit(wg.grad(ruled))):
+            assert g(1.3) == pytest.approx(wg.grad(grown)(1.3))
+
+    def test_checkpoints_in_loops_and_loops_in_branches(self):
+        again = lambda x: wg.while_loop(lambda s: s < 9, wg.checkpoint(lambda s: s * s + x), x)
+        steps = lambda x: wg.scan(lambda c, _: (np.sin(c) * x, None), x, length=9, checkpoint=3)[0]
+        f = lambda x: wg.cond(x > 1, lambda: again(x), lambda: steps(x))
+        for x in (0.7, 1.1):
+            assert_same(wg.jit(wg.grad(f))(x), wg.grad(f)(x))
