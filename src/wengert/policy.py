@@ -250,7 +250,7 @@ class ScanLimits(Record):
     least_time: float = 50.0
     # Elements of each value in a block of samples that have turns of their own number: some
     # vectors, so that what is done once a turn counts little, and few enough to end together.
-    block_of_turns: int = 64
+    block_of_turns: int = 128
     # Threads share the blocks in so many parts.
     shares_of_blocks: int = 32
 

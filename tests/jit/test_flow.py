@@ -72,7 +72,7 @@ class TestBlocks:
         )
         return wg.cond(y > 2, lambda: np.log(y), lambda: y * y) + n
 
-    @pytest.mark.parametrize("count", [1, 63, 64, 128, 1000, 10_001])
+    @pytest.mark.parametrize("count", [1, 63, 128, 255, 256, 1000, 10_001])
     def test_any_number_of_samples(self, count):
         x = np.exp(np.random.default_rng(1).normal(size=count) * 3)
         push = lambda x: wg.jvp(self.root, (x,), (1.0,))
@@ -80,8 +80,8 @@ class TestBlocks:
             compiled = wg.jit(wg.vmap(f))
             assert_same(compiled(x), wg.vmap(f)(x))
             text = str(compiled.explain(x).loops)
-            assert ("for block" in text) is (count >= 128)
-            assert text.count("while") == (1 + (count % 64 > 0) if count >= 128 else 1)
+            assert ("for block" in text) is (count >= 256)
+            assert text.count("while") == (1 + (count % 128 > 0) if count >= 256 else 1)
 
     def test_samples_of_vectors_and_shared_arrays(self):
         rng = np.random.default_rng(2)
