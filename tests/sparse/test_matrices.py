@@ -168,6 +168,36 @@ def test_the_jacobian_itself_is_a_pattern():
     assert_equal(wg.sparse_jacobian(broyden, x, sparsity=pattern), wg.jacobian(broyden)(x))
 
 
+def looped(x):
+    y = np.zeros(len(x))
+    for i in range(1, len(x) - 1):
+        y[i] = x[i - 1] * x[i] + np.sin(x[i + 1])
+    return y
+
+
+def branched(x):
+    if x[0] > 1:
+        return x * 2
+    return x[::-1] * x
+
+
+def repeated(x):
+    total = 0.0
+    while total < x[0]:
+        total += 0.3 * x[1]
+    return x * total
+
+
+@pytest.mark.parametrize("f", [looped, branched, repeated])
+def test_pythons_own_control_flow(f):
+    """One pattern for both sides of a branch, and for any number of turns."""
+    derivative = wg.sparse_jacobian(f)
+    for first in (0.5, 1.5, 2.5):
+        x = np.array([first, 0.9, 1.2, 0.7, 1.1])
+        assert_equal(derivative(x), wg.jacobian(f)(x))
+    assert derivative.sparsity(np.ones(5)).nnz < 20
+
+
 def test_nothing_to_compute():
     found = wg.sparse_jacobian(lambda x: np.sign(x), np.ones(3))
     assert found.shape == (3, 3)

@@ -57,6 +57,12 @@ def depends(
     """
     if node.op.zero is not None or not node.type.size:
         return NONE
+    if all(one.type.size == 1 for one in (node, *node.inputs)) and not any(
+        value is not None for value in known
+    ):
+        return union(
+            *given
+        )  # of one element each: no need to ask which; programs have many of these
     loops = node.op.loops
     loops = loops(**node.params) if callable(loops) else loops
     if isinstance(loops, Alias):
