@@ -180,6 +180,33 @@ def test_rows_are_not_mixed_by_what_is_decided_inside_them():
     np.testing.assert_array_equal(largest.sparsity(np.ones(6)).matrix.toarray(), blocks[::3])
 
 
+def _shifted(x):
+    return np.eye(5) * 3 + x[:, :, None]
+
+
+BLOCKS = {
+    "solve": lambda x: np.linalg.solve(_shifted(np.ones((4, 5))), x[:, :, None]),
+    "solve by the matrix": lambda x: np.linalg.solve(_shifted(x), np.ones((4, 5, 1))),
+    "inverse": lambda x: np.linalg.inv(_shifted(x)),
+    "cholesky": lambda x: np.linalg.cholesky(_shifted(x[:, :1] ** 2)) * x[:, :, None],
+    "fft": lambda x: np.real(np.fft.fft(x, axis=1)),
+    "fft of columns": lambda x: np.real(np.fft.fft(x.T, axis=0)).T,
+    "real fft": lambda x: np.imag(np.fft.rfft(x, axis=1)),
+    "there and back": lambda x: np.fft.irfft(np.fft.rfft(x, axis=1), 5, axis=1),
+}
+
+
+@pytest.mark.parametrize("f", BLOCKS.values(), ids=BLOCKS)
+def test_a_batch_of_matrices_or_lines_is_not_mixed(f):
+    x = random_values(4, 5)
+    found = wg.sparse_jacobian(f).sparsity(x)
+    dense = np.reshape(wg.jacobian(f)(x), (-1, 20))
+    assert_covers(found, dense)
+    rows = len(dense) // 4
+    blocks = np.kron(np.eye(4), np.ones((rows, 5))) > 0
+    assert not (found.matrix.toarray() & ~blocks).any()
+
+
 def test_branches_and_turns_keep_apart_what_they_do_not_mix():
     """Two branches together, and a state of which each element goes its own way."""
     both = wg.sparse_jacobian(_either).sparsity(np.ones(5)).matrix.toarray()

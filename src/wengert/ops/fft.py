@@ -71,6 +71,7 @@ def _complex_transform(name: str, transform: Any) -> Op:
         linear=(0,),
         transpose=(lambda g, x, axes, norm: op(g, axes=axes, norm=norm),),
         batch=batch_axes(lambda: op),
+        mixes=lambda x, axes, norm: [axis - x.ndim for axis in axes],
         hosted=FOURIER,
         samples=_complex_samples,
     )
@@ -136,6 +137,7 @@ rfft: Op = Op(
     linear=(0,),
     transpose=(_rfft_transpose,),
     batch=lambda size, flags, x, axis, norm: rfft(x, axis=axis + 1, norm=norm),
+    mixes=lambda x, axis, norm: [axis - x.ndim],
     hosted=FOURIER,
     samples=_real_samples,
 )
@@ -173,6 +175,7 @@ irfft: Op = Op(
     linear=(0,),
     transpose=(_irfft_transpose,),
     batch=lambda size, flags, x, axis, n, norm: irfft(x, axis=axis + 1, n=n, norm=norm),
+    mixes=lambda x, axis, n, norm: [axis - x.ndim],
     hosted=FOURIER,
     samples=_half_samples,
 )

@@ -287,6 +287,7 @@ solve: Op = Op(
     ),
     transpose=(None, lambda g, a, b, transposed: solve(a, g, transposed=not transposed)),
     batch=batch_elementwise(lambda: solve),
+    mixes=lambda a, b, transposed: (-2, -1),
     compose=_solve_by_lu,
     samples=lambda rng: [
         sample
@@ -364,6 +365,7 @@ triangular_solve: Op = Op(
         ),
     ),
     batch=batch_elementwise(lambda: triangular_solve),
+    mixes=lambda a, b, **params: (-2, -1),
     compose=lambda a, b, **params: (
         solved_triangle(a, b, **params) if is_small(type_of(a).shape, type_of(b).shape) else None
     ),

@@ -22,7 +22,7 @@ Vocabulary of the rules: `t` tangent, `g` cotangent, `ans` result, `x, y, z` arg
   result.
 - ``compose(*args)``: the same made of other operations, for the compiler, which else traces the
   evaluation; ``hosted="LAPACK"``: why NumPy must evaluate it.
-- ``cost``, ``additive``: what the compiler asks of it (see below).
+- ``cost``, ``additive``, ``mixes``: what the compiler asks of it (see below).
 - ``samples(rng)``: yields ``(args, params)`` for the tests.
 """
 
@@ -112,6 +112,7 @@ class Op:
         compares: bool = False,
         reads_views: bool = False,
         additive: bool = False,
+        mixes: Function | None = None,
         cost: Cost | None = None,
     ):
         if name in REGISTRY:
@@ -158,6 +159,9 @@ class Op:
         self.reads_views = reads_views
         # Whether it is linear in all arguments together: f(x + s, y + t) = f(x, y) + f(s, t).
         self.additive = additive
+        # Without loops: mixes(*types, **params), the axes of the result, from the end, along which
+        # an element may need all of the arguments. Other axes meet those of the arguments.
+        self.mixes = mixes
         # What an element takes beside its arguments: what its elementary function does, if it is
         # one; None: nobody has said.
         self.cost = FUNCTIONS[name].cost if name in FUNCTIONS else cost

@@ -80,7 +80,7 @@ def depends(
         return union(*[_running(node, one) for one in given])
     if isinstance(loops, Product):
         return union(*[_multiplied(node, number, given, known) for number in (0, 1)])
-    return everything(given, node.type.size)
+    return _mixed(node, given) if node.op.mixes else everything(given, node.type.size)
 
 
 def _numbers(shape: Sequence[int]) -> np.ndarray:
@@ -91,6 +91,19 @@ def _along(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
     """For each element the number of the one that it goes to when `axes` are summed over."""
     kept = [1 if axis in axes else length for axis, length in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape).ravel()
+
+
+def _mixed(node: Operator, given: Sequence[Dependence]) -> Dependence:
+    """All elements along some axes together, which are counted from the end."""
+    types, shape = [source.type for source in node.inputs], node.type.shape
+    mixed = node.op.mixes(*types, **node.params)
+    found = []
+    for one, own in zip(given, types, strict=True):
+        axes = [len(own.shape) + axis for axis in mixed]
+        left = [1 if axis in axes else length for axis, length in enumerate(own.shape)]
+        lines = combine(one, _along(own.shape, axes), _numbers(own.shape).ravel(), prod(left))
+        found.append(select(lines, np.broadcast_to(_numbers(left), shape)))
+    return union(*found)
 
 
 # ---------------------------------------------------------------- element by element
