@@ -110,6 +110,24 @@ def last_values(x):
     return y, z, i
 
 
+def trajectory(x):
+    path = np.zeros((20, 5))
+    y = x[:5]
+    for i in range(20):
+        y = y + 0.1 * np.sin(y)
+        path[i] = y
+    return path
+
+
+def second_order(x):
+    y = x.copy()
+    s = 0.0
+    for i in range(2, 40):
+        y[i] = 0.5 * y[i - 1] - 0.3 * y[i - 2] + y[i]
+        s = s + y[i] * y[i - 2]
+    return s, y
+
+
 def helped(x):
     def smooth(a, b):
         return (a + b) / 2
@@ -133,6 +151,8 @@ ALIKE = [
     triangle,
     matrix,
     last_values,
+    trajectory,
+    second_order,
     helped,
 ]
 

@@ -425,7 +425,7 @@ def _carried_on(one: History, array: Any, same: dict[int, Node]) -> list[tuple[N
     held = [Variable("", None, one.type, active=False) for _ in range(one.length)]
     for node, distance in one.reads.values():
         same[node.serial] = held[distance - 1] if distance else one.value
-    return list(zip(held, [one.value, *held[:-1]], one.starts(array), strict=True))
+    return list(zip(held, [one.value, *held][: one.length], one.starts(array), strict=True))
 
 
 def _type(leaf: Any) -> ArrayType:
