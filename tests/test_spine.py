@@ -12,7 +12,7 @@ BESIDE = {
     "tensors as state": "tensor jit.state snapshot keeping folders functions",
     "NumPy's indexing by masks": "trace.masked",
     "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
-    "control.names control.pieces control.purity control.values",
+    "control.names control.pieces control.purity control.values trace.preparing trace.conditional",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.calls transforms.flow transforms.choice transforms.repetition",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",

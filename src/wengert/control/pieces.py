@@ -17,7 +17,8 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..graph.rewrite import copied, rewrite
 from ..ops.op import Traced
 from ..trace import Trace, Tracer
-from ..trace.views import conditional, is_array
+from ..trace.conditional import conditional
+from ..trace.views import is_array
 from ..transforms.plans import strong
 from ..types import ArrayType
 from .values import failure

@@ -18,7 +18,7 @@ from ..errors import user_line
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.op import Traced
-from ..trace.tracer import turn_by_turn
+from ..trace.preparing import turn_by_turn
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth

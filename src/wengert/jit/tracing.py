@@ -11,7 +11,8 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
-from ..trace.tracer import Trace, prepared
+from ..trace.preparing import prepared
+from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
 from .state import UNCHANGED, Change, StatefulTrace, strip

@@ -1,6 +1,7 @@
 """Python -> Graph: the tracer, NumPy's protocols, in-place writes."""
 
-from .tracer import Preparing, Trace, Tracer, concrete, current_trace, lift, prepared
+from .preparing import Preparing, prepared
+from .tracer import Trace, Tracer, concrete, current_trace, lift
 from .tracing import trace
 
 __all__ = [

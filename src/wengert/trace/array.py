@@ -267,7 +267,8 @@ class Array(Views):
     # ------------------------------------------------------------ numbers
 
     def _concrete(self, purpose: str) -> Any:
-        from .tracer import concrete, unprepared
+        from .preparing import unprepared
+        from .tracer import concrete
 
         value = concrete(self)
         if value is None:

@@ -10,20 +10,21 @@ its value is computed one level further out, down to NumPy. That is all that nes
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import LeakedTracerError, explain, user_frame, user_line
+from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
 from ..keeping import NUMBERS, is_locked, keep
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Function, Typed, exactly
 from .array import Array
+from .conditional import check_current, conditional
 from .reaching import places_to_change
-from .views import check_current, conditional, is_array, snapshot
+from .views import is_array, snapshot
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
 SMALL = 64
@@ -32,49 +33,9 @@ SMALL = 64
 class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[Trace] = []
-        # what makes the functions of users ready to be traced, while `jit` traces
-        self.prepare: Callable[[Any], Any] | None = None
-        self.reason: Callable[[Any], str] | None = None
-        self.turn_by_turn = False
 
 
 _state = _State()
-
-
-def prepared(function: Any) -> Any:
-    """What is called in place of a user's function: the same, or with its control flow traced."""
-    return function if _state.prepare is None else _state.prepare(function)
-
-
-class Preparing:
-    """While it lasts, the functions of users are prepared like this before they are called."""
-
-    def __init__(
-        self,
-        prepare: Callable[[Any], Any] | None,
-        reason: Callable[[Any], str] | None = None,
-        turn_by_turn: bool = False,
-    ):
-        self.own = prepare, reason, turn_by_turn
-
-    def __enter__(self) -> None:
-        self.outer = _state.prepare, _state.reason, _state.turn_by_turn
-        _state.prepare, _state.reason, _state.turn_by_turn = self.own
-
-    def __exit__(self, *exc_info: object) -> None:
-        _state.prepare, _state.reason, _state.turn_by_turn = self.outer
-
-
-def turn_by_turn() -> bool:
-    """Whether loops over known ranges are written out, though one turn could stand for all."""
-    return _state.turn_by_turn
-
-
-def unprepared() -> str:
-    """Why the user's function that runs now is called as it is; empty where nothing is to say."""
-    frame = user_frame()
-    reason = "" if frame is None or _state.reason is None else _state.reason(frame.f_code)
-    return f"; {frame.f_code.co_name} is not converted: {reason}" if frame and reason else ""
 
 
 def current_trace() -> Trace | None:

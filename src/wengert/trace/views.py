@@ -11,29 +11,18 @@ As in NumPy, an element taken out with integers alone is a number, not a view.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
-from ..errors import MutationError, OutsideWriteError, explain
+from ..errors import MutationError, explain
 from ..keeping import keep
 from ..ops.indexing import index, python_key
 from ..ops.layout import reshape
 from ..ops.op import Op, Traced, captor, uncaptured
 from ..types import ArrayType
+from .conditional import check_outside
 from .writes import Writes
-
-
-class _Conditional(threading.local):
-    """What is traced under a condition: the level of its trace, and the arrays from outside that
-    have stand-ins in it, by the `id` of their storage."""
-
-    level = 0
-    replaced: frozenset[int] = frozenset()
-
-
-conditional = _Conditional()
 
 
 class View:
@@ -191,16 +180,7 @@ class Views:
                     "Copy the array first: x = x.copy().",
                 )
             )
-        if storage._trace.level < conditional.level:
-            raise OutsideWriteError(
-                explain(
-                    "writing to an array",
-                    "the array was made outside of the branch or loop that a traced condition "
-                    "decides on, and the write is not seen in its text",
-                    "Write to the array by its name in the branch or loop itself, or return the "
-                    "new array from the function that writes.",
-                )
-            )
+        check_outside(storage)
         if isinstance(new, Traced) and new._trace.level > storage._trace.level:
             raise MutationError(
                 explain(
@@ -277,19 +257,6 @@ def snapshot(value: Any, operation: str = "trace") -> Any:
     if not isinstance(value, Views):
         return keep(value, operation)
     return value._alike(value.node)
-
-
-def check_current(array: Any) -> None:
-    """Refuse to read an array that shares memory with one that is written under a condition."""
-    if isinstance(array, Views) and id(array._storage()) in conditional.replaced:
-        raise MutationError(
-            explain(
-                "reading an array",
-                "it shares its memory with an array that is written to in a branch or loop that "
-                "a traced condition decides on",
-                "Take the view inside the branch or loop, or copy it before: x = x.copy().",
-            )
-        )
 
 
 def read_only(array: Any) -> Any:
