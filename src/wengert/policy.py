@@ -278,6 +278,8 @@ class FusionLimits(Record):
     most_parts: int = 16
     some_parts: int = 4
     short_part: int = 2
+    # Lines of a larger value that may each divide, or do worse, for the same line of another.
+    most_lines: int = 8
     # Choices in one expression; nests are cut into a few more pieces than this. Beyond so many
     # pieces choices are branches.
     most_choices: int = 24

@@ -361,3 +361,25 @@ def test_sums_are_filled_no_further_than_they_reach():
         for store in kernel.stores:
             low, high = store.at.bounds()
             assert 0 <= low <= high < store.buffer.size, str(kernel)
+
+
+def test_a_line_that_many_others_read_is_divided_once():
+    def function(x, scale):
+        z = x / scale
+        return xp.sum((z[:, None] - z[None, :]) ** 2)
+
+    nests = [
+        k for k in loops_of(function, np.ones(50), np.float64(2)).kernels if isinstance(k, Nest)
+    ]
+    divided = [nest for nest in nests if "divide" in str(nest)]
+    assert [var.extent for var in divided[0].vars] == [50] and len(divided) == 1
+
+
+def test_the_innermost_loop_is_not_of_three_turns_where_another_will_do():
+    def function(z, w):
+        moved = w[:, :, None] * (z[:, None, :] - z[None, :, :])
+        return xp.sum(moved, axis=0), xp.sum(moved, axis=1)
+
+    program = loops_of(function, np.ones((40, 3)), np.ones((40, 40)))
+    nests = [kernel for kernel in program.kernels if isinstance(kernel, Nest)]
+    assert [[var.extent for var in nest.vars] for nest in nests] == [[40, 3, 40]]

@@ -22,11 +22,14 @@ class Kept:
         self.limits = policy().fusion
         self.later, self.chosen_from = self._kept_for_later(), self._chosen_from()
         self.inlined: dict[int, int] = {}  # operations that reading an element would repeat
+        self.slow: set[int] = set()  # what is not stored and takes a division or more
         self.choices: dict[int, int] = {}  # that are made in the expressions of what is not stored
 
     def keeps(self, node: Operator, readers: Sequence[Operator], stored: set[int]) -> bool:
         """Whether the node is to be kept."""
         if node.serial in self.later or self._is_spread(node, readers, stored):
+            return True
+        if self._is_slow(node) and self._is_repeated(node):
             return True
         if isinstance(node.op.loops, Reduction):
             in_lanes = self.forms.task.kind == "block"
@@ -39,6 +42,8 @@ class Kept:
 
     def note(self, node: Operator, stored: set[int]) -> None:
         """See a node that was decided; arguments that make it too many choices are stored."""
+        if node.serial not in stored and self._is_slow(node):
+            self.slow.add(node.serial)
         if node.serial not in stored:
             self.inlined[node.serial] = min(self._work(node), self.limits.most_repeated + 1)
         if self.forms.is_pointwise(node):
@@ -74,6 +79,30 @@ class Kept:
             and not self._only_moves(node, stored)
             for user in users
         )
+
+    def _is_slow(self, node: Operator) -> bool:
+        """Whether computing an element takes a division, a root or a longer function."""
+        slow = node.op.cost in (Cost.SLOW, Cost.LONG)
+        return slow or any(source.serial in self.slow for source in node.inputs)
+
+    def _is_repeated(self, node: Operator) -> bool:
+        """Whether many lines of a larger value read it: x in `x[None, :] - y[:, None]`.
+
+        What is the same along the innermost loop is computed before that loop, whoever reads it.
+        """
+        if self.forms.is_free(node) or node.type.size <= 1 or self.forms.task.kind == "block":
+            return False
+        many, pending = self.limits.most_lines * node.type.size, [node]
+        while pending:
+            one = pending.pop()
+            for user in self.users.get(one.serial, ()):
+                if not self.forms.is_pointwise(user):
+                    continue
+                if user.type.size > many and one.type.shape[-1] == user.type.shape[-1] > 1:
+                    return True
+                if self.forms.is_free(user) and user.type.size == one.type.size:
+                    pending.append(user)
+        return False
 
     def _is_outer(self, node: Operator) -> bool:
         """Whether the node is a product that sums over nothing."""
@@ -147,7 +176,9 @@ class Kept:
                 found = functions[node.serial] = set()
                 if node.op.cost is Cost.LONG:
                     found.add(node.serial)
-                found.update(*[functions.get(source.serial, ()) for source in sources])
+                # what fewer elements need is computed once for many of these
+                alike = [s for s in sources if s.type.size >= node.type.size]
+                found.update(*[functions.get(source.serial, ()) for source in alike])
         computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
         for node in self.graph.operators:
             readers = self.users.get(node.serial, [])

@@ -303,7 +303,10 @@ def _contiguity(var: Var, indices: Sequence[Affine]) -> float:
         if step:
             # a few steps at a time still uses most of a line of the cache
             score += 1.0 if step == 1 else (-0.25 if 0 < step <= 4 else -1.0)
-    return score * min(1.0, var.extent / policy().fusion.vector) if score > 0 else score
+    share = min(1.0, var.extent / policy().fusion.vector)
+    # where a line is a part of a vector, beginning it takes as long as what is done in it
+    share = share / 2 if 2 * var.extent < policy().fusion.short_loop else share
+    return score * share if score > 0 else score
 
 
 # ---------------------------------------------------------------- arrays that are turned
