@@ -39,6 +39,7 @@ from .linalg import (
     solve,
     square_type,
     symmetric_part,
+    triangular_product,
     triangular_solve,
     upper_triangle,
 )
@@ -86,7 +87,7 @@ def _cholesky_jvp(t: Any, ans: Any, a: Any) -> Any:
     left = triangular_solve(ans, symmetric_part(t), lower=True, unit_diagonal=False)
     both = triangular_solve(ans, H(left), lower=True, unit_diagonal=False)
     half = 0.5 * lower_triangle(both) + 0.5 * lower_triangle(both, -1)
-    return matmul(ans, half)
+    return triangular_product(ans, half, lower=True)
 
 
 def _positive(rng: np.random.Generator, *shape: int, complex_: bool = False) -> np.ndarray:

@@ -374,6 +374,31 @@ triangular_solve: Op = Op(
 )
 
 
+# a b, where only one triangle of a is read.
+triangular_product: Op = Op(
+    "triangular_product",
+    lambda a, b, lower: np.matmul(
+        _one_triangle(a, lower, False), b, dtype=field_dtype("matmul", type_of(a), type_of(b))
+    ),
+    _solve_type("triangular_product"),
+    linear=(0, 1),
+    transpose=(
+        lambda g, a, b, lower: _triangle_tangent(matmul(g, T(b)), lower, False),
+        lambda g, a, b, lower: triangular_product(T(a), g, lower=not lower),
+    ),
+    batch=batch_elementwise(lambda: triangular_product),
+    compose=lambda a, b, lower: (
+        None
+        if current().lapack and type_of(a).shape[-1] > MOST_ALONE
+        else matmul(_triangle_tangent(a, lower, False), b)
+    ),
+    reads_views=True,
+    samples=lambda rng: [
+        sample for lower in (True, False) for sample in _solve_samples(rng, lower=lower)
+    ],
+)
+
+
 # ---------------------------------------------------------------- elimination
 
 

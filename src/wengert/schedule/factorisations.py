@@ -88,7 +88,7 @@ def cholesky(stack: Stack) -> None:
 @by_calls
 def triangular_solve(stack: Stack) -> None:
     """Solutions with one triangle, which is read as it lies."""
-    *batch, n, m = stack.types[0].shape
+    *batch, n, _ = stack.types[0].shape
     stack.over(batch)
     lower, unit = stack.params["lower"], stack.params["unit_diagonal"]
     a, strides, offset = _triangle(stack, n)
@@ -104,7 +104,34 @@ def triangular_solve(stack: Stack) -> None:
             return Apply("not_equal", (Load(a, place), _number(0, a.dtype)), BOOL)
 
         stack.check((*batch, n), diagonal)
-    # B is row by row what LAPACK calls its transpose, so it stands on the left of the triangle.
+    _work_with_triangle(stack, "trs", lower, unit, (a, strides, offset), out)
+    stack.finish(out)
+
+
+@by_calls
+def triangular_product(stack: Stack) -> None:
+    """Products with one triangle, which is read as it lies: half the work."""
+    *batch, n, _ = stack.types[0].shape
+    stack.over(batch)
+    triangle, out = _triangle(stack, n), stack.result()
+    stack.put(out, lambda at, a, b: b.broadcast(at))
+    _work_with_triangle(stack, "trm", stack.params["lower"], False, triangle, out)
+    stack.finish(out)
+
+
+def _work_with_triangle(
+    stack: Stack,
+    name: str,
+    lower: bool,
+    unit: bool,
+    place: tuple[Buffer, Sequence[int], int],
+    out: Buffer,
+) -> None:
+    """Multiply with a triangle, or its inverse, where the other factor lies.
+
+    That is, row by row, what BLAS calls its transpose: it stands on the left of the triangle.
+    """
+    (a, strides, offset), (n, m) = place, out.shape[-2:]
     by_rows = strides[-1] == 1
     leading = max(strides[-2] if by_rows else strides[-1], n)
     uplo, diagonal_kind = "LU"[by_rows == lower], "NU"[unit]
@@ -112,14 +139,12 @@ def triangular_solve(stack: Stack) -> None:
     x = stack.at(out, n, m)
     reads, writes, flops = [triangle, x], [x], n * n * m
     if m == 1:
-        trans = "NT"[by_rows]
-        given: list[Any] = [uplo, trans, diagonal_kind, n, triangle, leading, x, 1]
-        stack.call("trsv", *given, reads=reads, writes=writes, flops=flops)
+        given: list[Any] = [uplo, "NT"[by_rows], diagonal_kind, n, triangle, leading, x, 1]
+        stack.call(f"{name}v", *given, reads=reads, writes=writes, flops=flops)
     else:
         trans, one = "TN"[by_rows], stack.dtype.type(1)
         given = ["R", uplo, trans, diagonal_kind, m, n, one, triangle, leading, x, m]
-        stack.call("trsm", *given, reads=reads, writes=writes, flops=flops)
-    stack.finish(out)
+        stack.call(f"{name}m", *given, reads=reads, writes=writes, flops=flops)
 
 
 def _triangle(stack: Stack, n: int) -> tuple[Buffer, Sequence[int], int]:

@@ -65,6 +65,7 @@ STEPS = [
             ("solve", "factorisations:solve"),
             ("solve_triangular", "factorisations:triangular_solve"),
             ("svd", "factorisations:singular_values"),
+            ("triangular_product", "factorisations:triangular_product"),
             ("svdvals", "factorisations:singular_values"),
         ),
     ),
