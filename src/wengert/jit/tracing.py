@@ -12,6 +12,7 @@ from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
 from ..trace.preparing import prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
 from .arguments import Call, Leaf
@@ -73,7 +74,8 @@ def capture(
     Without `shares` the graph has a node for each operation, whatever the lengths are.
     """
     names = _names(function, call, len(leaves))
-    recording = Trace(keep_source=True, lazy=True, of=function, shares=shares)
+    places = places_to_change(function)
+    recording = Trace(keep_source=True, lazy=True, places=places, shares=shares)
     with recording as trace, StatefulTrace(trace) as running:
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):

@@ -14,7 +14,7 @@ follows writes; where that cannot be done (``b.view(int)``), nothing can be writ
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..errors import ConversionError, DTypeError, MutationError, explain
 from ..graph import Constant
 from ..ops.indexing import gather, scatter_set
 from ..ops.layout import reshape
-from ..ops.op import Traced
+from ..ops.op import Op, Traced, leaked
 from ..types import Function
 from .array import FUNCTIONS
 from .masked import Selected
@@ -113,6 +113,43 @@ def made(trace: Trace, array: np.ndarray) -> Any:
     tracer = Made(trace, Constant(array))
     tracer._writable = True
     return tracer
+
+
+def all_made(args: Sequence[Any]) -> bool:
+    """Whether all traced arguments are arrays that NumPy made."""
+    return all(arg.made for arg in args if isinstance(arg, Traced))
+
+
+def fold(
+    trace: Trace, op: Op, args: Sequence[Any], params: dict[str, Any], values: Sequence[Any]
+) -> Any:
+    """An operation of plain arrays that NumPy made: computed, and not recorded."""
+    output = op.compute(values, params)
+    if op.multiple:
+        return tuple(made(trace, np.asarray(part)) for part in output)
+    if op.write_back is None:
+        return made(trace, output) if type(output) is np.ndarray else output
+    tracer = Made(trace, Constant(np.asarray(output)))
+    tracer._writable = True
+    if isinstance(args[0], Tracer):
+        tracer._view_of(args[0], op, params)
+        if args[0]._trace is not trace:  # of an array outside of a body: it does not follow
+            tracer._writable = "read-only"
+    return tracer
+
+
+def afterwards(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """An operation on a value whose function has returned: good for arrays that NumPy made."""
+    constants = [arg._constant() if isinstance(arg, Traced) else arg for arg in args]
+    if all(constant is not None for constant in constants):
+        trace = max((arg._trace for arg in args if isinstance(arg, Traced)), key=lambda t: t.level)
+        return fold(trace, op, args, params, constants)
+    for place, (arg, constant) in enumerate(zip(args, constants, strict=True)):
+        if constant is None:
+            if arg._trace.closed:
+                raise leaked(op.name)
+            constants[place] = arg
+    return op(*constants, **params)
 
 
 class Made(Tracer):

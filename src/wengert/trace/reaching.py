@@ -90,24 +90,25 @@ class Place:
         return True
 
 
-class _Names:
+def _stand(basis: list[tuple[dict[str, Any], str, Any]]) -> bool:
+    """Whether names mean what they meant."""
+    for scope, name, value in basis:
+        now = scope.get(name)
+        if now is not value and numpys_own(now) is not value:
+            return False
+    return True
+
+
+class _Mentions:
     """What the code of a function says: its effects, the places it uses, the values it names."""
 
     def __init__(self, function: FunctionType):
         self.effects = 0
-        self.scope = function.__globals__
+        self.code, self.scope = function.__code__, function.__globals__
         self.places: list[Place] = []
         self.values: list[Any] = []
         self.basis: list[tuple[dict[str, Any], str, Any]] = []
         self.read(function.__code__)
-
-    def stands(self) -> bool:
-        """Whether the names mean what they meant."""
-        for scope, name, value in self.basis:
-            now = scope.get(name)
-            if now is not value and numpys_own(now) is not value:
-                return False
-        return True
 
     def read(self, code: CodeType) -> None:
         """Add what a code says, and those inside it."""
@@ -182,16 +183,23 @@ def is_library(module: str | None) -> bool:
     return name.partition(".")[0] in _LIBRARIES and not name.startswith(_USERS)
 
 
-def _names_of(function: FunctionType) -> _Names:
-    found = _known.get(function.__code__)
-    if found is None or found.scope is not function.__globals__ or not found.stands():
+def _names_of(function: FunctionType) -> _Mentions:
+    code = function.__code__
+    found = _known.get(id(code))
+    if (
+        found is None
+        or found.code is not code
+        or found.scope is not function.__globals__
+        or not _stand(found.basis)
+    ):
         if len(_known) >= _REMEMBERED:
             _known.clear()
-        found = _known[function.__code__] = _Names(function)
+        found = _known[id(code)] = _Mentions(function)
     return found
 
 
-_known: dict[CodeType, _Names] = {}
+# By `id`: a code's own hash is that of all it consists of.
+_known: dict[int, _Mentions] = {}
 
 
 class _Plan:
@@ -204,7 +212,7 @@ class _Plan:
 
     def __init__(self, function: FunctionType, cells: list[Any]):
         self.code, self.scope, self.cells = function.__code__, function.__globals__, cells
-        self.basis: list[_Names] = []
+        self.basis: list[tuple[dict[str, Any], str, Any]] = []
         self.places: list[Place] = []
 
     def fits(self, function: FunctionType) -> bool:
@@ -229,12 +237,12 @@ class _Plan:
                 return False
         if function.__defaults__ and not _are_passive(function.__defaults__):
             return False
-        return all(names.stands() for names in self.basis)
+        return not self.basis or _stand(self.basis)
 
 
 _PASSIVE = _DATA | {tuple, list, dict, set, frozenset}
 _VALUES = (np.ndarray, Typed)
-_plans: dict[CodeType, _Plan] = {}
+_plans: dict[int, _Plan] = {}
 
 
 def _are_passive(values: Sequence[Any]) -> bool:
@@ -264,23 +272,27 @@ def _plan(function: FunctionType, depth: int = 8) -> _Plan | None:
     return _Plan(function, cells)
 
 
-def places_to_change(function: Any, given: Sequence[Any] = ()) -> list[Place]:
+def places_to_change(
+    function: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+) -> list[Place]:
     """Where a function names NumPy, if traced values may be written to arrays that it makes.
 
-    `given` are its arguments: they may be functions too.
+    Arguments that are given to it as they are may be functions too.
     """
+    given = (*args, *kwargs.values()) if kwargs else args
     if type(function) is not FunctionType or not _are_passive(given):
         return _Search([function, *given]).places
-    plan = _plans.get(function.__code__)
+    plan = _plans.get(id(function.__code__))
     if plan is not None and plan.fits(function):
         return plan.places
     search = _Search([function])
     plan = _plan(function) if search.by_names else None
     if plan is not None:
-        plan.basis, plan.places = search.basis, search.places
+        plan.places = search.places
+        plan.basis = [one for names in search.basis for one in names.basis]
         if len(_plans) >= _REMEMBERED:
             _plans.clear()
-        _plans[function.__code__] = plan
+        _plans[id(function.__code__)] = plan
     return search.places
 
 
@@ -289,7 +301,7 @@ class _Search:
 
     def __init__(self, pending: list[Any]):
         self.places: list[Place] = []
-        self.basis: list[_Names] = []
+        self.basis: list[_Mentions] = []
         # whether all places are names, none of them a cell, and all was looked at
         self.by_names = True
         effects, seen = 0, set[int]()

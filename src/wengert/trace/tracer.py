@@ -20,10 +20,9 @@ from ..graph import Constant, Node, Operator, Variable
 from ..keeping import NUMBERS, is_locked, keep
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
-from ..types import ArrayType, Function, Typed, exactly
+from ..types import ArrayType, Typed, exactly
 from .array import Array
 from .conditional import check_current, conditional
-from .reaching import places_to_change
 from .views import is_array, snapshot
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
@@ -60,8 +59,9 @@ class Trace:
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
     taken: Sequence[np.ndarray] = ()
 
-    # The user's function that is traced, and arguments that are given to it as they are: NumPy
-    # makes arrays for it that traced values can be written to. And who makes them meanwhile.
+    # Where the function that is traced names NumPy, if NumPy must make arrays for it that traced
+    # values can be written to (`places_to_change`), and who changes these places meanwhile.
+    places: Sequence[Any] = ()
     makers: Any = None
     # Whether it is the body of a loop or a branch, which runs later, once, often or never.
     body = False
@@ -74,14 +74,13 @@ class Trace:
         keep_source: bool = False,
         lazy: bool = False,
         captures: bool = False,
-        of: Function | None = None,
-        given: Sequence[Any] = (),
+        places: Sequence[Any] = (),
         shares: bool = False,
     ):
         self.lazy = lazy
         self.captures = captures
-        self.of = of
-        self.given = given
+        if places:
+            self.places = places
         if shares or (_state.stack and _state.stack[-1].recorded is not None):
             self.recorded = {}
         self.level = len(_state.stack) + 1
@@ -90,12 +89,10 @@ class Trace:
         self.keep_source = keep_source
 
     def __enter__(self) -> Trace:
-        if self.of is not None:
-            places = places_to_change(self.of, self.given)
-            if places:
-                from .creating import Makers  # needed where arrays are made
+        if self.places:
+            from .creating import Makers  # needed where arrays are made
 
-                self.makers = Makers(places)
+            self.makers = Makers(self.places)
         _state.stack.append(self)
         if self.captures:
             CAPTURING.append(self)
@@ -167,7 +164,9 @@ class Trace:
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
         if self.closed:
-            return _afterwards(op, args, params)
+            from .made import afterwards
+
+            return afterwards(op, args, params)
         key = None
         if self.recorded is not None and not op.multiple and op.pull_rule is None:
             key = _identity(op, args, params)
@@ -195,8 +194,11 @@ class Trace:
                 nested = True
             inputs.append(node)
             values.append(value)
-        if not (active or abstract or nested) and _are_made(args, inputs):
-            return self.fold(op, args, params, values)
+        if not (active or abstract or nested) and all(type(node) is Constant for node in inputs):
+            from .made import all_made, fold
+
+            if all_made(args):
+                return fold(self, op, args, params, values)
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
         abstract = abstract or (nested and self.captures)
@@ -230,25 +232,6 @@ class Trace:
         """A traced value for a node."""
         return Tracer(self, node)
 
-    def fold(
-        self, op: Op, args: Sequence[Any], params: dict[str, Any], values: Sequence[Any]
-    ) -> Any:
-        """Compute with arrays that NumPy made, as NumPy does: nothing is recorded."""
-        from .made import Made, made
-
-        output = op.compute(values, params)
-        if op.multiple:
-            return tuple(made(self, np.asarray(part)) for part in output)
-        if op.write_back is None:
-            return made(self, output) if type(output) is np.ndarray else output
-        tracer = Made(self, Constant(np.asarray(output)))
-        tracer._writable = True
-        if isinstance(args[0], Array):
-            tracer._view_of(args[0], op, params)
-            if args[0]._trace is not self:  # of an array outside of a body: it does not follow
-                tracer._writable = "read-only"
-        return tracer
-
     def _items(self, node: Operator) -> tuple[Tracer, ...]:
         items = []
         for index, array_type in enumerate(node.type):
@@ -258,28 +241,6 @@ class Trace:
             item.source = node.source
             items.append(self.wrap(item))
         return tuple(items)
-
-
-def _are_made(args: Sequence[Any], inputs: Sequence[Node]) -> bool:
-    """Whether all that is traced are arrays that NumPy made, and still plain."""
-    if not all(type(node) is Constant for node in inputs):
-        return False
-    return all(arg.made for arg in args if isinstance(arg, Traced))
-
-
-def _afterwards(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """An operation on a value whose function has returned: good for arrays that NumPy made."""
-    constants = [arg._constant() if isinstance(arg, Traced) else arg for arg in args]
-    if any(constant is None for constant in constants):
-        constants = [
-            arg if constant is None and not arg._trace.closed else constant
-            for arg, constant in zip(args, constants, strict=True)
-        ]
-        if any(constant is None for constant in constants):
-            raise leaked(op.name)
-        return op(*constants, **params)
-    trace = max((arg._trace for arg in args if isinstance(arg, Traced)), key=lambda t: t.level)
-    return trace.fold(op, args, params, constants)
 
 
 def _identity(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:

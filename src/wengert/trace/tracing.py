@@ -13,6 +13,7 @@ from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
 from ..types import Function, lost_meaning
+from .reaching import places_to_change
 from .tracer import Trace, Tracer
 
 _LEAVES = (np.ndarray, np.generic, bool, int, float, complex)
@@ -88,7 +89,7 @@ def trace(function: Function, *args: Any) -> Graph:
     """
     leaves, structure = tree.flatten(args)
     names = argument_names(function, args)
-    with Trace(keep_source=True, of=function) as recording:
+    with Trace(keep_source=True, places=places_to_change(function)) as recording:
         inputs = [
             argument(recording, check_leaf(leaf, "trace", name), name)
             for leaf, name in zip(leaves, names, strict=True)

@@ -21,6 +21,7 @@ from ..ops.layout import again, broadcast_to, permute, reshape
 from ..ops.op import Op
 from ..ops.structure import concatenate
 from ..trace import Trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
 from ..trace.views import snapshot
@@ -49,7 +50,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
         size = _batch_size(leaves, axes, name)
-        with Trace(of=f, given=tuple(kwargs.values())) as trace:
+        with Trace(places=places_to_change(f, (), kwargs)) as trace:
             tracers = [
                 _shared(trace, leaf) if axis is None else _sample(trace, leaf, axis)
                 for leaf, axis in zip(leaves, axes, strict=True)

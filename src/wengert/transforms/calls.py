@@ -21,6 +21,7 @@ from ..keeping import read_only
 from ..ops.layout import again, reduce_sum
 from ..ops.op import Op, Traced
 from ..trace import Trace, current_trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracing import argument, check_leaf, function_name, unmade
 from ..trace.views import snapshot
 from ..types import ArrayType, Function, type_of
@@ -75,7 +76,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _inner_graph(f: Function, leaves: Sequence[Any], abstract: bool) -> Graph:
-    with Trace(of=f) as trace:
+    with Trace(places=places_to_change(f)) as trace:
         inputs = [argument(trace, leaf) for leaf in leaves]
         variables = [tracer.node for tracer in inputs]
         if abstract:

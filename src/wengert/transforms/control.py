@@ -22,6 +22,7 @@ from ..ops.layout import convert, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
 from ..trace import Trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
 from ..types import ArrayType, Function, type_of
@@ -184,7 +185,7 @@ def _traced_once(
     row_types: Sequence[ArrayType],
     structure: tree.Structure,
 ) -> tuple[Graph, list[Node], tree.Structure]:
-    with Trace(keep_source=True, of=on_leaves) as trace:
+    with Trace(keep_source=True, places=places_to_change(on_leaves)) as trace:
         trace.body = True
         tracers = [trace.variable(array_type=t, active=False) for t in [*types, *row_types]]
         for tracer in tracers:

@@ -21,6 +21,7 @@ from ..ops.logic import not_equal
 from ..ops.op import Traced
 from ..ops.python_integers import fits_64_bits
 from ..trace import Trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
 from ..types import ArrayType, Function, result_dtype, type_of, weaken
@@ -414,7 +415,7 @@ class _Recorded(NamedTuple):
 def _trace(
     f: Function, types: Sequence[ArrayType], operation: str, name: str, captures: bool = False
 ) -> _Recorded:
-    with Trace(keep_source=True, captures=captures, of=f) as trace:
+    with Trace(keep_source=True, captures=captures, places=places_to_change(f)) as trace:
         trace.body = True
         tracers = [trace.variable(array_type=t, active=False) for t in types]
         for tracer in tracers:

@@ -9,6 +9,7 @@ from .. import tree
 from ..errors import StructureError
 from ..graph import Graph, Node
 from ..trace import Trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracing import LeafName, argument, check_leaf
 from ..types import Function
 from .modes import owned, push, released, zero_like
@@ -24,7 +25,7 @@ class Recording:
 
     def __init__(self, f: Function, primals: Sequence[Any], operation: str):
         leaves, self.in_structure = tree.flatten(tuple(primals))
-        with Trace(of=f) as trace:
+        with Trace(places=places_to_change(f)) as trace:
             trace.stores = operation != "jvp"
             tracers = [
                 argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))

@@ -16,6 +16,7 @@ from ..ops import logic
 from ..ops.layout import fit
 from ..ops.op import Traced
 from ..trace import Trace, prepared
+from ..trace.reaching import places_to_change
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, Function, type_of
@@ -63,7 +64,7 @@ def value_and_grad(
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        with Trace(of=f, given=(*args, *kwargs.values())) as trace:
+        with Trace(places=places_to_change(f, args, kwargs)) as trace:
             trace.call = proof, args, kwargs
             traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
             result = prepared(f)(*traced, **kwargs)
@@ -122,7 +123,7 @@ def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R]
     (np.float64(5.0), np.float64(2.0))
     """
     leaves, structure = tree.flatten(primals)
-    with Trace(of=f) as trace:
+    with Trace(places=places_to_change(f)) as trace:
         inputs = [
             argument(trace, check_leaf(leaf, "vjp", LeafName(f, primals, number)))
             for number, leaf in enumerate(leaves)
@@ -222,9 +223,9 @@ def _differentiate_by(
 
 def argument_numbers(argnums: Any) -> tuple[tuple[int, ...], bool]:
     """The numbers that `argnums` gives, and whether it is a single one."""
-    single = hasattr(argnums, "__index__")
-    given = (argnums,) if single else argnums
-    return tuple(operator.index(number) for number in given), single
+    if hasattr(argnums, "__index__"):
+        return (operator.index(argnums),), True
+    return tuple(operator.index(number) for number in argnums), False
 
 
 def argument_positions(numbers: Sequence[int], count: int, operation: str) -> list[int]:
@@ -236,7 +237,7 @@ def argument_positions(numbers: Sequence[int], count: int, operation: str) -> li
                 "were given. Pass the arguments to differentiate by position."
             )
     positions = [number % count for number in numbers]
-    if len(set(positions)) != len(positions):
+    if len(positions) > 1 and len(set(positions)) != len(positions):
         raise StructureError(
             f"{operation}: argnums {tuple(numbers)} names the same argument twice. "
             "Name each argument once."
