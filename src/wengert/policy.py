@@ -263,6 +263,11 @@ class RewritingLimits(Record):
     worth_stacking: int = 8
     # A correlation also multiplies the zeros; beyond this factor it is not worth it.
     most_waste: int = 2
+    # Small arrays are written out as numbers where there are so many samples of them, up to so many
+    # numbers each, and so many values in all.
+    fewest_samples: int = 64
+    most_numbers: int = 32
+    most_written_out: int = 4096
 
 
 class FusionLimits(Record):
@@ -272,7 +277,7 @@ class FusionLimits(Record):
     most_repeated: int = 48
     # So many operations lead to each other without memory between them: nests that share a part
     # would compute that anew, and LLVM's time grows faster than the size of a body.
-    most_inlined: int = 256
+    most_inlined: int = 512
     # Arrays that are put together: of more than so many, or of some that are this short, each is
     # stored by itself. Of fewer, an element is looked for where it is needed.
     most_parts: int = 16

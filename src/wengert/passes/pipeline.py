@@ -17,6 +17,7 @@ from .ordering import put_in_order
 from .products import turn_products
 from .programs import optimise_programs, prune_programs
 from .simplify import fold_constants, share_common, simplify
+from .small_arrays import write_out_small
 
 
 def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
@@ -53,6 +54,8 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     trim,
     gather_products,
+    simplify,
+    write_out_small,
     simplify,
     turn_products,
     share_common,
