@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-class _Names(ast.NodeVisitor):
+class _NameUses(ast.NodeVisitor):
     """The names of some code, by what is done with them."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Names(ast.NodeVisitor):
         self._comprehension(node)
 
     def _comprehension(self, node: ast.AST) -> None:
-        inner = _Names()
+        inner = _NameUses()
         for child in ast.iter_child_nodes(node):
             inner.visit(child)
         walrus = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
@@ -130,9 +130,9 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def names_of(nodes: Iterable[ast.AST]) -> _Names:
+def names_of(nodes: Iterable[ast.AST]) -> _NameUses:
     """What some statements do, in their scope."""
-    names = _Names()
+    names = _NameUses()
     for node in nodes:
         names.visit(node)
     return names
@@ -192,7 +192,7 @@ class Liveness:
 
     def _loop(self, node: ast.For | ast.While, after: set[str]) -> set[str]:
         head = names_of([node.test if isinstance(node, ast.While) else node.iter])
-        target = names_of([node.target]) if isinstance(node, ast.For) else _Names()
+        target = names_of([node.target]) if isinstance(node, ast.For) else _NameUses()
         flags = getattr(node, "flags", None)
         flag = {flags.broken} if flags is not None and flags.stops else set()
         turn = head.read if isinstance(node, ast.While) else set()
