@@ -165,6 +165,8 @@ class Op:
         # What an element takes beside its arguments: what its elementary function does, if it is
         # one; None: nobody has said.
         self.cost = FUNCTIONS[name].cost if name in FUNCTIONS else cost
+        # Whether it is the elementary function of that name, element by element.
+        self.elementary = name in FUNCTIONS
         # Of several results: operations of the same arguments, without parameters, that give one
         # of them alone, by its number. The compiler takes these where nobody wants the others.
         self.alone: dict[int, Op] = {}

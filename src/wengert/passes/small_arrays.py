@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..functions import FUNCTIONS
 from ..graph import Constant, Graph, Node, Operator
 from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..machine import policy
@@ -283,7 +282,7 @@ def _total(terms: Any) -> Node:
 
 
 def _is_elementwise(node: Operator) -> bool:
-    return node.op.name in FUNCTIONS or node.op is ew.integer_power
+    return node.op.elementary or node.op is ew.integer_power
 
 
 def _rule_of(node: Operator) -> Any:
