@@ -169,3 +169,22 @@ def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:
                 raise _not_a_number(node.op, args, node.source)
             known[node.serial] = result
     return [known[node.serial] for node in graph.outputs if node is not None]
+
+
+def report(program: Any, kinds: Sequence[Any]) -> None:
+    """What WENGERT_DEBUG asks for, of a program that was just made."""
+    depth = level()
+    if depth < 1:
+        return
+    from .explain import Explanation
+
+    arguments = ", ".join(str(kind.type) for kind in kinds)
+    origin = "the cache" if program.from_record else "the compiler"
+    show(f"wengert: {program.name}({arguments}) from {origin}: {program.clock}")
+    story = Explanation(program, None)
+    if depth >= 2 and program.stages is not None:
+        show(f"{story.graph}\n{story.loops}")
+    if depth >= 3 and program.compiled._text:
+        show(story.llvm)
+    if depth >= 4 and program.compiled._text:
+        show(story.assembly)

@@ -27,7 +27,7 @@ from ..trace import Preparing, concrete, prepared
 from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
-from .arguments import Call, Leaf, Parameters, describe, plain
+from .arguments import Call, Parameters, describe, plain
 from .dynamic import (
     Axes,
     capture_any,
@@ -325,52 +325,10 @@ class Jitted(staticmethod, Generic[P, R]):
         return Preparing(_convert, _why_not, turn_by_turn=bool(self.dynamic))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
-        """The native code stopped: it needs more room, or NumPy says what is wrong."""
-        from ..errors import OutOfRangeError
-        from ..loops import NO_RESULT
-        from ..ops.linalg import LinearAlgebraError
-        from ..runtime.limits import (
-            MORE_STEPS,
-            NEW_LENGTH,
-            NO_ELEMENTS,
-            ROOM_TOO_SMALL,
-            STEP_CODES,
-        )
+        """The native code stopped."""
+        from .stopped import go_on
 
-        out = kwargs.pop("out", None)
-        call = self._order(args, kwargs)
-        leaves, key = self._key(call)
-        if code == ROOM_TOO_SMALL:
-            program.grow(program.length_of(leaves))
-            return self._again(args, kwargs, out)
-        if code == NEW_LENGTH:
-            found, key = self._for_length(program, call, key, leaves, args, kwargs)
-            return self._again(args, kwargs, out) if found is program else found.run(leaves, out)
-        if code == NO_ELEMENTS:  # length 0 has ways of its own
-            with trace_lock, self._lock:
-                fixed = self._one_length(call, key, leaves, args, kwargs)[0]
-            return fixed.run(leaves, out)
-        if code <= MORE_STEPS:
-            loop, power = divmod(MORE_STEPS - code, STEP_CODES)
-            self._make_room(program, loop, 1 << power)
-            return self._again(args, kwargs, out)
-        graph = self._graph_for(program, call, key, leaves)
-        state = [one.cell.memory.copy() for one in program.state if one.read]
-        try:
-            with np.errstate(all="ignore"):
-                graph.evaluate([*leaves, *state])
-        except MoreSteps as more:
-            named = kwargs if out is None else {**kwargs, "out": out}
-            return self._failed(program, steps_code(*more.args), *args, **named)
-        if code == NO_RESULT:  # another rounding has made all the difference
-            raise LinearAlgebraError(
-                f"{program.name}: a matrix is singular, not positive definite, or not finite, to "
-                "rounding. Add a small multiple of the identity, or use lstsq or pinv."
-            )
-        raise OutOfRangeError(
-            f"{program.name}: compiled code stopped with error {code}, which NumPy does not see. "
-            "Please report the function and its arguments."
-        )
+        return go_on(self, program, code, args, kwargs)
 
     def _order(self, args: tuple, kwargs: dict[str, Any]) -> Call:
         if not kwargs and self._parameters is None:
@@ -473,7 +431,7 @@ class Jitted(staticmethod, Generic[P, R]):
         if entry is not None and entry.native:
             self._put(program, entry)
         self._forget_oldest()
-        _report(program, kinds)
+        debugging.report(program, kinds)
         self._count(call)
         return program
 
@@ -501,17 +459,6 @@ class Jitted(staticmethod, Generic[P, R]):
         self._evicted = [entry for entry in self._evicted if id(entry) not in entries]
         kept = {k: [p for p in ps if id(p) not in gone] for k, ps in self._programs.items()}
         self._programs = {key: programs for key, programs in kept.items() if programs}
-
-    def _make_room(self, program: Any, loop: int, steps: int) -> None:
-        """Forget a program that has not memory enough for the steps of a loop: the next one has."""
-        with self._lock:
-            self._rooms[loop] = max(steps, self._rooms.get(loop, 0))
-            kept = {k: [p for p in ps if p is not program] for k, ps in self._programs.items()}
-            self._programs = {key: programs for key, programs in kept.items() if programs}
-            gone = {id(entry) for entry in program.entries.values()}
-            self._entries = [entry for entry in self._entries if id(entry) not in gone]
-            self._evicted = [entry for entry in self._evicted if id(entry) not in gone]
-            self._link()
 
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
@@ -723,25 +670,6 @@ def _fill(out: Any, result: Any) -> Any:
     for target, value in zip(tree.leaves(out), tree.leaves(result), strict=True):
         target[...] = value
     return out
-
-
-def _report(program: Any, kinds: Sequence[Leaf]) -> None:
-    """What WENGERT_DEBUG asks for."""
-    level = debugging.level()
-    if level < 1:
-        return
-    from .explain import Explanation
-
-    arguments = ", ".join(str(kind.type) for kind in kinds)
-    origin = "the cache" if program.from_record else "the compiler"
-    debugging.show(f"wengert: {program.name}({arguments}) from {origin}: {program.clock}")
-    story = Explanation(program, None)
-    if level >= 2 and program.stages is not None:
-        debugging.show(f"{story.graph}\n{story.loops}")
-    if level >= 3 and program.compiled._text:
-        debugging.show(story.llvm)
-    if level >= 4 and program.compiled._text:
-        debugging.show(story.assembly)
 
 
 def clear_cache() -> None:
