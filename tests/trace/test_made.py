@@ -131,6 +131,17 @@ def fortran(x):
     return b + x[0] * flat[0]
 
 
+def fortran_written_as_a_whole(x):
+    b = np.ones((2, 2), order="F")
+    b *= 0.5
+    c = b.reshape(-1)  # a copy still
+    c[0] = x[0]
+    turned = np.ones((2, 2)).T
+    turned[:] = 2.0
+    turned.reshape(-1)[1] = x[1]
+    return b + turned + c[0]
+
+
 def masks(x):
     b = np.zeros(4)
     m = np.array([True, False, True, False])
@@ -238,7 +249,8 @@ def table_for_later(x):
 
 PROGRAMS = [
     buffers, lists, conversions, copies, filled, constants, of_outside, empty, triangle, views,
-    strange_views, fortran, masks, in_place_functions, list_items, other_dtypes, helpers,
+    strange_views, fortran, fortran_written_as_a_whole, masks, in_place_functions, list_items,
+    other_dtypes, helpers,
     imported_by_name, iterated, decided_by_plain_numbers, numpy_of_plain_arrays,
     table_for_later,
 ]  # fmt: skip

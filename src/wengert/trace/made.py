@@ -38,6 +38,9 @@ _CHANGING = frozenset("copyto put place putmask fill_diagonal put_along_axis".sp
 _CHANGING_METHODS = frozenset("fill partition put setfield sort".split())
 
 
+_C_ORDER = np.zeros(1).flags
+
+
 class _Mark:
     """Stands for values that are not plain."""
 
@@ -203,6 +206,11 @@ class Made(Tracer):
                 )
             )
         super()._write(new)
+        storage: Any = self._storage()
+        node = storage._node
+        # which reshapes are views is told from how it lies in memory
+        if type(node) is Constant and not getattr(node.output, "flags", _C_ORDER).c_contiguous:
+            storage._node = Constant(np.ascontiguousarray(node.output))
 
     def _share(self, reader: str) -> None:
         """Nothing can be written any more: somebody has a view that would not follow."""
