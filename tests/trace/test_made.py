@@ -123,6 +123,15 @@ def strange_views(x):
     return np.sum(windows**2, axis=1), np.sum(halves[0] * halves[1]) * rolled
 
 
+def copies_of_strange_views(x):
+    b = np.zeros(6)
+    windows = np.lib.stride_tricks.sliding_window_view(b[::-1], 3)
+    b[0] = 1.0
+    copied = windows.reshape(-1)  # no view: the windows overlap
+    b[1] = x[0]
+    return copied * x[1], windows.reshape(-1) * windows[3, 1]
+
+
 def fortran(x):
     b = np.zeros((2, 2), order="F")
     flat = b.reshape(-1)  # a copy, as the elements lie the other way
@@ -249,10 +258,9 @@ def table_for_later(x):
 
 PROGRAMS = [
     buffers, lists, conversions, copies, filled, constants, of_outside, empty, triangle, views,
-    strange_views, fortran, fortran_written_as_a_whole, masks, in_place_functions, list_items,
-    other_dtypes, helpers,
-    imported_by_name, iterated, decided_by_plain_numbers, numpy_of_plain_arrays,
-    table_for_later,
+    strange_views, copies_of_strange_views, fortran, fortran_written_as_a_whole, masks,
+    in_place_functions, list_items, other_dtypes, helpers, imported_by_name, iterated,
+    decided_by_plain_numbers, numpy_of_plain_arrays, table_for_later,
 ]  # fmt: skip
 
 
