@@ -24,7 +24,7 @@ BESIDE = {
     "warnings and looking inside": "jit.debugging jit.often",
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
-    "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",
+    "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.places trace.flat",
     "reads and writes at fixed places": "trace.writes transforms.places",
 }
 ENTRIES = ("ops", "numpy", "codegen.vmath")

@@ -95,14 +95,14 @@ def test_operations_of_numpy_inside():
 
     @wg.jit
     def step(matrix):
-        total[...] = total + np.linalg.svd(matrix)[0]
+        total[...] = total + np.real(np.fft.fft(matrix))
         return total
 
     rows = np.random.default_rng(2).standard_normal((5, 2, 2))
     out = np.zeros((5, 2, 2))
     repeated = Repeated(step)
     repeated.run((), rows, out)
-    expected = np.cumsum([np.linalg.svd(row)[0] for row in rows], axis=0)
+    expected = np.cumsum([np.real(np.fft.fft(row)) for row in rows], axis=0)
     np.testing.assert_allclose(out, expected, rtol=1e-12)
     assert repeated.native_calls == 0
 

@@ -43,13 +43,15 @@ class Stages:
     def _run(self, leaves: Sequence[Leaf], clock: debugging.Clock) -> None:
         captured = self.captured
         with clock("passes"):
+            family = captured.family
             self.optimised = _optimised(
-                self.graph, lambda name, graph: self.passes.append((name, graph))
+                self.graph,
+                lambda name, graph: self.passes.append((name, graph)),
+                family is not None,
             )
-            if captured.family is not None:
-                others = [_optimised(graph) for graph in captured.family.graphs[1:]]
-                family = captured.family.changed([self.optimised, *others])
-                self.any_length = _any_length(family)
+            if family is not None:
+                others = [_optimised(graph, None, True) for graph in family.graphs[1:]]
+                self.any_length = _any_length(family.changed([self.optimised, *others]))
                 self.optimised = self.any_length.graph
                 leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
@@ -92,12 +94,12 @@ class Stages:
         ]
 
 
-def _optimised(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
+def _optimised(graph: Graph, watch: Callable[[str, Graph], None] | None, any_length: bool) -> Graph:
     """The graph after all passes, or after the one without which operations have no loops."""
     if is_on("passes"):
         from ..passes import optimise
 
-        return optimise(graph, watch)
+        return optimise(graph, watch, any_length)
     from ..passes.expand import expand
 
     graph = expand(graph)

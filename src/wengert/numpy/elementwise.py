@@ -19,7 +19,7 @@ from ..ops import special as sp
 from ..ops.layout import reshape
 from ..ops.op import Traced
 from ..trace.tracer import concrete
-from ..trace.views import copy_of, read_only
+from ..trace.views import Views, copy_of, is_array, read_only
 from ..types import Function, promotable, result_dtype, type_of
 from .common import as_value, cast, named, named_dtype, ndim, shape, strong
 
@@ -313,6 +313,10 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """``numpy.nan_to_num``: finite numbers in place of NaN and infinities (derivative 0 there)."""
+    if not copy and isinstance(x, Views) and is_array(x):
+        same: Any = x
+        same[...] = nan_to_num(x, True, nan, posinf, neginf)
+        return same
     x = as_value(x)
     dtype = type_of(x).dtype
     if dtype.kind == "c":

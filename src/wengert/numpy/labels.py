@@ -15,10 +15,10 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError, explain
 from ..ops.contract import Labels, Spec, contract, normal_spec
-from ..ops.indexing import index
 from ..ops.layout import permute, reduce_sum, reshape
 from ..types import result_dtype, type_of
 from .common import as_factors, cast, named_dtype, shape
+from .structure import diagonal_part
 
 
 def product(
@@ -160,14 +160,7 @@ def _without_repeats(x: Any, labels: Labels) -> Term:
         first = labels.index(label)
         second = labels.index(label, first + 1)
         others = tuple(axis for axis in range(len(labels)) if axis not in (first, second))
-        own = shape(x)
-        length = own[first]
-        front = tuple(own[axis] for axis in others)
-        x = permute(x, axes=(*others, first, second))
-        x = reshape(x, shape=(*front, length * length))
-        # the diagonal of a matrix is every (n + 1)-th of its elements
-        diagonal = (0, length * length, length + 1) if length else (0, 0, 1)
-        x = index(x, key=(*[(0, n, 1) for n in front], diagonal))
+        x = diagonal_part(permute(x, axes=(*others, first, second)), 0)
         labels = (*[labels[axis] for axis in others], label)
     return x, labels
 

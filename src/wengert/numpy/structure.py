@@ -19,6 +19,7 @@ from ..ops import structure as ops
 from ..ops.elementwise import select
 from ..ops.indexing import embed, gather
 from ..trace.indexing import getitem
+from ..trace.places import follow
 from ..trace.tracer import concrete
 from ..trace.views import copy_of, is_contiguous, read_only
 from ..types import Function, type_of
@@ -481,7 +482,8 @@ def diagonal_part(a: Any, offset: int) -> Any:
     start = max(offset, 0) + max(-offset, 0) * columns
     flat = reshape(a, (*rest, rows * columns))
     stop = start + (count - 1) * (columns + 1) + 1 if count else start
-    return getitem(flat, (..., slice(start, stop, columns + 1)))
+    found = getitem(flat, (..., slice(start, stop, columns + 1)))
+    return follow(found, a, lambda x: np.diagonal(x, offset, -2, -1))
 
 
 @numpy_if_plain

@@ -19,7 +19,7 @@ from ..ops.indexing import embed, index, index_set
 from ..ops.layout import permute, reduce_sum, reshape
 from ..ops.reductions import reduce_max
 from ..ops.windows import fold, window_positions, windows, windows_of
-from ..trace.views import read_only
+from ..trace.views import Views, read_only
 from ..types import inexact_dtype, lowest, type_of
 from .common import as_value, cast, normal_axis, shape
 
@@ -48,8 +48,13 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
     for place, size in zip(axes, sizes, strict=True):
         # The new axis goes last; the one that it slides along stays where it was.
         order = [k for k in range(len(shape(x))) if k != place]
-        moved = windows_of(permute(x, axes=(*order, place)), (int(size),))
-        x = permute(moved, axes=(*_inserted(len(order), place), len(order) + 1))
+        base = permute(x, axes=(*order, place))
+        made = windows_of(base, (int(size),))
+        if isinstance(made, Views):
+            made._view_of(
+                base, windows, {"sizes": (int(size),), "strides": (1,), "dilations": (1,)}
+            )
+        x = permute(made, axes=(*_inserted(len(order), place), len(order) + 1))
     return read_only(x)
 
 

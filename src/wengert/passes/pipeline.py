@@ -20,9 +20,18 @@ from .simplify import fold_constants, share_common, simplify
 from .small_arrays import write_out_small
 
 
-def optimise(graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
-    """Run all passes in order; `watch(name, graph)` sees the graph after each."""
+def optimise(
+    graph: Graph,
+    watch: Callable[[str, Graph], None] | None = None,
+    any_length: bool = False,
+) -> Graph:
+    """Run all passes in order; `watch(name, graph)` sees the graph after each.
+
+    For `any_length` those are left out that decide by the length at hand.
+    """
     for function in PASSES:
+        if any_length and function is write_out_small:
+            continue
         graph = function(graph)
         if watch is not None:
             watch(function.__name__, graph)

@@ -42,6 +42,11 @@ def current_trace() -> Trace | None:
     return _state.stack[-1] if _state.stack else None
 
 
+def is_for_any_length() -> bool:
+    """Whether a program is made for any length: steps may not depend on the one at hand."""
+    return any(trace.lazy and trace.recorded is None for trace in _state.stack)
+
+
 class Trace:
     """Records operations while a function runs; use as a context manager.
 

@@ -18,6 +18,7 @@ from ..ops.elementwise import add
 from ..ops.indexing import Key, embed, python_key
 from ..ops.layout import fit, reshape
 from ..ops.structure import concatenate
+from ..trace.tracer import is_for_any_length
 from ..types import ArrayType
 
 
@@ -40,9 +41,9 @@ class Collected:
         if all(type(g) is np.ndarray or isinstance(g, np.generic) for _, g in self.parts):
             return self._added_in_place()
         rows: dict[tuple[int, int], dict[int, Any]] = {}
-        total = None
+        total, apart = None, is_for_any_length()
         for key, g in self.parts:
-            found = _row_of(self.type.shape, key) if key else None
+            found = _row_of(self.type.shape, key) if key and not apart else None
             if key and found:
                 axes, place = found
                 if None in key:
