@@ -50,7 +50,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
         order = [k for k in range(len(shape(x))) if k != place]
         base = permute(x, axes=(*order, place))
         made = windows_of(base, (int(size),))
-        if isinstance(made, Views):
+        if isinstance(made, Views) and not made.made:  # whose views are NumPy's own
             made._view_of(
                 base, windows, {"sizes": (int(size),), "strides": (1,), "dilations": (1,)}
             )

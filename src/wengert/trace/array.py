@@ -67,6 +67,8 @@ _PYTHON_NUMBERS = (int, float, complex)
 def _is_weak(value: Any) -> bool:
     while isinstance(value, Array):
         node = value._node
+        if node is None:  # an array that was written to
+            return False
         if node.output is None:
             return bool(node.type.weak)
         value = node.output

@@ -207,7 +207,7 @@ class Made(Tracer):
             )
         super()._write(new)
         storage: Any = self._storage()
-        node = storage._node
+        node = storage.node
         # which reshapes are views is told from how it lies in memory
         if type(node) is Constant and not getattr(node.output, "flags", _C_ORDER).c_contiguous:
             storage._node = Constant(np.ascontiguousarray(node.output))
@@ -288,8 +288,6 @@ class Made(Tracer):
         return None if self._base is None else self._storage()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_node":
-            return super().__getattr__(name)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'ndarray' object has no attribute {name!r}")
         own = self._look()

@@ -37,6 +37,7 @@ def follow(found: Any, base: Any, function: Function) -> Any:
     if (
         isinstance(found, Views)
         and isinstance(base, Views)
+        and not base.made  # whose views are made by NumPy's own
         and found._trace is base._trace
         and found._storage() is not base._storage()
     ):

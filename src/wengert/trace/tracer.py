@@ -188,7 +188,8 @@ class Trace:
             elif not isinstance(arg, Traced):
                 node = Constant(keep(arg, op.name, self.takes))  # as in `node_of`
             elif arg._trace is self:
-                node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
+                # quicker than the property, where neither a view nor writes are in the way
+                node = (arg._base is None and arg._node) or arg.node  # type: ignore[attr-defined]
                 active = active or node.active
             else:
                 node = self.node_of(arg)
@@ -257,7 +258,7 @@ def _identity(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     weak = True
     for arg in args:
         if isinstance(arg, Traced):
-            node: Node = arg._node if arg._base is None else arg.node  # type: ignore[attr-defined]
+            node: Node = (arg._base is None and arg._node) or arg.node  # type: ignore[attr-defined]
             key.append(node.serial)
             weak = weak and node.type.weak
         elif type(arg) in NUMBERS:
@@ -299,7 +300,7 @@ ITEM = Op(
 class Tracer(Array, Traced, Typed):
     """A traced array: behaves like a NumPy array, records into its trace."""
 
-    # While there are writes that the array is not yet put together of, `_node` is missing.
+    # While there are writes that the array is not yet put together of, `_node` is None.
     __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable", "_written")
     _node: Node
 
@@ -311,11 +312,6 @@ class Tracer(Array, Traced, Typed):
         self._seen = 0
         self._writable: Any = None
         self._written: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_node":
-            return self._settle()
-        return object.__getattribute__(self, name)  # raises what was raised
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -330,7 +326,7 @@ class Tracer(Array, Traced, Typed):
         """The node of the current content; a view looks at what its base holds now."""
         if self._base is not None:
             self._refresh()
-        return self._node
+        return self._node or self._settle()
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]

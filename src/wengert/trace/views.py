@@ -52,6 +52,7 @@ class Views:
     __slots__ = ()
     # Whether writes at numbers are remembered by their places (see `writes`).
     _keeps_writes = True
+    made: bool  # whether NumPy made it in a function being traced
     _trace: Any
     _node: Any
     _base: View | None
@@ -101,7 +102,7 @@ class Views:
 
     def _peek(self) -> Any:
         """The present content as an array that is nobody's view, without refreshing."""
-        return self._alike(self._node)
+        return self._alike(self._node or self._settle())
 
     def _alike(self, node: Any) -> Any:
         """An array of this kind and trace."""
@@ -129,7 +130,7 @@ class Views:
         if written is None or written.depth != len(place):
             written = self._written = Writes(self._peek(), len(place))  # type: ignore[misc]
         if written.is_settled:
-            del self._node
+            self._node = None
         written.put(place, value)
         self._version += 1  # type: ignore[misc]
 
