@@ -106,8 +106,10 @@ class TestEvaluated:
                 unrolled(body, np.float64(0.5), xs, reverse=reverse),
             )
         np.testing.assert_array_equal(wg.grad(lambda xs: wg.scan(body, 0.5, xs)[0])(xs), [1, 0, 1])
+        want = unrolled(body, np.float64(0.5), xs)
+        assert_same(wg.jit(lambda xs: wg.scan(body, 0.5, xs))(xs), want)
         with pytest.raises(AbstractValueError):
-            wg.jit(lambda xs: wg.scan(body, 0.5, xs))(xs)
+            wg.jit(lambda xs: wg.scan(body, 0.5, xs), control="trace")(xs)
 
     def test_the_graph_is_valid(self):
         graph = verify(wg.trace(rnn(wg.scan), *ARGUMENTS))
