@@ -138,7 +138,19 @@ def helped(x):
     return y
 
 
+TABLE = np.sin(np.arange(60.0)).reshape(20, 3)
+PLACES = np.arange(20)[::-1].copy()
+
+
+def plain_tables(x):
+    s = 0.0
+    for i in range(20):
+        s = s + TABLE[i, i % 3] * x[PLACES[i]] + TABLE[PLACES[i]] @ x[:3]
+    return s
+
+
 ALIKE = [
+    plain_tables,
     mirrored,
     thomas,
     euler,

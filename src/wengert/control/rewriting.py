@@ -368,6 +368,8 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             node.value = self._runtime_call("item", node.value, node.value)
+        elif isinstance(node, ast.Subscript):
+            node.value = self._runtime_call("table", node.value, node.value)
         return node
 
     def _runtime_call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.expr:

@@ -19,6 +19,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.op import Traced
 from ..trace.preparing import turn_by_turn
+from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
@@ -53,6 +54,20 @@ class Steps:
         return self.item(row)
 
 
+class _Table:
+    """A plain array that is read at a key, which may be traced."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    def __getitem__(self, key: Any) -> Any:
+        if any(map(is_abstract, key if type(key) is tuple else (key,))):
+            return lift(self.array)[key]
+        return self.array[key]
+
+
 class Runtime:
     """The runtime of one function."""
 
@@ -81,6 +96,10 @@ class Runtime:
         """What is called in place of a function."""
         replaced = _REPLACED.get(function) if type(function) in _KINDS else None
         return conversion.called(function) if replaced is None else replaced
+
+    def table(self, value: Any) -> Any:
+        """What is read at a key: NumPy's own arrays know no traced keys."""
+        return _Table(value) if type(value) is np.ndarray else value
 
     def item(self, thing: Any) -> Any:
         """An object whose element or attribute is written."""
