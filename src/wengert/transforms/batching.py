@@ -17,7 +17,7 @@ from ..errors import AxisError, ShapeError, StructureError
 from ..graph import Constant, Graph, Operator
 from ..ops.elementwise import select
 from ..ops.indexing import index
-from ..ops.layout import again, broadcast_to, permute, reshape
+from ..ops.layout import again, broadcast_to, convert, permute, reshape
 from ..ops.op import Op
 from ..ops.structure import concatenate
 from ..trace import Trace, prepared
@@ -105,13 +105,21 @@ def evaluate_batched(
             elif going is not None and _has_check(node):
                 places = [_harmless(*pair, going) for pair in pairs]
                 result = batch_one(node.op, size, [True] * len(pairs), places, node.params)
-                env[node.serial] = (result, True)
+                env[node.serial] = (_as_one(result, node), True)
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)
-                env[node.serial] = (result, True)
+                env[node.serial] = (_as_one(result, node), True)
             else:
                 env[node.serial] = (node.apply(arguments), False)
     return [env[node.serial] for node in graph.outputs]  # type: ignore[union-attr]
+
+
+def _as_one(result: Any, node: Operator) -> Any:
+    """A batch in the dtype that one sample has: a batch of Python numbers is none any more."""
+    if node.op.multiple:
+        return result
+    wanted = node.type.dtype
+    return result if type_of(result).dtype == wanted else convert(result, dtype=wanted)
 
 
 def _has_check(node: Operator) -> bool:
