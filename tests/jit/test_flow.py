@@ -221,3 +221,16 @@ class TestKinds:
         f = lambda x: wg.cond(x > 1, lambda: again(x), lambda: steps(x))
         for x in (0.7, 1.1):
             assert_same(wg.jit(wg.grad(f))(x), wg.grad(f)(x))
+
+
+def test_mapped_loops_keep_the_dtype_of_one_sample():
+    """A Python number that differs by sample is an array of 64 bits in a batch."""
+
+    def steps(x, count):
+        return wg.fori_loop(0, count, lambda i, x: x + 0.1 * i, x)
+
+    x, counts = np.ones(3, np.float32), np.array([0, 2, 5])
+    want = np.array([steps(x[k], counts[k]) for k in range(3)], np.float32)
+    for f in (wg.vmap(steps), wg.jit(wg.vmap(steps))):
+        assert f(x, counts).dtype == np.float32
+        np.testing.assert_allclose(f(x, counts), want, rtol=1e-6)
