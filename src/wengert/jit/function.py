@@ -393,7 +393,8 @@ class Jitted(staticmethod, Generic[P, R]):
         """Whether the function does at this length what it does at any."""
         try:
             with self._controlled():
-                one = capture(self.function, call, list(map(describe, leaves)), key[0])
+                kinds = list(map(describe, leaves))
+                one = capture(self.function, call, kinds, key[0], shares=False)
         except Exception:  # the program for this length alone will say what is wrong
             return False
         return bool(program.alike(one, length))
