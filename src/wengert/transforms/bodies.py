@@ -39,7 +39,21 @@ class Primal(NamedTuple):
     results: list[int]
 
 
-class Body:
+class Programs:
+    """Programs inside an operation, and what was made of them."""
+
+    __slots__ = ()
+    _derived: dict[Any, Any]
+
+    def derived(self, make: Callable[..., Any], *key: Any) -> Any:
+        """``make(self, *key)``, worked out once."""
+        found = self._derived.get((make, key))
+        if found is None:
+            found = self._derived[make, key] = make(self, *key)
+        return found
+
+
+class Body(Programs):
     """One step: from constants, carry and rows of the inputs to carry and rows of the outputs.
 
     Compared by identity as a param; what is derived from it is kept with it.
@@ -53,7 +67,7 @@ class Body:
         # The backward half, where the last outputs are the residuals that it reads.
         self.pullback: Pullback | None = None
         self.primal: Primal | None = None
-        self._derived: dict[Any, Any] = {}
+        self._derived = {}
 
     @functools.cached_property
     def program(self) -> Replay:
@@ -74,13 +88,6 @@ class Body:
         """Inputs as constants, carry and rows."""
         first, second = self.constants, self.constants + self.carry
         return list(values[:first]), list(values[first:second]), list(values[second:])
-
-    def derived(self, make: Callable[..., Any], *key: Any) -> Any:
-        """``make(self, *key)``, worked out once."""
-        found = self._derived.get((make, key))
-        if found is None:
-            found = self._derived[make, key] = make(self, *key)
-        return found
 
     def __repr__(self) -> str:
         return f"<body of {len(self.graph.operators)} operations>"

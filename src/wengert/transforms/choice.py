@@ -8,7 +8,7 @@ of the inputs, and zeros for the outputs that it does not have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from .batching import evaluate_batched
 from .bodies import (
     Body,
     Primal,
+    Programs,
     Pullback,
     extract,
     pullback,
@@ -37,7 +38,7 @@ from .modes import zero_like
 from .plans import strong
 
 
-class Branches:
+class Branches(Programs):
     """Programs with the same types of inputs and outputs. Compared by identity as a param."""
 
     def __init__(self, bodies: Sequence[Body]):
@@ -47,7 +48,7 @@ class Branches:
         # The backward half, where the last outputs are what it reads.
         self.backward: _Backward | None = None
         self.primal: Primal | None = None
-        self._derived: dict[Any, Any] = {}
+        self._derived = {}
 
     @property
     def programs(self) -> tuple[Body, ...]:
@@ -59,13 +60,6 @@ class Branches:
         """The types of the results: those of a Python number where it is one in every branch."""
         columns = zip(*[body.graph.outputs for body in self.bodies], strict=True)
         return tuple(_common(column) for column in columns)
-
-    def derived(self, make: Callable[..., Any], *key: Any) -> Any:
-        """``make(self, *key)``, worked out once."""
-        found = self._derived.get((make, key))
-        if found is None:
-            found = self._derived[make, key] = make(self, *key)
-        return found
 
     def __repr__(self) -> str:
         return f"<{len(self.bodies)} branches>"

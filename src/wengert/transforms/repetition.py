@@ -8,7 +8,7 @@ scans: that number is counted along the way.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,13 @@ from ..trace import Trace
 from ..trace.tracer import concrete
 from ..types import ArrayType, is_weak, type_of, weaken
 from .batching import evaluate_batched
-from .bodies import Body, Primal, batched_body, extract, pushforward, with_batch, zeros
+from .bodies import Body, Primal, Programs, batched_body, extract, pushforward, with_batch, zeros
 from .choice import own
 from .loop import COUNT, pull_counted, pull_loop
 from .modes import zero_like
 
 
-class Turn:
+class Turn(Programs):
     """Whether there is another turn, and what it does. Compared by identity as a param.
 
     Both have the same inputs; to `test`, which carries nothing, all of them are rows.
@@ -42,7 +42,7 @@ class Turn:
         self.counts = False  # whether the last carry is the number of turns, for reverse mode
         self.masks = False  # whether samples that have ended are carried along
         self.primal: Primal | None = None
-        self._derived: dict[Any, Any] = {}
+        self._derived = {}
 
     def like(self, test: Body, body: Body) -> Turn:
         """Other programs that mean the same."""
@@ -59,13 +59,6 @@ class Turn:
     def types(self) -> tuple[ArrayType, ...]:
         """The types of the carry."""
         return tuple(node.type for node in self.body.split(self.body.graph.inputs)[1])
-
-    def derived(self, make: Callable[..., Any], *key: Any) -> Any:
-        """``make(self, *key)``, worked out once."""
-        found = self._derived.get((make, key))
-        if found is None:
-            found = self._derived[make, key] = make(self, *key)
-        return found
 
     def __repr__(self) -> str:
         return f"<turn of {len(self.body.graph.operators)} operations>"
