@@ -383,7 +383,8 @@ def test_gains(name):
     assert nn.init.calculate_gain(name) == tnn.init.calculate_gain(name)
 
 
-DEFAULTS = [("Linear", (200, 300)), ("Conv2d", (20, 30, 5)), ("ConvTranspose2d", (20, 30, 5))]
+# with thousands of numbers in the smallest parameter: the spread of few is anything
+DEFAULTS = [("Linear", (20, 5000)), ("Conv2d", (2, 5000, 3)), ("ConvTranspose2d", (2, 5000, 3))]
 
 
 @pytest.mark.parametrize("name, args", DEFAULTS, ids=[name for name, _ in DEFAULTS])
@@ -393,5 +394,5 @@ def test_default_initialisation(name, args):
         ours.named_parameters(), theirs.named_parameters(), strict=True
     ):
         one, other = one.numpy(), other.detach().numpy()
-        assert abs(np.abs(one).max() / np.abs(other).max() - 1) < 0.15
-        assert abs(one.std() / other.std() - 1) < 0.15
+        assert abs(np.abs(one).max() / np.abs(other).max() - 1) < 0.01
+        assert abs(one.std() / other.std() - 1) < 0.04
