@@ -27,7 +27,7 @@ import numpy as np
 from .types import Typed, check_class
 
 # Bytes from which on copies are known; smaller ones are sooner made than found.
-LARGE = 1 << 17
+LARGE = 1 << 15
 
 # The usual numbers, to be seen at once.
 NUMBERS = frozenset({float, int, bool, np.float64, np.int64})

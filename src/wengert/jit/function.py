@@ -556,13 +556,13 @@ class Jitted(staticmethod, Generic[P, R]):
             return self._capture(call, key)
 
     def _story(self, program: Any, call: Call, key: Any) -> Any:
-        """The program with its stages: one that came from the cache is traced now."""
+        """The program with its stages: one that came from the cache goes through them now."""
         from ..codegen.target import Target
         from .building import Stages
 
         if program.stages is None:
             with trace_lock, self._lock:
-                captured = self._capture(call, key)
+                captured = program.captured or self._capture(call, key)
                 program.stages = Stages(captured, key[1], debugging.Clock(), Target.host())
         return program
 

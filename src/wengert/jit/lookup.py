@@ -153,4 +153,5 @@ def _unpack(
         symbols = c_api_addresses() | program.kernel
         program.entry_code = load_image(images[1], symbols=symbols)
     program.from_record = True
+    program.captured = captured  # arrays as they were: tracing again would read them anew
     return program, header["signature"]

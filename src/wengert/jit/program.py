@@ -72,6 +72,7 @@ class Program:
         self.is_leaf = structure.kind is None and not isinstance(self.results[0], StaticResult)
         self.clock = clock or debugging.Clock()
         self.from_record = False  # whether it was found in the cache
+        self.captured: Any = None  # what it was found by there
         self.signature_text = ""  # of the first entry
         self.entry_code: Any = None  # of the first entry, where that is not in `compiled`
         first = len(layout.constants)

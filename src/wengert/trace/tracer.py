@@ -28,6 +28,8 @@ from .views import is_array, snapshot
 # Constants of at most this many elements are computed while tracing, whatever the trace.
 SMALL = 64
 
+_ARRAY = np.ndarray
+
 
 class _State(threading.local):
     def __init__(self) -> None:
@@ -184,20 +186,22 @@ class Trace:
         node: Node
         for arg in args:
             if type(arg) in NUMBERS:
-                node = Constant(arg)
-            elif not isinstance(arg, Traced):
-                node = Constant(keep(arg, op.name, self.takes))  # as in `node_of`
-            elif arg._trace is self:
-                # quicker than the property, where neither a view nor writes are in the way
-                node = (arg._base is None and arg._node) or arg.node  # type: ignore[attr-defined]
-                active = active or node.active
+                node, value = Constant(arg), arg
+            elif isinstance(arg, Traced):
+                if arg._trace is self:
+                    # quicker than the property, where neither a view nor writes are in the way
+                    node = (arg._base is None and arg._node) or arg.node  # type: ignore[attr-defined]
+                    active = active or node.active
+                else:
+                    node = self.node_of(arg)
+                value = node.output
+                if value is None:
+                    abstract = True
+                elif type(value) is not _ARRAY and isinstance(value, Traced):
+                    nested = True
             else:
-                node = self.node_of(arg)
-            value = node.output
-            if value is None:
-                abstract = True
-            elif isinstance(value, Traced):
-                nested = True
+                value = keep(arg, op.name, self.takes)  # as in `node_of`
+                node = Constant(value)
             inputs.append(node)
             values.append(value)
         if not (active or abstract or nested) and all(type(node) is Constant for node in inputs):

@@ -87,19 +87,17 @@ def _walk_back(
 
 
 def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) -> None:
-    inputs = node._inputs
-    if node.op is ITEM:
+    inputs, op = node._inputs, node.op
+    if op is ITEM:
         source = inputs[0]
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
         held[node.params["index"]] = g
         return
-    if node.op is index:
+    if op is index:
         _collect(inputs[0], node.params["key"], g, cotangents)
         return
-    if node.op.pull_rule is not None:
-        results = node.op.pull_rule(node, g)
-    else:
-        results = _derived_pull(node, g, quick)
+    rule = op.pull_rule
+    results = _derived_pull(node, g, quick) if rule is None else rule(node, g)
     for source, result in zip(inputs, results, strict=True):
         if result is not None and source.active:
             held = cotangents.get(source.serial)
@@ -123,11 +121,14 @@ def _collect(source: Node, key: Any, g: Any, cotangents: dict[int, Any]) -> None
 
 def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
     op = node.op
-    active = tuple([source.active for source in node._inputs])
-    values = [source.output for source in node._inputs]
+    active = []
+    values = []
+    for source in node._inputs:
+        active.append(source.active)
+        values.append(source.output)
     if len(op.plans) >= LINEAR_PLANS and _is_linear(op, active):
         return _linear_pull(op, node, g, active, values)
-    plan = cached_plan(vjp_plan, op, values, node.output, node.params, active)
+    plan = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
     if op.multiple:
         seeds = [_zeros(t) if part is None else part for part, t in zip(g, node.type, strict=True)]
         return plan([*values, *node.output, *seeds], quick)
