@@ -27,6 +27,7 @@ ORDER = [
     {"numpy"},
     {"control"},
     {"jit"},
+    {"scipy"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"bench", "experiments"},
     {"cli"},

@@ -41,7 +41,7 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:  # these are imported on first use, see below
-    from . import data, nn, optim, sparse
+    from . import data, nn, optim, scipy, sparse
     from . import train as train
     from .optim.minimize import minimize
     from .sparse import sparse_hessian, sparse_jacobian
@@ -80,6 +80,7 @@ __all__ = [
     "optim",
     "save",
     "scan",
+    "scipy",
     "set_threads",
     "sparse",
     "sparse_hessian",
@@ -105,6 +106,7 @@ _LAZY = {
     "nn": "nn",
     "optim": "optim",
     "save": "storage",
+    "scipy": "scipy",
     "sparse": "sparse",
     "sparse_hessian": "sparse.matrices",
     "sparse_jacobian": "sparse.matrices",
