@@ -107,6 +107,7 @@ _LAZY = {
     "optim": "optim",
     "save": "storage",
     "scipy": "scipy",
+    "sklearn": "sklearn",
     "sparse": "sparse",
     "sparse_hessian": "sparse.matrices",
     "sparse_jacobian": "sparse.matrices",
