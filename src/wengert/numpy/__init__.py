@@ -19,6 +19,7 @@ from . import (
     joining,
     linalg,
     padding,
+    quantiles,
     random,
     reductions,
     sorting,
@@ -34,6 +35,7 @@ from .elementwise import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .joining import *  # noqa: F403
 from .padding import *  # noqa: F403
+from .quantiles import *  # noqa: F403
 from .reductions import *  # noqa: F403
 from .sorting import *  # noqa: F403
 from .special import *  # noqa: F403
@@ -43,7 +45,7 @@ from .windows import *  # noqa: F403
 
 _MODULES = (
     calculus, creation, elementwise, special, reductions, structure, joining, padding, indexing,
-    sorting, contractions, windows, statistics,
+    sorting, contractions, windows, statistics, quantiles,
 )  # fmt: skip
 __all__ = [name for module in _MODULES for name in module.__all__] + ["fft", "linalg", "random"]
 

@@ -25,8 +25,8 @@ from ..ops.indexing import embed, index
 from ..ops.layout import permute, reshape
 from ..ops.structure import concatenate
 from ..ops.windows import windows_of
-from ..types import type_of
-from .common import as_factors, as_value, normal_axis, shape
+from ..types import Function, type_of
+from .common import as_factors, as_value, ndim, normal_axis, shape
 from .labels import einsum, product
 
 __all__ = [
@@ -85,8 +85,11 @@ def _dot_labels(a: int, b: int) -> Spec:
     return rows + summed, columns[:-1] + summed + columns[-1:], rows + columns
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Any, y: Any, /, *, axes: Any = None) -> Any:
     """``numpy.matmul``: the product of matrices, of stacks of them, or of vectors."""
+    if axes is not None:
+        left, right = (2 if ndim(as_value(factor)) > 1 else 1 for factor in (x, y))
+        return _along("matmul", matmul, x, y, axes, (left, right, left + right - 2))
     spec = _small_product(x, y) or _stack_product(x, y)
     if spec is not None:
         return contract(x, y, spec=spec)
@@ -123,28 +126,84 @@ def _stacked(name: str, x: Any, x_core: Labels, y: Any, y_core: Labels, out: Lab
     return product(name, x, x_stack + x_core, y, y_stack + y_core, stack + out)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """``numpy.vecdot``: the inner products of vectors along an axis; the first is conjugated."""
-    x1, x2 = as_value(x1), as_value(x2)
-    x1, x2 = (_axis_last("vecdot", x, axis) for x in (x1, x2))
-    return _stacked("vecdot", _conjugated(x1), (0,), x2, (0,), ())
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, axes: Any = None, keepdims: bool = False) -> Any:
+    """``numpy.vecdot``: the inner products of vectors along an axis; the first is conjugated.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.vecdot(np.ones((2, 3)), np.arange(2.0), axes=[0, 0])
+    array([1., 1., 1.])
+    """
+    if axes is not None:
+        return _along("vecdot", vecdot, x1, x2, axes, (1, 1, 0))
+    x1, x2 = (_axis_last("vecdot", as_value(x), axis) for x in (x1, x2))
+    result = _stacked("vecdot", _conjugated(x1), (0,), x2, (0,), ())
+    if not keepdims:
+        return result
+    place = normal_axis("vecdot", axis, ndim(result) + 1)
+    return reshape(result, shape=(*shape(result)[:place], 1, *shape(result)[place:]))
 
 
 def _axis_last(name: str, x: Any, axis: int) -> Any:
+    return _axes_last(name, x, (axis,))
+
+
+def _axes_last(name: str, x: Any, axes: tuple[int, ...]) -> Any:
+    """`x` with the axes at its end, in the order in which they are named."""
     rank = len(shape(x))
-    axis = normal_axis(name, axis, rank)
-    if axis == rank - 1:
-        return x
-    return permute(x, axes=(*[k for k in range(rank) if k != axis], axis))
+    axes = tuple(normal_axis(name, axis, rank) for axis in axes)
+    order = (*[k for k in range(rank) if k not in axes], *axes)
+    if len(set(order)) != rank or len(order) != rank:
+        raise ShapeError(explain(name, f"got the same axis twice in {axes}"))
+    return x if order == tuple(range(rank)) else permute(x, axes=order)
 
 
-def matvec(x1: Any, x2: Any, /) -> Any:
-    """``numpy.matvec``: matrices times vectors."""
+def _along(
+    name: str, product_of: Function, x: Any, y: Any, axes: Any, ranks: tuple[int, int, int]
+) -> Any:
+    """The product along the axes that are named: of both factors, and where those of it go."""
+    given = [tuple(one) if np.iterable(one) else (one,) for one in axes]
+    if len(given) == 2 and ranks[2] == 0:
+        given.append(())
+    if tuple(map(len, given)) != ranks:
+        raise ShapeError(
+            explain(
+                name,
+                f"got axes={axes!r}",
+                f"Give three tuples of {ranks[0]}, {ranks[1]} and {ranks[2]} axes: of both "
+                "factors and of the result.",
+            )
+        )
+    x, y = (_axes_last(name, as_value(v), own) for v, own in zip((x, y), given, strict=False))
+    result = product_of(x, y)
+    rank = ndim(result)
+    places = [normal_axis(name, axis, rank) for axis in given[2]]
+    source = iter(range(rank - len(places)))
+    last = {place: rank - len(places) + k for k, place in enumerate(places)}
+    order = tuple(last[k] if k in last else next(source) for k in range(rank))
+    return result if order == tuple(range(rank)) else permute(result, axes=order)
+
+
+def matvec(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+    """``numpy.matvec``: matrices times vectors.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.matvec(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 10.0]))
+    array([21., 43.])
+    """
+    if axes is not None:
+        return _along("matvec", matvec, x1, x2, axes, (2, 1, 1))
     return _stacked("matvec", as_value(x1), (1, 0), as_value(x2), (0,), (1,))
 
 
-def vecmat(x1: Any, x2: Any, /) -> Any:
-    """``numpy.vecmat``: vectors (conjugated) times matrices."""
+def vecmat(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+    """``numpy.vecmat``: vectors (conjugated) times matrices.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.vecmat(np.array([1.0, 10.0]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([31., 42.])
+    """
+    if axes is not None:
+        return _along("vecmat", vecmat, x1, x2, axes, (1, 2, 1))
     return _stacked("vecmat", _conjugated(as_value(x1)), (0,), as_value(x2), (0, 1), (1,))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError, explain
+from ..errors import DTypeError, OptionError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops.layout import broadcast_to, convert
 from ..ops.logic import floor
@@ -42,25 +42,37 @@ __all__ = [
 # ---------------------------------------------------------------- constant arrays
 
 
-def zeros(shape: Any, dtype: Any = float) -> Any:
+def _check_device(name: str, device: Any) -> None:
+    """Arrays lie in the memory of the processor, as NumPy's."""
+    if device not in (None, "cpu"):
+        raise OptionError(explain(name, f"got device={device!r}", "Give 'cpu', or leave it out."))
+
+
+def zeros(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
     """``numpy.zeros``: an array of zeros that can be written to."""
-    return lift(np.zeros(shape, dtype))
+    _check_device("zeros", device)
+    return lift(np.zeros(shape, dtype, order))
 
 
-def ones(shape: Any, dtype: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
     """``numpy.ones``: an array of ones that can be written to."""
-    return lift(np.ones(shape, dtype))
+    _check_device("ones", device)
+    return lift(np.ones(shape, dtype, order))
 
 
-def empty(shape: Any, dtype: Any = float) -> Any:
+def empty(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
     """``numpy.empty``: an array to write to; its elements are zeros until then."""
-    return lift(np.zeros(shape, dtype))
+    _check_device("empty", device)
+    return lift(np.zeros(shape, dtype, order))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None
+) -> Any:
     """``numpy.full``: an array of one value, which may be traced."""
+    _check_device("full", device)
     if not contains_traced(fill_value):
-        return lift(np.full(shape, fill_value, dtype))
+        return lift(np.full(shape, fill_value, dtype, order))
     value = as_value(fill_value)
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     value = cast(value, dtype or type_of(value).dtype)
@@ -83,9 +95,15 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
 
 def _like_of(make: Function, about: str) -> Function:
     def like(
-        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
     ) -> Any:
-        return make(*_like(a, dtype, shape))
+        return make(*_like(a, dtype, shape), device=device)
 
     name = f"{make.__name__}_like"
     return named(like, name, f"``numpy.{name}``: {about} of the shape and dtype of `a`.")
@@ -103,15 +121,26 @@ def full_like(
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
+    *,
+    device: Any = None,
 ) -> Any:
     """``numpy.full_like``: one value in the shape and dtype of `a`."""
     shape, dtype = _like(a, dtype, shape)
-    return full(shape, fill_value, dtype)
+    return full(shape, fill_value, dtype, device=device)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = None,
+    order: Any = "C",
+    *,
+    device: Any = None,
+) -> Any:
     """``numpy.eye``: ones on a diagonal."""
-    return lift(np.eye(N, M, k, dtype))
+    _check_device("eye", device)
+    return lift(np.eye(N, M, k, dtype or float, order))
 
 
 def identity(n: int, dtype: Any = None) -> Any:
@@ -197,17 +226,22 @@ def _check_even(items: Any) -> tuple[int, ...]:
     return (len(items), *shapes[0]) if shapes else (0,)
 
 
-def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Any:
+def asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: Any = None
+) -> Any:
     """``numpy.asarray``: an array; arrays and traced values are not copied."""
+    _check_device("asarray", device)
     if copy or not isinstance(a, (np.ndarray, Traced)):
         return array(a, dtype)
     # a Python number that is traced becomes one of 64 bits, as NumPy's arrays of such numbers are
     return strong(as_value(a)) if dtype is None else cast(as_value(a), dtype)
 
 
-def asanyarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Any:
+def asanyarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: Any = None
+) -> Any:
     """``numpy.asanyarray``: an array; arrays and traced values are not copied."""
-    return asarray(a, dtype, order, copy=copy)
+    return asarray(a, dtype, order, device=device, copy=copy)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
@@ -246,8 +280,11 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 # ---------------------------------------------------------------- ranges
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+) -> Any:
     """``numpy.arange``: evenly spaced values; differentiable in `start` and `step`."""
+    _check_device("arange", device)
     start, stop = (0, start) if stop is None else (start, stop)
     if not contains_traced([start, stop, step]):
         return lift(np.arange(start, stop, step, dtype))  # type: ignore[call-overload]
@@ -273,8 +310,11 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """``numpy.linspace``: `num` even steps; differentiable in `start` and `stop`."""
+    _check_device("linspace", device)
     if not contains_traced([start, stop]):
         found: Any = np.linspace(  # type: ignore[call-overload]
             start, stop, num, endpoint, retstep, dtype, axis

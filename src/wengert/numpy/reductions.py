@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError, explain
+from ..errors import DTypeError, OptionError, ShapeError, explain
 from ..ops import cumulative as running
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import broadcast_to, reduce_sum, reshape
 from ..ops.op import Op
+from ..ops.positions import within
 from ..ops.reductions import argmax as argmax_op
 from ..ops.reductions import argmin as argmin_op
 from ..ops.reductions import (
@@ -33,9 +34,9 @@ from .common import as_value, cast, named_dtype, ndim, normal_axes, normal_axis,
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
-    "logcumsumexp", "max", "mean", "min", "nancumprod", "nancumsum", "nanmax",
-    "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp",
-    "std", "sum", "var",
+    "logcumsumexp", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod",
+    "ptp", "std", "sum", "var",
 ]  # fmt: skip
 
 
@@ -160,10 +161,21 @@ def var(
         mean = _divided(total, count)
     squares = _squared(ew.subtract(x, mean))
     total = keep_axes(reduce_sum(_included(squares, where, 0), axes=axes), x, axes, keepdims)
-    freedom = count - (ddof if correction is None else correction)
+    freedom = count - _freedom("var", ddof, correction)
     if isinstance(freedom, (int, float)):
         return ew.divide(total, freedom if freedom > 0 else 0)
     return _divided(total, ew.maximum(freedom, 0))
+
+
+def _freedom(name: str, ddof: float, correction: float | None) -> float:
+    """What is taken off the number of elements, under either of its names."""
+    if correction is None:
+        return ddof
+    if ddof:
+        raise OptionError(
+            explain(name, f"got ddof={ddof} and correction={correction}", "Give one of the two.")
+        )
+    return correction
 
 
 def _refuse_fractions(name: str, dtype: Any) -> Any:
@@ -195,18 +207,8 @@ def std(
     correction: float | None = None,
 ) -> Any:
     """``numpy.std``: the square root of `var`."""
-    return ew.sqrt(
-        var(
-            a,
-            axis,
-            dtype,
-            ddof=ddof,
-            keepdims=keepdims,
-            where=where,
-            mean=mean,
-            correction=correction,
-        )
-    )
+    ddof = _freedom("std", ddof, correction)
+    return ew.sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean))
 
 
 # ---------------------------------------------------------------- extremes and truth
@@ -286,35 +288,67 @@ def _without_nan(a: Any, fill: Any) -> Any:
     return ew.select(logic.isnan(x), fill, x) if type_of(x).inexact else x
 
 
-def _numbers(x: Any) -> Any:
-    """Which elements are not NaN."""
-    return logic.logical_not(logic.isnan(x)) if type_of(x).inexact else None
+def _numbers(x: Any, where: Any = None) -> Any:
+    """Which elements count: those of `where` that are not NaN."""
+    if not type_of(x).inexact:
+        return where
+    numbers = logic.logical_not(logic.isnan(x))
+    return numbers if _everywhere(where) else logic.logical_and(numbers, as_value(where))
 
 
-def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """``numpy.nansum``: the sum of the elements that are not NaN."""
-    return sum(_without_nan(a, 0), axis, dtype, keepdims=keepdims)
+    x = _without_nan(a, 0)
+    return sum(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """``numpy.nanprod``: the product of the elements that are not NaN."""
-    return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims)
+    x = _without_nan(a, 1)
+    return prod(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Any:
     """``numpy.nanmean``: the mean of the elements that are not NaN."""
     x = as_value(a)
-    return mean(x, axis, dtype, keepdims=keepdims, where=_numbers(x))
+    return mean(x, axis, dtype, keepdims=keepdims, where=_numbers(x, where))
 
 
 def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """``numpy.nanvar``: the variance of the elements that are not NaN; NaN where too few are."""
     x = as_value(a)
-    numbers = _numbers(x)
-    result = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=numbers)
-    if numbers is None:
+    ddof = _freedom("nanvar", ddof, correction)
+    numbers = _numbers(x, where)
+    result = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=numbers, mean=mean)
+    if not type_of(x).inexact:
         return result
     count = count_of(x, normal_axes("nanvar", axis, ndim(x)), numbers)
     freedom = reshape(ew.subtract(count, ddof), shape=shape(result))
@@ -322,28 +356,80 @@ def nanvar(
 
 
 def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """``numpy.nanstd``: the square root of `nanvar`."""
-    return ew.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    ddof = _freedom("nanstd", ddof, correction)
+    return ew.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean))
 
 
-def _nan_extreme(op: Function, worst: float, a: Any, axis: Any, keepdims: bool) -> Any:
-    x = as_value(a)
-    if not type_of(x).inexact:
-        return op(x, axis, keepdims=keepdims)
-    result = op(_without_nan(x, worst), axis, keepdims=keepdims)
-    return ew.select(all(logic.isnan(x), axis, keepdims=keepdims), np.nan, result)
+def _nan_extreme(
+    op: Function, pairwise: Op, worst: float, a: Any, axis: Any, keepdims: bool, **options: Any
+) -> Any:
+    x, initial, where = as_value(a), options["initial"], options["where"]
+    if not type_of(x).inexact or (initial is None and not _everywhere(where)):
+        return op(x, axis, keepdims=keepdims, **options)
+    numbers = _numbers(x, where)
+    start = None if initial is None else worst
+    result = op(ew.select(numbers, x, worst), axis, keepdims=keepdims, initial=start)
+    result = ew.select(any(numbers, axis, keepdims=keepdims), result, np.nan)
+    return result if initial is None else pairwise(result, _like(initial, x))
 
 
-def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def nanmax(
+    a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
     """``numpy.nanmax``: the largest of the elements that are not NaN."""
-    return _nan_extreme(max, -np.inf, a, axis, keepdims)
+    options = {"initial": initial, "where": where}
+    return _nan_extreme(max, ew.fmax, -np.inf, a, axis, keepdims, **options)
 
 
-def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def nanmin(
+    a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
     """``numpy.nanmin``: the smallest of the elements that are not NaN."""
-    return _nan_extreme(min, np.inf, a, axis, keepdims)
+    options = {"initial": initial, "where": where}
+    return _nan_extreme(min, ew.fmin, np.inf, a, axis, keepdims, **options)
+
+
+def nanargmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanargmax``: where the largest of the elements is that are not NaN.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.nanargmax(np.array([1.0, np.nan, 3.0, 2.0]))
+    np.int64(2)
+    """
+    return _nan_place("nanargmax", argmax, -np.inf, as_value(a), axis, keepdims)
+
+
+def nanargmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """``numpy.nanargmin``: where the smallest of the elements is that are not NaN.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.nanargmin(np.array([2.0, np.nan, 3.0, 1.0]))
+    np.int64(3)
+    """
+    return _nan_place("nanargmin", argmin, np.inf, as_value(a), axis, keepdims)
+
+
+def _nan_place(
+    name: str, find: Function, worst: float, x: Any, axis: int | None, keepdims: bool
+) -> Any:
+    place = find(_without_nan(x, worst), axis, keepdims=keepdims)
+    if not type_of(x).inexact:
+        return place
+    axes = normal_axes(name, axis, ndim(x))
+    # a line of NaN alone has no such place, and one out of range is an error
+    place = ew.select(any(_numbers(x), axis, keepdims=keepdims), place, -1)
+    return within(place, length=count_of(x, axes, None), name=name)
 
 
 # ---------------------------------------------------------------- running

@@ -15,7 +15,7 @@ from ..errors import AbstractValueError, DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops import sorting as ops
-from ..ops.indexing import index, scatter_add
+from ..ops.indexing import gather, index, scatter_add
 from ..ops.layout import reduce_sum, reshape
 from ..trace.tracer import concrete
 from ..types import type_of
@@ -128,13 +128,31 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 # ---------------------------------------------------------------- searching
 
 
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """``numpy.searchsorted``: where elements would go into a sorted array."""
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """``numpy.searchsorted``: where elements would go into a sorted array.
+
+    With `sorter`, the places that `argsort` gives, the array need not be sorted itself.
+    """
     if side not in ("left", "right"):
         raise ShapeError(
             explain("searchsorted", f"got side={side!r}", "Give side='left' or side='right'.")
         )
-    return ops.searchsorted(as_value(a), as_value(v), side=side, leading=0)
+    a = as_value(a)
+    if sorter is not None:
+        a = gather(a, _order("searchsorted", a, as_value(sorter)), axes=(0,))
+    return ops.searchsorted(a, as_value(v), side=side, leading=0)
+
+
+def _order(name: str, a: Any, sorter: Any) -> Any:
+    if shape(sorter) != shape(a) or type_of(sorter).dtype.kind not in "iu":
+        raise ShapeError(
+            explain(
+                name,
+                f"got a sorter {type_of(sorter)} for an array of shape {shape(a)}",
+                "Give the places that argsort gives.",
+            )
+        )
+    return sorter
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:

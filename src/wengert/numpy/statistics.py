@@ -1,7 +1,4 @@
-"""Weighted means, medians, quantiles and covariances.
-
-A quantile is made from sorted elements: the derivative follows the elements it lies between.
-"""
+"""Weighted means and covariances."""
 
 from __future__ import annotations
 
@@ -9,20 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError, explain
+from ..errors import ShapeError, explain
 from ..ops import elementwise as ew
-from ..ops import logic
 from ..ops.indexing import gather, index
-from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
-from ..ops.reductions import one_axis
+from ..ops.layout import broadcast_to, permute, reshape
 from ..ops.structure import concatenate
-from ..trace.tracer import concrete
 from ..types import inexact_dtype, result_dtype, type_of
 from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
-from .reductions import count_of, keep_axes, mean, sum
-from .sorting import sort
+from .reductions import count_of, mean, sum
 
-__all__ = ["average", "corrcoef", "cov", "median", "percentile", "quantile"]
+__all__ = ["average", "corrcoef", "cov"]
 
 
 def average(
@@ -40,7 +33,7 @@ def average(
         result = mean(x, axes, keepdims=keepdims)
         total = np.full(shape(result), count_of(x, axes, None), type_of(result).dtype)[()]
         return (result, total) if returned else result
-    weights = _aligned_weights(x, as_value(weights), axis)
+    weights = aligned_weights("average", x, as_value(weights), axis)
     dtype = result_dtype(type_of(x), type_of(weights))
     dtype = inexact_dtype(dtype) if type_of(x).inexact else np.result_type(dtype, np.float64)
     total = sum(broadcast_to(weights, shape=shape(x)), axes, dtype, keepdims=keepdims)
@@ -49,16 +42,16 @@ def average(
     return (result, total) if returned else result
 
 
-def _aligned_weights(x: Any, weights: Any, axis: Any) -> Any:
+def aligned_weights(name: str, x: Any, weights: Any, axis: Any) -> Any:
     """The weights with their axes where those of `x` are that they belong to."""
     if shape(weights) == shape(x):
         return weights
     given = () if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    order = [normal_axis("average", item, ndim(x)) for item in given]
+    order = [normal_axis(name, item, ndim(x)) for item in given]
     if axis is None or shape(weights) != tuple(shape(x)[k] for k in order):
         raise ShapeError(
             explain(
-                "average",
+                name,
                 f"got weights of shape {shape(weights)} for an array of shape {shape(x)}, "
                 f"axis={axis}",
                 "Give weights of the array's shape, or of its lengths along `axis`.",
@@ -66,93 +59,6 @@ def _aligned_weights(x: Any, weights: Any, axis: Any) -> Any:
         )
     weights = permute(weights, axes=tuple(int(k) for k in np.argsort(order)))
     return reshape(weights, shape=tuple(n if k in order else 1 for k, n in enumerate(shape(x))))
-
-
-# ---------------------------------------------------------------- order statistics
-
-
-def _part(x: Any, axis: int, start: int, stop: int) -> Any:
-    key = tuple((start, stop, 1) if k == axis else (0, n, 1) for k, n in enumerate(shape(x)))
-    return index(x, key=key)
-
-
-def _nan_where_any(ordered: Any, axis: int, result: Any) -> Any:
-    """The result, and NaN where the elements contain one (NaN is sorted to the end)."""
-    if not type_of(ordered).inexact:
-        return result
-    length = shape(ordered)[axis]
-    last = reduce_sum(_part(ordered, axis, length - 1, length), axes=(axis,))
-    return ew.select(logic.isnan(last), np.nan, result)
-
-
-def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """``numpy.median``: the middle element, or the mean of the two middle ones."""
-    x = as_value(a)
-    axes = normal_axes("median", axis, ndim(x))
-    merged, line = one_axis(x, axes)
-    length = shape(merged)[line]
-    if length == 0:
-        return mean(x, axes, keepdims=keepdims)
-    ordered = sort(merged, axis=line)
-    middle = mean(_part(ordered, line, (length - 1) // 2, length // 2 + 1), line)
-    return keep_axes(_nan_where_any(ordered, line, middle), x, axes, keepdims)
-
-
-def quantile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """``numpy.quantile``: interpolated linearly; differentiable by `a` and by `q`."""
-    if method != "linear":
-        raise DTypeError(
-            explain("quantile", f"got method={method!r}", "Only method='linear' is available.")
-        )
-    x, q = as_value(a), as_value(q)
-    if type_of(x).dtype.kind == "c":
-        raise DTypeError(explain("quantile", f"got {type_of(x)}", "Give real numbers."))
-    axes = normal_axes("quantile", axis, ndim(x))
-    _check_quantile(q)
-    merged, line = one_axis(x, axes)
-    ordered = sort(merged, axis=line)
-    result = _interpolated(ordered, line, q)
-    result = _nan_where_any(ordered, line, result)
-    if not keepdims:
-        return result
-    kept = tuple(1 if k in axes else n for k, n in enumerate(shape(x)))
-    return reshape(result, shape=shape(q) + kept)
-
-
-def percentile(
-    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
-    """``numpy.percentile``: the `quantile` of ``q / 100``."""
-    return quantile(a, as_value(q) / 100, axis, method=method, keepdims=keepdims)
-
-
-def _check_quantile(q: Any) -> None:
-    value = concrete(q)
-    if value is not None and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
-        raise ShapeError(
-            explain("quantile", f"got q={value}", "Quantiles are between 0 and 1, percentiles 100.")
-        )
-
-
-def _interpolated(ordered: Any, line: int, q: Any) -> Any:
-    """Between the two elements around the place (n - 1) q, as NumPy rounds it."""
-    last = shape(ordered)[line] - 1
-    if type_of(q).dtype.kind in "biu":
-        return gather(ordered, ew.multiply(cast(q, np.intp), last), axes=(line,))
-    place = ew.multiply(q, last)
-    below = logic.floor(place)
-    lower = convert(below, dtype=np.dtype(np.intp))
-    upper = ew.minimum(ew.add(lower, 1), last)
-    weight = reshape(ew.subtract(place, below), shape=shape(q) + (1,) * (ndim(ordered) - 1))
-    if type_of(q).weak:
-        weight = cast(weight, inexact_dtype(type_of(ordered).dtype))
-    low, high = (gather(ordered, places, axes=(line,)) for places in (lower, upper))
-    step = ew.subtract(high, low)
-    from_low = ew.add(low, ew.multiply(step, weight))
-    from_high = ew.subtract(high, ew.multiply(step, ew.subtract(1, weight)))
-    return ew.select(logic.greater_equal(weight, 0.5), from_high, from_low)
 
 
 # ---------------------------------------------------------------- covariance
