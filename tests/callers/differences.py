@@ -52,8 +52,9 @@ def _multiplied(name, result):
 DIFFERENCES = {
     "Values that decide shapes": Difference(
         frozenset(
-            "unique unique_all unique_counts unique_inverse unique_values histogram nonzero "
-            "flatnonzero argwhere".split()
+            "unique unique_all unique_counts unique_inverse unique_values histogram histogram2d "
+            "histogramdd histogram_bin_edges nonzero flatnonzero argwhere union1d intersect1d "
+            "setdiff1d setxor1d".split()
         ),
         _differentiated,
     ),

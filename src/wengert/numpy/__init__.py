@@ -15,37 +15,46 @@ from . import (
     creation,
     elementwise,
     fft,
+    histograms,
     indexing,
     joining,
     linalg,
     padding,
+    polynomials,
     quantiles,
     random,
     reductions,
+    sets,
     sorting,
     special,
     statistics,
     structure,
+    tricks,
     windows,
 )
 from .calculus import *  # noqa: F403
 from .contractions import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .elementwise import *  # noqa: F403
+from .histograms import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .joining import *  # noqa: F403
 from .padding import *  # noqa: F403
+from .polynomials import *  # noqa: F403
 from .quantiles import *  # noqa: F403
 from .reductions import *  # noqa: F403
+from .sets import *  # noqa: F403
 from .sorting import *  # noqa: F403
 from .special import *  # noqa: F403
 from .statistics import *  # noqa: F403
 from .structure import *  # noqa: F403
+from .tricks import *  # noqa: F403
 from .windows import *  # noqa: F403
 
 _MODULES = (
     calculus, creation, elementwise, special, reductions, structure, joining, padding, indexing,
-    sorting, contractions, windows, statistics, quantiles,
+    sorting, contractions, windows, statistics, quantiles, sets,
+    histograms, polynomials, tricks,
 )  # fmt: skip
 __all__ = [name for module in _MODULES for name in module.__all__] + ["fft", "linalg", "random"]
 

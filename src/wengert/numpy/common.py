@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import AxisError, DTypeError, ShapeError, explain
+from ..errors import AbstractValueError, AxisError, DTypeError, ShapeError, explain
 from ..ops.layout import as_dtype, reshape
 from ..ops.op import Traced
+from ..trace.tracer import concrete
 from ..types import Function, check_class, type_of
 
 Made = TypeVar("Made", bound=Function)
@@ -59,6 +60,23 @@ def _stack(items: Sequence[Any]) -> Any:
     (shape,) = shapes
     rows = [reshape(as_dtype(item, dtype), shape=(1, *shape)) for item in items]
     return concatenate(*rows, axis=0)
+
+
+def known_values(
+    name: str, a: Any, instead: str = "or use where() with a mask, which keeps the shape"
+) -> np.ndarray:
+    """The plain array behind a value; an error that says why where there is none."""
+    value = concrete(as_value(a))
+    if value is None:
+        raise AbstractValueError(
+            explain(
+                name,
+                f"the shape of the result depends on values, and those of {type_of(a)} are not "
+                "known while the function is traced by jit or vmap",
+                f"Call it outside, {instead}.",
+            )
+        )
+    return np.asarray(value)
 
 
 def strong(x: Any) -> Any:

@@ -6,7 +6,6 @@ A ufunc takes NumPy's keywords: `dtype` (the arguments are cast, then the loop o
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,12 +15,11 @@ from ..errors import AbstractValueError, DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops import floats, logic
 from ..ops import special as sp
-from ..ops.layout import reshape
 from ..ops.op import Traced
 from ..trace.tracer import concrete
 from ..trace.views import Views, copy_of, is_array, read_only
 from ..types import Function, promotable, result_dtype, type_of
-from .common import as_value, cast, named, named_dtype, ndim, shape, strong
+from .common import as_value, cast, named, named_dtype, ndim
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "allclose", "angle", "arccos", "arccosh",
@@ -36,7 +34,7 @@ __all__ = [
     "isrealobj", "lcm", "ldexp", "left_shift", "less", "less_equal", "log", "log1p", "log2",
     "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
     "logical_xor", "maximum", "minimum", "mod", "modf", "multiply", "nan_to_num", "negative",
-    "nextafter", "not_equal", "piecewise", "polyval", "positive", "pow", "power", "rad2deg",
+    "nextafter", "not_equal", "piecewise", "positive", "pow", "power", "rad2deg",
     "radians", "real", "real_if_close", "reciprocal", "remainder", "right_shift", "rint",
     "round", "select", "sign", "signbit", "sin", "sinc", "sinh", "spacing", "sqrt", "square",
     "subtract", "tan", "tanh", "true_divide", "trunc", "where",
@@ -481,14 +479,3 @@ def sinc(x: Any) -> Any:
 def i0(x: Any) -> Any:
     """``numpy.i0``: the modified Bessel function of order 0."""
     return sp.bessel_i(as_value(x), n=0, scaled=False)
-
-
-def polyval(p: Any, x: Any) -> Any:
-    """``numpy.polyval``: a polynomial, highest power first, by Horner's rule."""
-    p, x = as_value(p), strong(as_value(x))
-    if ndim(p) != 1:
-        p = reshape(p, shape=(type_of(p).size,))
-    result = x * 0
-    for k in builtins.range(shape(p)[0]):
-        result = result * x + p[k]
-    return result

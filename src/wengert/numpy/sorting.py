@@ -1,8 +1,7 @@
-"""Sorting, searching and counting.
+"""Sorting and searching.
 
 Sorting is stable, and its derivative follows the elements. What depends on the values in other
-ways (`unique`, `nonzero`, `histogram`) needs known values, has no derivative and gives plain
-arrays.
+ways (`nonzero`) has no derivative; it needs known values, or the size that the result shall have.
 """
 
 from __future__ import annotations
@@ -11,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AbstractValueError, DTypeError, ShapeError, explain
+from ..errors import DTypeError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops import sorting as ops
-from ..ops.indexing import gather, index, scatter_add
-from ..ops.layout import reduce_sum, reshape
+from ..ops.indexing import gather, index
+from ..ops.layout import reshape
 from ..trace.tracer import concrete
 from ..types import type_of
-from .common import as_value, cast, ndim, normal_axis, shape
+from .common import as_value, known_values, ndim, normal_axis, shape
 
 __all__ = [
-    "argpartition", "argsort", "argwhere", "bincount", "digitize", "flatnonzero", "histogram",
-    "lexsort", "nonzero", "partition", "searchsorted", "sort", "top_k", "unique", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values",
+    "argpartition", "argsort", "argwhere", "digitize", "flatnonzero", "lexsort", "nonzero",
+    "partition", "searchsorted", "sort", "top_k",
 ]  # fmt: skip
 
 
@@ -196,136 +194,16 @@ def _falls(bins: Any) -> Any:
 # ---------------------------------------------------------------- with known values
 
 
-def _known(name: str, a: Any) -> np.ndarray:
-    """The plain array behind a value; an error that says why where there is none."""
-    value = concrete(as_value(a))
-    if value is None:
-        raise AbstractValueError(
-            explain(
-                name,
-                f"the shape of the result depends on values, and those of {type_of(a)} are not "
-                "known while the function is traced by jit or vmap",
-                "Call it outside, or use where() with a mask, which keeps the shape.",
-            )
-        )
-    return np.asarray(value)
-
-
 def nonzero(a: Any) -> tuple[np.ndarray, ...]:
     """``numpy.nonzero``: where elements are not zero, one array of indices for each axis."""
-    return np.nonzero(_known("nonzero", a))
+    return np.nonzero(known_values("nonzero", a))
 
 
 def flatnonzero(a: Any) -> np.ndarray:
     """``numpy.flatnonzero``: where elements are not zero, counted in C order."""
-    return np.flatnonzero(_known("flatnonzero", a))
+    return np.flatnonzero(known_values("flatnonzero", a))
 
 
 def argwhere(a: Any) -> np.ndarray:
     """``numpy.argwhere``: where elements are not zero, one row for each."""
-    return np.argwhere(_known("argwhere", a))
-
-
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-) -> Any:
-    """``numpy.unique``: the different values, sorted; constants for the derivative."""
-    find: Any = np.unique
-    return find(
-        _known("unique", ar),
-        return_index,
-        return_inverse,
-        return_counts,
-        axis,
-        equal_nan=equal_nan,
-    )
-
-
-def unique_values(x: Any) -> np.ndarray:
-    """``numpy.unique_values``: the different values; constants for the derivative."""
-    return np.unique_values(_known("unique_values", x))
-
-
-def unique_counts(x: Any) -> Any:
-    """``numpy.unique_counts``: the different values and how often each occurs."""
-    return np.unique_counts(_known("unique_counts", x))
-
-
-def unique_inverse(x: Any) -> Any:
-    """``numpy.unique_inverse``: the different values and which of them each element is."""
-    return np.unique_inverse(_known("unique_inverse", x))
-
-
-def unique_all(x: Any) -> Any:
-    """``numpy.unique_all``: the different values, first places, inverse and counts."""
-    return np.unique_all(_known("unique_all", x))
-
-
-# ---------------------------------------------------------------- counting
-
-
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
-    """``numpy.bincount``: how often each number occurs, or the sum of its weights.
-
-    The result is as long as the largest number says, at least `minlength`; with `length` it has
-    that length, also where the numbers are not known (under `jit` and `vmap`).
-
-    >>> import wengert.numpy as wnp
-    >>> wnp.bincount([0, 2, 2], weights=[0.5, 1.0, 2.0])
-    array([0.5, 0. , 3. ])
-    """
-    x = as_value(x)
-    if ndim(x) != 1 or type_of(x).dtype.kind not in "iub":
-        raise ShapeError(explain("bincount", f"got {type_of(x)}, expected a line of integers >= 0"))
-    if length is None:
-        numbers = _known("bincount without `length`", x)
-        if numbers.size and numbers.min() < 0:
-            raise ShapeError(
-                explain("bincount", f"got the number {numbers.min()}", "Count numbers >= 0 only.")
-            )
-        length = max(int(numbers.max()) + 1 if numbers.size else 0, minlength)
-    x = cast(x, np.intp)
-    if weights is None:
-        return scatter_add(np.zeros(length, np.intp), 1, x, axes=(0,))
-    weights = cast(as_value(weights), np.float64)
-    if shape(weights) != shape(x):
-        raise ShapeError(
-            explain(
-                "bincount",
-                f"got {shape(x)[0]} numbers and weights of shape {shape(weights)}",
-                "Give one weight for each number.",
-            )
-        )
-    return scatter_add(np.zeros(length), weights, x, axes=(0,))
-
-
-def histogram(
-    a: Any,
-    bins: Any = 10,
-    range: tuple[float, float] | None = None,
-    density: bool | None = None,
-    weights: Any = None,
-) -> tuple[Any, np.ndarray]:
-    """``numpy.histogram``: counts in bins, and the edges; differentiable by the weights alone."""
-    values = _known("histogram", a).ravel()
-    if weights is None:
-        return np.histogram(values, concrete(bins), range, density)
-    edges = np.histogram_bin_edges(values, concrete(bins), range)
-    weights = as_value(weights)
-    weights = reshape(weights, shape=(type_of(weights).size,))
-    inside = np.flatnonzero((values >= edges[0]) & (values <= edges[-1]))
-    place = np.searchsorted(edges, values[inside], "right") - 1
-    # the last bin includes its upper edge
-    place = np.minimum(place, len(edges) - 2)
-    zeros = np.zeros(len(edges) - 1, type_of(weights).dtype)
-    taken = weights[inside]
-    counts = scatter_add(zeros, taken, place, axes=(0,))
-    if density:
-        counts = ew.divide(ew.divide(counts, np.diff(edges)), reduce_sum(counts, axes=(0,)))
-    return counts, edges
+    return np.argwhere(known_values("argwhere", a))

@@ -24,7 +24,7 @@ from ..ops.op import Traced
 from ..types import Function
 from .array import FUNCTIONS
 from .made import TRACED, Made, adopt, plain
-from .reaching import INSTEAD, NAMES, Place
+from .reaching import INSTEAD, NAMES, OBJECTS, Place
 from .tracer import Tracer, current_trace
 
 # Where arrays begin with whatever is in memory, zeros do as well, and are always the same.
@@ -120,6 +120,8 @@ class _Module(ModuleType):
     """NumPy's module, but for the functions that make arrays."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in OBJECTS and current_trace() is not None:
+            return FUNCTIONS[name]
         return getattr(np, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -28,13 +28,15 @@ _OF_VALUES = (
     "full_like arange linspace logspace geomspace fromiter"
 ).split()
 NAMES = (*_CONSTANT, *_OF_VALUES)
+# What is no function, but takes traced values all the same.
+OBJECTS = ("c_", "r_", "vectorize")
 # NumPy and its functions, and what stands in their places meanwhile (`creating.py`), by `id`.
 OWN: dict[int, Any] = {id(np): np, **{id(vars(np)[name]): vars(np)[name] for name in NAMES}}
 INSTEAD: dict[int, Any] = {}
 
 # What a function may do: make constant arrays, arrays of values, write in place, anything.
 CONSTANT, VALUES, WRITES, ANYTHING = 1, 2, 4, 8
-_EFFECTS = dict.fromkeys(_CONSTANT, CONSTANT) | dict.fromkeys(_OF_VALUES, VALUES)
+_EFFECTS = dict.fromkeys(_CONSTANT, CONSTANT) | dict.fromkeys((*_OF_VALUES, *OBJECTS), VALUES)
 _EFFECTS |= dict.fromkeys(
     "at byteswap copyto fill fill_diagonal flat partition place put put_along_axis putmask "
     "setfield sort".split(),
