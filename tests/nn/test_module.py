@@ -299,9 +299,9 @@ PRINTED = [
     (nn.Embedding(9, 2, padding_idx=0), "Embedding(9, 2, padding_idx=0)"),
     (nn.Flatten(0, 1), "Flatten(0, 1)"),
     (nn.GELU("tanh"), "GELU(approximate='tanh')"),
-    (nn.LeakyReLU(), "LeakyReLU(0.01)"),
+    (nn.LeakyReLU(), "LeakyReLU()"),
     (nn.Softmax(1), "Softmax(dim=1)"),
-    (nn.Dropout(0.2), "Dropout(0.2)"),
+    (nn.Dropout(0.2), "Dropout(p=0.2)"),
     (nn.BatchNorm2d(3), "BatchNorm2d(3)"),
     (nn.LayerNorm((4, 5)), "LayerNorm(4, 5)"),
 ]

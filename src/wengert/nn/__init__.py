@@ -10,45 +10,25 @@
 """
 
 from . import functional, init
-from .activations import (
-    GELU,
-    Dropout,
-    LeakyReLU,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
-from .attention import MultiHeadAttention, MultiheadAttention
-from .containers import ModuleList, Sequential
-from .convolution import Conv1d, Conv2d, ConvTranspose2d
-from .linear import Embedding, Flatten, Identity, Linear
-from .losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-)
-from .module import Module, Parameter
-from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
-from .pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
-from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from .seeding import get_rng_state, manual_seed, set_rng_state
+from .activations import *  # noqa: F403
+from .attention import *  # noqa: F403
+from .containers import *  # noqa: F403
+from .convolution import *  # noqa: F403
+from .functional.ctc import *  # noqa: F403
+from .functional.losses import *  # noqa: F403
+from .functional.margins import *  # noqa: F403
+from .linear import *  # noqa: F403
+from .losses import *  # noqa: F403
+from .module import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .recurrent import *  # noqa: F403
+from .seeding import *  # noqa: F403
+from .transformer import *  # noqa: F403
 
+# what the files list in theirs
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AvgPool1d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d",
-    "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding", "Flatten", "GRUCell",
-    "Identity", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MaxPool1d",
-    "MaxPool2d", "Module", "ModuleList", "MultiHeadAttention", "MultiheadAttention",
-    "Parameter", "RNNCell", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus",
-    "Tanh", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
-    "functional", "get_rng_state", "huber_loss", "init", "l1_loss", "manual_seed", "mse_loss",
-    "nll_loss", "set_rng_state", "smooth_l1_loss",
-]  # fmt: skip
+    "functional",
+    "init",
+    *(name for name, value in vars().copy().items() if callable(value) and name[0] != "_"),
+]

@@ -1,177 +1,105 @@
-"""Activations and dropout: layers without parameters."""
+"""Activations and dropout."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import functional
-from .choices import one_of
-from .module import Module
+import numpy as np
+
+from . import functional as f
+from .applied import layer
+from .module import Module, Parameter
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "AlphaDropout",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
+    "FeatureAlphaDropout",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]  # fmt: skip
+
+ReLU = layer("ReLU", f.relu)
+ReLU6 = layer("ReLU6", f.relu6)
+LeakyReLU = layer("LeakyReLU", f.leaky_relu)
+RReLU = layer("RReLU", f.rrelu)
+ELU = layer("ELU", f.elu)
+CELU = layer("CELU", f.celu)
+SELU = layer("SELU", f.selu)
+GELU = layer("GELU", f.gelu)
+GLU = layer("GLU", f.glu)
+SiLU = layer("SiLU", f.silu)
+Mish = layer("Mish", f.mish)
+Tanh = layer("Tanh", f.tanh)
+Sigmoid = layer("Sigmoid", f.sigmoid)
+LogSigmoid = layer("LogSigmoid", f.logsigmoid)
+Softplus = layer("Softplus", f.softplus)
+Softsign = layer("Softsign", f.softsign)
+Tanhshrink = layer("Tanhshrink", f.tanhshrink)
+Softshrink = layer("Softshrink", f.softshrink)
+Hardshrink = layer("Hardshrink", f.hardshrink)
+Hardtanh = layer("Hardtanh", f.hardtanh)
+Hardsigmoid = layer("Hardsigmoid", f.hardsigmoid)
+Hardswish = layer("Hardswish", f.hardswish)
+Threshold = layer("Threshold", f.threshold)
+Softmax = layer("Softmax", f.softmax)
+Softmax2d = layer("Softmax2d", f.softmax2d)
+Softmin = layer("Softmin", f.softmin)
+LogSoftmax = layer("LogSoftmax", f.log_softmax)
+
+Dropout = layer("Dropout", f.dropout)
+Dropout1d = layer("Dropout1d", f.dropout1d)
+Dropout2d = layer("Dropout2d", f.dropout2d)
+Dropout3d = layer("Dropout3d", f.dropout3d)
+AlphaDropout = layer("AlphaDropout", f.alpha_dropout)
+FeatureAlphaDropout = layer("FeatureAlphaDropout", f.feature_alpha_dropout)
 
 
-class ReLU(Module):
-    """The positive part.
+class PReLU(Module):
+    """`LeakyReLU` whose slope is learned: one, or one for each channel (axis 1).
 
     >>> import numpy as np
     >>> from wengert import nn
-    >>> nn.ReLU()(np.array([-1.0, 2.0]))
-    array([0., 2.])
+    >>> nn.PReLU()(np.array([-2.0, 3.0], np.float32))
+    tensor([-0.5,  3. ], dtype=float32, requires_grad=True)
     """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = np.float32):
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(np.full(num_parameters, init, dtype))
 
     def forward(self, input: Any) -> Any:
         """Element by element."""
-        return functional.relu(input)
-
-
-class LeakyReLU(Module):
-    """`negative_slope` times what is negative, the rest as it is.
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.LeakyReLU(0.5)(np.array([-2.0, 3.0]))
-    array([-1.,  3.])
-    """
-
-    def __init__(self, negative_slope: float = 0.01):
-        self.negative_slope = negative_slope
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.leaky_relu(input, self.negative_slope)
+        return f.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
-        """The slope."""
-        return f"{self.negative_slope}"
-
-
-class Tanh(Module):
-    """The hyperbolic tangent.
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.Tanh()(np.array([0.0, 99.0]))
-    array([0., 1.])
-    """
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.tanh(input)
-
-
-class Sigmoid(Module):
-    """1 / (1 + exp(-x)).
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.Sigmoid()(np.array([0.0, 99.0]))
-    array([0.5, 1. ])
-    """
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.sigmoid(input)
-
-
-class SiLU(Module):
-    """x * sigmoid(x).
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.SiLU()(np.array([0.0, 99.0]))
-    array([ 0., 99.])
-    """
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.silu(input)
-
-
-class GELU(Module):
-    """x times the normal distribution function at x; `approximate` is "none" or "tanh".
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.GELU()(np.array([0.0, 99.0]))
-    array([ 0., 99.])
-    """
-
-    def __init__(self, approximate: str = "none"):
-        self.approximate = one_of("GELU", "approximate", approximate, ("none", "tanh"))
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.gelu(input, self.approximate)
-
-    def extra_repr(self) -> str:
-        """The approximation, where there is one."""
-        return "" if self.approximate == "none" else f"approximate={self.approximate!r}"
-
-
-class Softplus(Module):
-    """log(1 + exp(x)).
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.Softplus()(np.array([-999.0, 99.0]))
-    array([ 0., 99.])
-    """
-
-    def forward(self, input: Any) -> Any:
-        """Element by element."""
-        return functional.softplus(input)
-
-
-class Softmax(Module):
-    """Exponentials along the axis `dim`, scaled to the sum 1.
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.Softmax(dim=1)(np.zeros((1, 2)))
-    array([[0.5, 0.5]])
-    """
-
-    def __init__(self, dim: int | None = None):
-        self.dim = dim
-
-    def forward(self, input: Any) -> Any:
-        """Probabilities in the shape of the input."""
-        return functional.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Softmax):
-    """The logarithm of `Softmax`.
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.LogSoftmax(dim=1)(np.array([[0.0, -999.0]]))
-    array([[   0., -999.]])
-    """
-
-    def forward(self, input: Any) -> Any:
-        """Log-probabilities in the shape of the input."""
-        return functional.log_softmax(input, self.dim)
-
-
-class Dropout(Module):
-    """In training, zeros in random places with probability `p`; the rest grows by 1 / (1 - p).
-
-    >>> import numpy as np
-    >>> from wengert import nn
-    >>> nn.Dropout(0.5).eval()(np.ones(3))
-    array([1., 1., 1.])
-    """
-
-    def __init__(self, p: float = 0.5):
-        self.p = p
-
-    def forward(self, input: Any) -> Any:
-        """Other zeros in each call, compiled too; the input itself in evaluation."""
-        return functional.dropout(input, self.p, self.training)
-
-    def extra_repr(self) -> str:
-        """The probability."""
-        return f"{self.p}"
+        """The number of slopes."""
+        return f"{self.num_parameters}"

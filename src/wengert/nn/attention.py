@@ -13,6 +13,8 @@ from .functional.attention import attention_weights
 from .linear import Linear
 from .module import Module, Parameter
 
+__all__ = ["MultiHeadAttention", "MultiheadAttention"]
+
 
 class MultiHeadAttention(Module):
     """Every place of a sequence looks up others, with `num_heads` patterns at once.

@@ -12,15 +12,12 @@ from ..errors import ShapeError, explain
 from . import functional, init
 from .choices import one_of
 from .functional.convolution import WAYS, border, numbers
+from .functional.folding import PADDING_MODES
 from .module import Module, Parameter
 
-# PyTorch's names of what the input is continued with, and NumPy's
-_PADDING_MODES = {
-    "zeros": "constant",
-    "reflect": "reflect",
-    "replicate": "edge",
-    "circular": "wrap",
-}
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Convolution(Module):
@@ -104,7 +101,7 @@ class _Forward(_Convolution):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype
         )
         name = type(self).__name__
-        self.padding_mode = one_of(name, "padding_mode", padding_mode, _PADDING_MODES)
+        self.padding_mode = one_of(name, "padding_mode", padding_mode, _MODES)
         self.method = one_of(name, "method", method, ("auto", *WAYS))
         if padding == "same" and set(self.stride) != {1}:
             raise ShapeError(
@@ -125,7 +122,7 @@ class _Forward(_Convolution):
         name = type(self).__name__
         widths = border(name, self.padding, self.kernel_size, self.dilation)
         own = len(np.shape(input)) - self.rank
-        mode = _PADDING_MODES[self.padding_mode]
+        mode = PADDING_MODES[self.padding_mode]
         return wnp.pad(input, [(0, 0)] * own + widths, mode=mode), 0
 
 
@@ -159,16 +156,23 @@ class Conv2d(_Forward):
     function = staticmethod(functional.conv2d)
 
 
-class ConvTranspose2d(_Convolution):
-    """The transpose of `Conv2d`, which makes images larger; weight (in, out / groups, h, w).
+class Conv3d(_Forward):
+    """The convolution of (samples, channels, depth, height, width); arguments as in `Conv2d`.
 
     >>> import numpy as np
     >>> from wengert import nn
-    >>> nn.ConvTranspose2d(3, 1, 2, stride=2)(np.ones((2, 3, 4, 4), np.float32)).shape
-    (2, 1, 8, 8)
+    >>> nn.Conv3d(1, 2, 3)(np.ones((2, 1, 8, 8, 8), np.float32)).shape
+    (2, 2, 6, 6, 6)
     """
 
-    rank = 2
+    rank = 3
+    function = staticmethod(functional.conv3d)
+
+
+class _Transposed(_Convolution):
+    """A transposed convolution, which makes images larger."""
+
+    function: Callable[..., Any]  # of as many axes of space as there are
 
     def __init__(
         self,
@@ -183,16 +187,78 @@ class ConvTranspose2d(_Convolution):
         dilation: Any = 1,
         dtype: Any = np.float32,
     ):
-        padding = numbers("ConvTranspose2d", "padding", padding, 2)
-        self.output_padding = numbers("ConvTranspose2d", "output_padding", output_padding, 2)
+        name = type(self).__name__
+        padding = numbers(name, "padding", padding, self.rank)
+        self.output_padding = numbers(name, "output_padding", output_padding, self.rank)
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype,
             transposed=True,
         )  # fmt: skip
 
-    def forward(self, input: Any) -> Any:
-        """(samples, channels, height, width); the samples may be left out."""
-        return functional.conv_transpose2d(
-            input, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """(samples, channels, space); the samples may be left out.
+
+        `output_size` chooses among the sizes that the transpose may have, instead of
+        `output_padding`.
+        """
+        extra = self.output_padding
+        if output_size is not None:
+            extra = self._extra(np.shape(input)[-self.rank :], tuple(output_size)[-self.rank :])
+        return self.function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
         )  # fmt: skip
+
+    def _extra(self, space: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+        sides = zip(space, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in sides]
+        if len(wanted) != self.rank or any(
+            not n <= w < n + s for n, w, s in zip(least, wanted, self.stride, strict=False)
+        ):
+            most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+            raise ShapeError(
+                explain(
+                    type(self).__name__,
+                    f"got output_size={wanted}, expected sizes from {least} to {most}",
+                )
+            )
+        return tuple(w - n for w, n in zip(wanted, least, strict=True))
+
+
+class ConvTranspose1d(_Transposed):
+    """The transpose of `Conv1d`; weight (in, out / groups, length).
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.ConvTranspose1d(3, 1, 2, stride=2)(np.ones((2, 3, 4), np.float32)).shape
+    (2, 1, 8)
+    """
+
+    rank = 1
+    function = staticmethod(functional.conv_transpose1d)
+
+
+class ConvTranspose2d(_Transposed):
+    """The transpose of `Conv2d`; weight (in, out / groups, height, width).
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.ConvTranspose2d(3, 1, 2, stride=2)(np.ones((2, 3, 4, 4), np.float32)).shape
+    (2, 1, 8, 8)
+    """
+
+    rank = 2
+    function = staticmethod(functional.conv_transpose2d)
+
+
+class ConvTranspose3d(_Transposed):
+    """The transpose of `Conv3d`; weight (in, out / groups, depth, height, width).
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.ConvTranspose3d(3, 1, 2, stride=2)(np.ones((2, 3, 2, 2, 2), np.float32)).shape
+    (2, 1, 4, 4, 4)
+    """
+
+    rank = 3
+    function = staticmethod(functional.conv_transpose3d)

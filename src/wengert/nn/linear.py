@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from .. import numpy as wnp
 from . import functional, init
 from .module import Module, Parameter
+
+__all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Linear(Module):
@@ -38,6 +41,41 @@ class Linear(Module):
     def extra_repr(self) -> str:
         """The sizes."""
         return f"{self.in_features}, {self.out_features}"
+
+
+class Bilinear(Module):
+    """``x1 @ weight[o] @ x2 + bias[o]`` for each feature o of the result.
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.Bilinear(2, 3, 4)(np.ones((5, 2), np.float32), np.ones((5, 3), np.float32)).shape
+    (5, 4)
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: Any = np.float32,
+    ):
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), dtype))
+        self.bias = Parameter(np.empty(out_features, dtype)) if bias else None
+        bound = 1 / math.sqrt(in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if bias:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Any, input2: Any) -> Any:
+        """Features in the last axes."""
+        return functional.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"{self.in1_features}, {self.in2_features}, {self.out_features}"
 
 
 class Embedding(Module):
@@ -95,6 +133,29 @@ class Flatten(Module):
         """The axes where they are not the usual ones."""
         usual = (self.start_dim, self.end_dim) == (1, -1)
         return "" if usual else f"{self.start_dim}, {self.end_dim}"
+
+
+class Unflatten(Module):
+    """The axis `dim` made several.
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.Unflatten(1, (2, 3))(np.ones((5, 6))).shape
+    (5, 2, 3)
+    """
+
+    def __init__(self, dim: int, unflattened_size: Any):
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, input: Any) -> Any:
+        """The same elements in the same order."""
+        own = np.shape(input)
+        axis = self.dim % len(own)
+        return wnp.reshape(input, (*own[:axis], *self.unflattened_size, *own[axis + 1 :]))
+
+    def extra_repr(self) -> str:
+        """The axis and the sizes."""
+        return f"{self.dim}, {self.unflattened_size}"
 
 
 class Identity(Module):

@@ -48,6 +48,8 @@ from ..types import check_class
 from .printing import describe
 from .skeleton import Skeleton, parts_of
 
+__all__ = ["Module", "Parameter"]
+
 
 class Parameter(Tensor):
     """A tensor that a module registers and training changes; holds a copy of the data.

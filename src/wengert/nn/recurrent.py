@@ -24,6 +24,8 @@ from . import functional, init
 from .choices import one_of
 from .module import Module, Parameter
 
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+
 State = tuple[Any, ...]
 
 

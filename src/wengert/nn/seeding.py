@@ -22,6 +22,8 @@ from ..errors import ShapeError, explain
 from ..numpy import random
 from ..tensor import Tensor, operand, peek
 
+__all__ = ["get_rng_state", "manual_seed", "set_rng_state"]
+
 _key = Tensor(random.key(0))
 
 

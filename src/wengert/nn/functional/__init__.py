@@ -6,40 +6,19 @@
 array([[6., 0.]])
 """
 
-from ..losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-)
-from .activations import (
-    elu,
-    gelu,
-    leaky_relu,
-    log_softmax,
-    relu,
-    sigmoid,
-    silu,
-    softmax,
-    softplus,
-    tanh,
-)
-from .attention import scaled_dot_product_attention
-from .convolution import conv1d, conv2d, conv_transpose2d
-from .dropout import dropout
-from .linear import embedding, linear, one_hot
-from .normalization import batch_norm, layer_norm
-from .pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from .activations import *  # noqa: F403
+from .attention import *  # noqa: F403
+from .convolution import *  # noqa: F403
+from .ctc import *  # noqa: F403
+from .dropout import *  # noqa: F403
+from .folding import *  # noqa: F403
+from .indexing import *  # noqa: F403
+from .linear import *  # noqa: F403
+from .losses import *  # noqa: F403
+from .margins import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .resampling import *  # noqa: F403
 
-__all__ = [
-    "avg_pool1d", "avg_pool2d", "batch_norm", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv_transpose2d", "cross_entropy",
-    "dropout", "elu", "embedding", "gelu", "huber_loss", "l1_loss", "layer_norm", "leaky_relu",
-    "linear", "log_softmax", "max_pool1d", "max_pool2d", "mse_loss", "nll_loss", "one_hot",
-    "relu", "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax",
-    "softplus", "tanh",
-]  # fmt: skip
+# what the files list in theirs
+__all__ = [name for name, value in vars().copy().items() if callable(value) and name[0] != "_"]

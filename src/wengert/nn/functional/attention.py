@@ -10,6 +10,8 @@ import numpy as np
 from ... import numpy as wnp
 from .dropout import dropout
 
+__all__ = ["scaled_dot_product_attention"]
+
 
 def scaled_dot_product_attention(
     query: Any,

@@ -14,7 +14,7 @@ Inside `jit` the choice is ignored: the compiler makes its own loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -25,6 +25,9 @@ from ...errors import ShapeError, explain
 from ...jit import is_tracing
 from ...types import Function
 from ..choices import one_of
+from .ranks import by_rank
+
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 Numbers = tuple[int, ...]
 
@@ -43,7 +46,8 @@ def numbers(operation: str, name: str, value: Any, rank: int) -> Numbers:
     return tuple(int(item) for item in given)
 
 
-def conv1d(
+def conv(
+    rank: int,
     input: Any,
     weight: Any,
     bias: Any = None,
@@ -53,27 +57,8 @@ def conv1d(
     groups: int = 1,
     method: str = "auto",
 ) -> Any:
-    """The convolution of (samples, channels, length); see `conv2d`.
-
-    >>> import numpy as np
-    >>> conv1d(np.arange(5.0).reshape(1, 1, 5), np.ones((1, 1, 2)), stride=2)
-    array([[[1., 5.]]])
-    """
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups, method)
-
-
-def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    method: str = "auto",
-) -> Any:
-    """The convolution of (samples, channels, height, width) with a kernel of shape
-    (channels out, channels in / groups, height, width); the sample axis may be left out.
+    """The convolution of (samples, channels, SPACE) with a kernel of shape
+    (channels out, channels in / groups, SPACE); the sample axis may be left out.
 
     `padding` is a number of zeros on each side, "same" or "valid"; `method` is how the evaluated
     mode computes it: "auto", "direct", "im2col" or "fft".
@@ -82,22 +67,10 @@ def conv2d(
     >>> conv2d(np.ones((1, 1, 3, 3)), np.ones((1, 1, 2, 2)), method="fft").round(6)
     array([[[[4., 4.],
              [4., 4.]]]])
+    >>> conv1d(np.arange(5.0).reshape(1, 1, 5), np.ones((1, 1, 2)), stride=2)
+    array([[[1., 5.]]])
     """
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups, method)
-
-
-def _conv(
-    name: str,
-    rank: int,
-    input: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    method: str,
-) -> Any:
+    name = f"conv{rank}d"
     one_of(name, "method", method, ("auto", *WAYS))
     strides = numbers(name, "stride", stride, rank)
     dilations = numbers(name, "dilation", dilation, rank)
@@ -210,7 +183,8 @@ def _spread_out(weight: Any, dilations: Numbers) -> Any:
 WAYS: dict[str, Function] = {"direct": _direct, "im2col": _im2col, "fft": _fft}
 
 
-def conv_transpose2d(
+def conv_transpose(
+    rank: int,
     input: Any,
     weight: Any,
     bias: Any = None,
@@ -220,27 +194,23 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    """The transpose of `conv2d`: each element of the input lays down the kernel, of shape
-    (channels in, channels out / groups, height, width).
+    """The transpose of a convolution: each element of (samples, channels, SPACE) lays down the
+    kernel, of shape (channels in, channels out / groups, SPACE).
 
     >>> import numpy as np
     >>> conv_transpose2d(np.ones((1, 1, 1, 2)), np.array([[[[1.0, 2.0]]]]), stride=2)
     array([[[[1., 2., 1., 2.]]]])
     """
-    _check_output_padding(output_padding, stride, dilation)
+    _check_output_padding(rank, output_padding, stride, dilation)
     result = wnp.conv_transpose(input, weight, stride, padding, output_padding, dilation, groups)
-    return result if bias is None else result + _per_channel(bias, 2)
+    return result if bias is None else result + _per_channel(bias, rank)
 
 
-def _check_output_padding(output_padding: Any, stride: Any, dilation: Any) -> None:
+def _check_output_padding(rank: int, output_padding: Any, stride: Any, dilation: Any) -> None:
     """More than a stride or dilation would add places that nothing is laid on."""
-    name = "conv_transpose2d"
-    sides: Sequence[Numbers] = [
-        numbers(name, what, value, 2)
-        for what, value in (
-            ("output_padding", output_padding), ("stride", stride), ("dilation", dilation)
-        )
-    ]  # fmt: skip
+    name = f"conv_transpose{rank}d"
+    given = {"output_padding": output_padding, "stride": stride, "dilation": dilation}
+    sides = [numbers(name, what, value, rank) for what, value in given.items()]
     if any(extra >= max(s, d) for extra, s, d in zip(*sides, strict=True)):
         raise ShapeError(
             explain(
@@ -250,3 +220,7 @@ def _check_output_padding(output_padding: Any, stride: Any, dilation: Any) -> No
                 "It must be smaller than the stride or the dilation.",
             )
         )
+
+
+conv1d, conv2d, conv3d = by_rank(conv)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = by_rank(conv_transpose)

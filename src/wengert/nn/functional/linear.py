@@ -10,6 +10,8 @@ from ... import numpy as wnp
 from ...errors import OptionError, ShapeError, explain
 from ...transforms import stop_gradient
 
+__all__ = ["bilinear", "embedding", "linear", "one_hot"]
+
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``input @ weight.T + bias``; the weight is (features out, features in).
@@ -27,6 +29,27 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             )
         )
     product = wnp.matmul(input, wnp.matrix_transpose(weight))
+    return product if bias is None else product + bias
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """``input1 @ weight[o] @ input2 + bias[o]`` for each feature o of the result.
+
+    >>> import numpy as np
+    >>> bilinear(np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.eye(2)[None])
+    array([11.])
+    """
+    shapes = np.shape(input1), np.shape(input2)
+    if tuple(shape[-1] for shape in shapes) != np.shape(weight)[1:]:
+        raise ShapeError(
+            explain(
+                "bilinear",
+                f"got inputs of shapes {shapes[0]} and {shapes[1]} and weight of shape "
+                f"{np.shape(weight)}",
+                "Their last axes must have the features of the weight.",
+            )
+        )
+    product = wnp.einsum("...i,oij,...j->...o", input1, weight, input2)
     return product if bias is None else product + bias
 
 
