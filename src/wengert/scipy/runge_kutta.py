@@ -25,7 +25,7 @@ SAFETY, LEAST_FACTOR, MOST_FACTOR = 0.9, 0.2, 10.0
 Slope = Callable[[Any, Any], Any]
 
 
-class Method(NamedTuple):
+class Tableau(NamedTuple):
     """The table of a method.
 
     A stage lies at `nodes` and adds the slopes before it times a row of `stages`; `result` and
@@ -43,7 +43,7 @@ class Method(NamedTuple):
 
 METHODS = {
     # Dormand and Prince, 1980; the polynomial is Shampine's, 1986
-    "RK45": Method(
+    "RK45": Tableau(
         order=4,
         nodes=(1 / 5, 3 / 10, 4 / 5, 8 / 9, 1),
         stages=(
@@ -86,7 +86,7 @@ METHODS = {
         ),
     ),
     # Bogacki and Shampine, 1989
-    "RK23": Method(
+    "RK23": Tableau(
         order=2,
         nodes=(1 / 2, 3 / 4),
         stages=((1 / 2,), (0, 3 / 4)),
@@ -101,7 +101,7 @@ class Problem(NamedTuple):
     """What is solved, and how exactly."""
 
     slope: Slope
-    method: Method
+    method: Tableau
     end: Any
     direction: Any
     rtol: Any
@@ -109,7 +109,7 @@ class Problem(NamedTuple):
     max_step: Any
 
 
-class State(NamedTuple):
+class Integration(NamedTuple):
     """Where a solution stands, and the step that led there.
 
     `length` is that of the next step, which is a shorter one again where the last was `rejected`.
@@ -173,7 +173,7 @@ def first_length(problem: Problem, t: Any, y: Any, f: Any) -> Any:
     return stop_gradient(wnp.minimum(other, problem.max_step))
 
 
-def beginning(problem: Problem, t: Any, y: Any, length: Any) -> State:
+def beginning(problem: Problem, t: Any, y: Any, length: Any) -> Integration:
     """Before the first step."""
     f = problem.slope(t, y)
     evaluations = 1
@@ -183,7 +183,7 @@ def beginning(problem: Problem, t: Any, y: Any, length: Any) -> State:
     degree = len(problem.method.between[0])
     slopes = np.zeros((degree, *np.shape(y)), type_of(y).dtype)
     length = wnp.asarray(length, np.float64)
-    return State(
+    return Integration(
         t, y, f, length, np.bool_(False), t, problem.direction, y, slopes, np.int64(evaluations),
         np.bool_(False),
     )  # fmt: skip
@@ -197,7 +197,7 @@ def _sum(factors: tuple[float, ...], values: list[Any]) -> Any:
     return total
 
 
-def attempt(problem: Problem, state: State) -> State:
+def attempt(problem: Problem, state: Integration) -> Integration:
     """One step, if its error is small enough; a shorter `length` otherwise."""
     method, direction = problem.method, problem.direction
     now = stop_gradient(state.t)
@@ -218,16 +218,18 @@ def attempt(problem: Problem, state: State) -> State:
     accepted = (error < 1) & ~failed
     next_length = wnp.abs(step) * _factor(error, state.rejected, method)
     columns = zip(*method.between, strict=True)
-    moved = State(
+    moved = Integration(
         after, y, slopes[-1], stop_gradient(next_length), False, state.t, step, state.y,
         wnp.stack([_sum(column, slopes) for column in columns]), state.evaluations, failed,
     )  # fmt: skip
     kept = state._replace(length=moved.length, rejected=True, failed=failed)
-    chosen = State(*[wnp.where(accepted, new, old) for new, old in zip(moved, kept, strict=True)])
+    chosen = Integration(
+        *[wnp.where(accepted, new, old) for new, old in zip(moved, kept, strict=True)]
+    )
     return chosen._replace(evaluations=state.evaluations + len(slopes) - 1)
 
 
-def _factor(error: Any, rejected: Any, method: Method) -> Any:
+def _factor(error: Any, rejected: Any, method: Tableau) -> Any:
     """How much longer or shorter the next step is."""
     exact = error == 0
     wanted = SAFETY * wnp.where(exact, 1.0, error) ** (-1 / (method.order + 1))
@@ -238,7 +240,7 @@ def _factor(error: Any, rejected: Any, method: Method) -> Any:
     return wnp.where(error < 1, longer, shorter)
 
 
-def between(state: State, t: Any) -> Any:
+def between(state: Integration, t: Any) -> Any:
     """The solution at a time within the last step."""
     share = (t - state.start) / state.span
     total = state.slopes[-1]
@@ -247,14 +249,14 @@ def between(state: State, t: Any) -> Any:
     return state.begin + state.span * share * total
 
 
-def solution(problem: Problem, state: State, times: Any) -> tuple[State, Any]:
+def solution(problem: Problem, state: Integration, times: Any) -> tuple[Integration, Any]:
     """The solution at `times`, which follow each other in the problem's direction.
 
     Where steps become too small to go on, it is not a number.
     """
 
-    def advance(state: State, time: Any) -> tuple[State, Any]:
-        def before(state: State) -> Any:
+    def advance(state: Integration, time: Any) -> tuple[Integration, Any]:
+        def before(state: Integration) -> Any:
             return (problem.direction * (time - state.t) > 0) & ~state.failed
 
         state = while_loop(before, lambda state: attempt(problem, state), state)
