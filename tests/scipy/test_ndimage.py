@@ -124,6 +124,11 @@ def test_second_derivatives_by_the_places():
     wg.check_grads(ndimage.map_coordinates, (XX[:3, :3], INSIDE[:, :2] / 2), order=2)
 
 
+def test_a_plain_image_at_traced_places():
+    inside = wg.jit(lambda at: ndimage.map_coordinates(XX, at))
+    np.testing.assert_allclose(inside(INSIDE), ndimage.map_coordinates(XX, INSIDE), rtol=1e-12)
+
+
 def test_batches():
     images = np.stack([XX, 2 * XX])
     places = np.stack([INSIDE, INSIDE + 0.05])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import numpy as wnp
+from ..trace.indexing import getitem
 from ..types import type_of
 
 # How the coefficients go on beyond the ends, for each way in which an image does.
@@ -116,7 +117,7 @@ def interpolated(
         for _, own, beyond in chosen:
             weight = weight * own
             outside = outside | beyond
-        element = coefficients[tuple(index for index, _, _ in chosen)]
+        element = getitem(coefficients, tuple(index for index, _, _ in chosen))
         if mode == "grid-constant":
             element = wnp.where(outside, cval, element)
         total = total + weight * element
