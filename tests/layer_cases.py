@@ -1,4 +1,19 @@
-"""Layers with arguments and the shapes of inputs, for the tests that go through all of them."""
+"""Layers, losses and functions with arguments, for the tests that go through all of them."""
+
+import numpy as np
+
+from wengert import nn
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def signs(*shape):
+    return RNG.choice([-1, 1], shape)
+
 
 SERIES, IMAGE, VOLUME = (2, 4, 11), (2, 4, 9, 8), (2, 4, 5, 4, 6)
 
@@ -194,10 +209,167 @@ LAYERS = [
     ("Transformer", (8, 2, 2, 1, 6, 0.0), {}, [(5, 3, 8), (4, 3, 8)]),
 ]
 
-# These need more than the shapes of inputs: other layers, or integers.
+X, Y, Z = floats(6, 4), floats(6, 4), floats(6, 4)
+UNIT = RNG.uniform(0.05, 0.95, (6, 4)).astype(np.float32)
+PROBABILITIES = (UNIT / UNIT.sum(1, keepdims=True)).astype(np.float32)
+CLASSES, FEW = RNG.integers(0, 4, 6), np.array([1, -100, 0, 3, -100, 2])
+WEIGHT = np.abs(floats(4))
+COUNTS = RNG.integers(0, 6, (6, 4)).astype(np.float32)
+POSITIVE = np.abs(floats(6, 4)) + 0.1
+LABELS = np.array([[3, 0, -1, 1], [1, -1, 0, 0], [-1, 0, 1, 2], [0, 1, 2, 3], [2, 1, -1, -1]])
+
+# class, keywords, inputs, and the number of the first ones that have derivatives
+LOSSES = [
+    ("L1Loss", {}, (X, Y), 2),
+    ("MSELoss", {}, (X, Y), 2),
+    ("SmoothL1Loss", {"beta": 0.4}, (X, Y), 2),
+    ("HuberLoss", {"delta": 0.4}, (X, Y), 2),
+    ("CrossEntropyLoss", {}, (X, CLASSES), 1),
+    ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.2}, (X, FEW), 1),
+    ("CrossEntropyLoss", {"ignore_index": 2, "label_smoothing": 0.1}, (X, CLASSES), 1),
+    ("CrossEntropyLoss", {"weight": WEIGHT}, (X, PROBABILITIES), 2),
+    ("NLLLoss", {"weight": WEIGHT, "ignore_index": 1}, (X, CLASSES), 1),
+    ("BCELoss", {"weight": WEIGHT}, (UNIT, UNIT[::-1].copy()), 1),
+    ("BCEWithLogitsLoss", {"weight": WEIGHT, "pos_weight": WEIGHT[::-1].copy()}, (X, UNIT), 1),
+    ("KLDivLoss", {}, (X, PROBABILITIES), 2),
+    ("KLDivLoss", {}, (X, np.where(UNIT < 0.4, 0, UNIT)), 1),
+    ("KLDivLoss", {"log_target": True}, (X, Y), 2),
+    ("PoissonNLLLoss", {}, (X, COUNTS), 1),
+    ("PoissonNLLLoss", {"full": True}, (X, COUNTS), 1),
+    ("PoissonNLLLoss", {"log_input": False, "eps": 1e-3}, (POSITIVE, COUNTS), 1),
+    ("GaussianNLLLoss", {}, (X, Y, POSITIVE), 3),
+    ("GaussianNLLLoss", {"full": True, "eps": 0.5}, (X, Y, POSITIVE[:, :1]), 3),
+    ("GaussianNLLLoss", {"eps": 0.5}, (X, Y, POSITIVE[:, 0].copy()), 3),
+    ("HingeEmbeddingLoss", {"margin": 0.7}, (X, signs(6, 4)), 1),
+    ("MarginRankingLoss", {"margin": 0.3}, (X[0], Y[0], signs(4)), 2),
+    ("CosineEmbeddingLoss", {"margin": 0.1}, (X, Y, signs(6)), 2),
+    ("TripletMarginLoss", {}, (X, Y, Z), 3),
+    ("TripletMarginLoss", {"margin": 2.0, "p": 1.0, "swap": True}, (X, Y, Z), 3),
+    ("TripletMarginWithDistanceLoss", {"margin": 2.0, "swap": True}, (X, Y, Z), 3),
+    ("MultiMarginLoss", {}, (X, CLASSES), 1),
+    ("MultiMarginLoss", {"p": 2, "margin": 0.5, "weight": WEIGHT}, (X, CLASSES), 1),
+    ("MultiLabelMarginLoss", {}, (X[:5], LABELS), 1),
+    ("MultiLabelSoftMarginLoss", {"weight": WEIGHT}, (X, UNIT), 1),
+    ("SoftMarginLoss", {}, (X, signs(6, 4).astype(np.float32)), 1),
+]
+
+# ---------------------------------------------------------------- what needs more than shapes
+
+SEQUENCE, STEP = floats(5, 3, 4), floats(3, 4)
+ENCODER = nn.TransformerEncoderLayer(8, 2, 6)
+DECODER = nn.TransformerDecoderLayer(8, 2, 6)
+TIMES = (floats(6, 2, 4), np.array([[1, 2], [3, 3]]), np.array([6, 5]), np.array([2, 1]))
+
+
+def unpooled(rank):
+    x = floats(2, 3, *(4,) * rank)
+    return list(getattr(nn, f"MaxPool{rank}d")(2, return_indices=True)(x))
+
+
+# the layer and its inputs
 OTHERS = {
-    "Embedding", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Module", "ModuleDict",
-    "ModuleList", "MultiHeadAttention", "Parameter", "ParameterDict", "ParameterList",
-    "Sequential", "TransformerDecoder", "TransformerEncoder",
-    "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCell",
-}  # fmt: skip
+    "CTCLoss": (nn.CTCLoss(), TIMES),
+    "Embedding": (nn.Embedding(6, 3), [np.array([[2, 0, 5]])]),
+    "GRU": (nn.GRU(4, 3), [SEQUENCE]),
+    "GRUCell": (nn.GRUCell(4, 3), [STEP]),
+    "LSTM": (nn.LSTM(4, 3), [SEQUENCE]),
+    "LSTMCell": (nn.LSTMCell(4, 3), [STEP]),
+    "MaxUnpool1d": (nn.MaxUnpool1d(2), unpooled(1)),
+    "MaxUnpool2d": (nn.MaxUnpool2d(2), unpooled(2)),
+    "MaxUnpool3d": (nn.MaxUnpool3d(2), unpooled(3)),
+    "RNN": (nn.RNN(4, 3), [SEQUENCE]),
+    "RNNCell": (nn.RNNCell(4, 3), [STEP]),
+    "TransformerDecoder": (nn.TransformerDecoder(DECODER, 2), [floats(5, 3, 8), floats(4, 3, 8)]),
+    "TransformerEncoder": (nn.TransformerEncoder(ENCODER, 2), [floats(5, 3, 8)]),
+}
+
+# ---------------------------------------------------------------- functions
+
+ROW, TABLE = np.array([2, 0, 1]), floats(3, 4)
+PLACES = np.array([[0, 2, 1, 1]])
+A_SERIES, AN_IMAGE, A_VOLUME = floats(2, 4, 8), floats(2, 4, 8, 6), floats(2, 4, 4, 6, 4)
+
+ELEMENTWISE = """
+    alpha_dropout celu dropout elu feature_alpha_dropout gelu hardshrink hardsigmoid hardswish
+    hardtanh leaky_relu log_softmax logsigmoid mish relu relu6 rrelu selu sigmoid silu softmax
+    softmin softplus softshrink softsign tanh tanhshrink
+"""
+BY_RANK = {
+    "adaptive_avg_pool": (3,),
+    "adaptive_max_pool": (3,),
+    "avg_pool": (2,),
+    "conv": (None,),
+    "conv_transpose": (None,),
+    "dropout": (),
+    "lp_pool": (2, 2),
+    "max_pool": (2,),
+}
+
+
+def by_rank():
+    for rank, x in enumerate((A_SERIES, AN_IMAGE, A_VOLUME), start=1):
+        for name, args in BY_RANK.items():
+            kernel = (floats(4, 4, *(2,) * rank),)
+            yield f"{name}{rank}d", (x, *(kernel if args == (None,) else args))
+        yield f"max_unpool{rank}d", (*unpooled(rank), 2)
+
+
+# the arguments; arrays of floats have derivatives
+FUNCTIONS = {
+    **dict.fromkeys(ELEMENTWISE.split(), (X,)),
+    **dict(by_rank()),
+    "batch_norm": (AN_IMAGE, None, None),
+    "bilinear": (X, X, floats(2, 4, 4)),
+    "binary_cross_entropy": (UNIT, UNIT),
+    "binary_cross_entropy_with_logits": (X, UNIT),
+    "channel_shuffle": (AN_IMAGE, 2),
+    "cosine_embedding_loss": (X, Y, signs(6)),
+    "cosine_similarity": (X, Y),
+    "cross_entropy": (X, CLASSES),
+    "ctc_loss": TIMES,
+    "embedding": (ROW, TABLE),
+    "fold": (floats(2, 8, 12), (4, 5), 2),
+    "gather": (TABLE, 0, PLACES),
+    "gaussian_nll_loss": (X, Y, POSITIVE),
+    "glu": (X,),
+    "group_norm": (AN_IMAGE, 2),
+    "hinge_embedding_loss": (X, signs(6, 4)),
+    "huber_loss": (X, Y),
+    "index_add": (TABLE, 0, ROW, TABLE),
+    "index_copy": (TABLE, 0, ROW, TABLE),
+    "index_select": (TABLE, 0, ROW),
+    "instance_norm": (AN_IMAGE,),
+    "interpolate": (AN_IMAGE, (5, 7), None, "bicubic"),
+    "kl_div": (X, PROBABILITIES),
+    "l1_loss": (X, Y),
+    "layer_norm": (X, (4,)),
+    "linear": (X, floats(2, 4), floats(2)),
+    "local_response_norm": (AN_IMAGE, 2),
+    "margin_ranking_loss": (X, Y, signs(6, 4)),
+    "mse_loss": (X, Y),
+    "multi_margin_loss": (X, CLASSES),
+    "multilabel_margin_loss": (X[:5], LABELS),
+    "multilabel_soft_margin_loss": (X, UNIT),
+    "nll_loss": (X, CLASSES),
+    "normalize": (X,),
+    "one_hot": (CLASSES, 4),
+    "pad": (X, (1, 2), "reflect"),
+    "pairwise_distance": (X, Y),
+    "pixel_shuffle": (AN_IMAGE, 2),
+    "pixel_unshuffle": (AN_IMAGE, 2),
+    "poisson_nll_loss": (X, COUNTS),
+    "prelu": (AN_IMAGE, floats(4)),
+    "rms_norm": (X, (4,)),
+    "scaled_dot_product_attention": (floats(2, 5, 4), floats(2, 6, 4), floats(2, 6, 3)),
+    "scatter": (TABLE, 0, PLACES, TABLE),
+    "scatter_add": (TABLE, 0, PLACES, TABLE),
+    "scatter_reduce": (TABLE, 0, PLACES, TABLE, "amax"),
+    "smooth_l1_loss": (X, Y),
+    "soft_margin_loss": (X, signs(6, 4)),
+    "softmax2d": (AN_IMAGE,),
+    "take_along_dim": (TABLE, PLACES, 0),
+    "threshold": (X, 0.1, 2.0),
+    "triplet_margin_loss": (X, Y, Z),
+    "triplet_margin_with_distance_loss": (X, Y, Z),
+    "unfold": (AN_IMAGE, 2),
+}

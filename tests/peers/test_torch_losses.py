@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from layer_cases import LOSSES, PROBABILITIES, X
 from wengert import nn
 from wengert.nn import functional
 
@@ -26,60 +27,11 @@ def floats(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def signs(*shape):
-    return RNG.choice([-1, 1], shape)
-
-
 def tensors(tree):
     """The same with tensors of PyTorch in the place of arrays."""
     if isinstance(tree, dict):
         return {name: tensors(value) for name, value in tree.items()}
     return torch.tensor(tree) if isinstance(tree, np.ndarray) else tree
-
-
-X, Y, Z = floats(6, 4), floats(6, 4), floats(6, 4)
-UNIT = RNG.uniform(0.05, 0.95, (6, 4)).astype(np.float32)
-PROBABILITIES = (UNIT / UNIT.sum(1, keepdims=True)).astype(np.float32)
-CLASSES, FEW = RNG.integers(0, 4, 6), np.array([1, -100, 0, 3, -100, 2])
-WEIGHT = np.abs(floats(4))
-COUNTS = RNG.integers(0, 6, (6, 4)).astype(np.float32)
-POSITIVE = np.abs(floats(6, 4)) + 0.1
-LABELS = np.array([[3, 0, -1, 1], [1, -1, 0, 0], [-1, 0, 1, 2], [0, 1, 2, 3], [2, 1, -1, -1]])
-
-# class, arguments, keywords, inputs: those of floats, up to the number, have derivatives
-LOSSES = [
-    ("L1Loss", {}, (X, Y), 2),
-    ("MSELoss", {}, (X, Y), 2),
-    ("SmoothL1Loss", {"beta": 0.4}, (X, Y), 2),
-    ("HuberLoss", {"delta": 0.4}, (X, Y), 2),
-    ("CrossEntropyLoss", {}, (X, CLASSES), 1),
-    ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.2}, (X, FEW), 1),
-    ("CrossEntropyLoss", {"ignore_index": 2, "label_smoothing": 0.1}, (X, CLASSES), 1),
-    ("CrossEntropyLoss", {"weight": WEIGHT}, (X, PROBABILITIES), 2),
-    ("NLLLoss", {"weight": WEIGHT, "ignore_index": 1}, (X, CLASSES), 1),
-    ("BCELoss", {"weight": WEIGHT}, (UNIT, UNIT[::-1].copy()), 1),
-    ("BCEWithLogitsLoss", {"weight": WEIGHT, "pos_weight": WEIGHT[::-1].copy()}, (X, UNIT), 1),
-    ("KLDivLoss", {}, (X, PROBABILITIES), 2),
-    ("KLDivLoss", {}, (X, np.where(UNIT < 0.4, 0, UNIT)), 1),
-    ("KLDivLoss", {"log_target": True}, (X, Y), 2),
-    ("PoissonNLLLoss", {}, (X, COUNTS), 1),
-    ("PoissonNLLLoss", {"full": True}, (X, COUNTS), 1),
-    ("PoissonNLLLoss", {"log_input": False, "eps": 1e-3}, (POSITIVE, COUNTS), 1),
-    ("GaussianNLLLoss", {}, (X, Y, POSITIVE), 3),
-    ("GaussianNLLLoss", {"full": True, "eps": 0.5}, (X, Y, POSITIVE[:, :1]), 3),
-    ("GaussianNLLLoss", {"eps": 0.5}, (X, Y, POSITIVE[:, 0].copy()), 3),
-    ("HingeEmbeddingLoss", {"margin": 0.7}, (X, signs(6, 4)), 1),
-    ("MarginRankingLoss", {"margin": 0.3}, (X[0], Y[0], signs(4)), 2),
-    ("CosineEmbeddingLoss", {"margin": 0.1}, (X, Y, signs(6)), 2),
-    ("TripletMarginLoss", {}, (X, Y, Z), 3),
-    ("TripletMarginLoss", {"margin": 2.0, "p": 1.0, "swap": True}, (X, Y, Z), 3),
-    ("TripletMarginWithDistanceLoss", {"margin": 2.0, "swap": True}, (X, Y, Z), 3),
-    ("MultiMarginLoss", {}, (X, CLASSES), 1),
-    ("MultiMarginLoss", {"p": 2, "margin": 0.5, "weight": WEIGHT}, (X, CLASSES), 1),
-    ("MultiLabelMarginLoss", {}, (X[:5], LABELS), 1),
-    ("MultiLabelSoftMarginLoss", {"weight": WEIGHT}, (X, UNIT), 1),
-    ("SoftMarginLoss", {}, (X, signs(6, 4).astype(np.float32)), 1),
-]
 
 
 def loss_id(case):

@@ -14,6 +14,7 @@ from .activations import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .containers import *  # noqa: F403
 from .convolution import *  # noqa: F403
+from .folding import *  # noqa: F403
 from .functional.ctc import *  # noqa: F403
 from .functional.losses import *  # noqa: F403
 from .functional.margins import *  # noqa: F403

@@ -32,7 +32,12 @@ class Group(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self, owner: str, params: Sequence[Tensor], options: Mapping[str, Any], switches: Any
+        self,
+        owner: str,
+        params: Sequence[Tensor],
+        options: Mapping[str, Any],
+        switches: Sequence[str],
+        fixed: Sequence[str] = (),
     ):
         self.params = list(params)
         self._owner = owner  # for messages
@@ -41,8 +46,11 @@ class Group(MutableMapping[str, Any]):
         self._others: dict[str, Any] = {}
         self._watchers: list[Any] = []
         values: list[float] = []
+        self._fixed = tuple(fixed)
         for name, value in options.items():
-            if isinstance(value, bool):
+            if name in fixed:
+                self._others[name] = value
+            elif isinstance(value, bool):
                 self._flags[name] = Flag(value)
             elif _is_number(value):
                 self._places[name] = len(values)
@@ -105,6 +113,14 @@ class Group(MutableMapping[str, Any]):
                     f"{self._owner}: param_groups",
                     "the parameters of a group are fixed",
                     "Use add_param_group, or make a new optimizer.",
+                )
+            )
+        if name in self._fixed and value != self._others[name]:
+            raise MutationError(
+                explain(
+                    f'{self._owner}: param_groups[...]["{name}"]',
+                    f"got {value!r}, but the option is {self._others[name]!r} for good",
+                    "Compiled steps are made for it: make a new optimizer.",
                 )
             )
         if name not in self._places and name not in self._flags:

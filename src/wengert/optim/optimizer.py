@@ -21,6 +21,9 @@ from ..jit import is_tracing
 from ..tensor import Tensor, no_grad, operand, peek, replace, side_by_side
 from .group import Group
 
+# What a kept array is at first: a number everywhere, or an array made for a parameter, or none.
+Start = float | Callable[[Tensor], np.ndarray | None]
+
 
 class Optimizer:
     """The base of all optimizers.
@@ -37,6 +40,8 @@ class Optimizer:
 
     # numbers among the options that turn a part of the rule off when they are zero
     switches: tuple[str, ...] = ("weight_decay",)
+    # options that compiled steps are made for: they cannot be changed
+    fixed: tuple[str, ...] = ()
 
     def __init__(self, params: Iterable[Any], **defaults: Any):
         self.defaults = defaults
@@ -73,8 +78,8 @@ class Optimizer:
 
     # ------------------------------------------------------------ the rule
 
-    def kept(self, group: Group) -> dict[str, float]:
-        """The arrays kept for each parameter, by name, and what they are filled with at first."""
+    def kept(self, group: Group) -> dict[str, Start]:
+        """The arrays kept for each parameter, by name, and what they are at first."""
         return {}
 
     def counts(self, group: Group) -> bool:
@@ -110,7 +115,7 @@ class Optimizer:
         present = list(gradients)
         numbers = self._numbers(group, present)
         decay = group.number("weight_decay") if self._adds_decay(group) else None
-        maximize, names = group.on("maximize"), list(self.kept(group))
+        maximize, names = group.on("maximize"), self.kept(group)
         states = self._states_of(group)
         for place, gradient in gradients.items():
             p, g = operand(group.params[place]), operand(gradient)
@@ -119,11 +124,12 @@ class Optimizer:
                 g = -g
             if decay is not None:
                 g = g + decay.astype(real) * p
-            kept = {name: operand(states[place][name]) for name in names}
+            own = {name: states[place][name] for name in names if name in states[place]}
+            kept = {name: operand(tensor) for name, tensor in own.items()}
             new = self.update(p, g, kept, _Numbers(numbers, place, real), group)
             replace(group.params[place], new)
-            for name in names:
-                replace(states[place][name], kept[name])
+            for name, tensor in own.items():
+                replace(tensor, kept[name])
 
     def _numbers(self, group: Group, present: list[int]) -> dict[str, Any]:
         """Count the step for the parameters in these places; the numbers that it needs."""
@@ -181,7 +187,7 @@ class Optimizer:
         params = param_group["params"]
         params = [params] if isinstance(params, Tensor) else self._listed(params)
         self._check(params)
-        group = Group(self._name, params, {**self.defaults, **options}, self.switches)
+        group = Group(self._name, params, {**self.defaults, **options}, self.switches, self.fixed)
         self.param_groups.append(group)
         self.state += [{} for _ in params]
         side_by_side(params)
@@ -223,10 +229,13 @@ class Optimizer:
             own = [next(states) for _ in group.params]
             self._make_rows(group)
             for name, value in self.kept(group).items():
-                if own and name not in own[0]:
-                    for p, state in zip(group.params, own, strict=True):
-                        state[name] = Tensor(np.full(p.shape, value, p.dtype))
-                    side_by_side([state[name] for state in own])
+                made = []
+                for p, state in zip(group.params, own, strict=True):
+                    start = None if name in state else _started(value, p)
+                    if start is not None:
+                        state[name] = Tensor(start)
+                        made.append(state[name])
+                side_by_side(made)
 
     def _make_rows(self, group: Group) -> None:
         """Memory for the numbers that each parameter has one of.
@@ -279,14 +288,16 @@ class Optimizer:
 
     def _check_entries(self, group: Group, entries: list[Mapping[str, Any]]) -> None:
         """Refuse state of another model before anything is changed."""
-        for number, (p, entry) in enumerate(zip(group.params, entries, strict=True)):
+        rows = zip(group.params, self._states_of(group), entries, strict=True)
+        for number, (p, state, entry) in enumerate(rows):
             for name, value in entry.items():
-                if name != "step" and tuple(value.shape) != p.shape:
+                expected = state[name].shape if name in state else p.shape
+                if name != "step" and tuple(value.shape) != expected:
                     raise ShapeError(
                         explain(
                             f"{self._name}: load_state_dict",
                             f"{name} of parameter {number} has shape {tuple(value.shape)}, "
-                            f"expected {p.shape}",
+                            f"expected {expected}",
                             "Load the state of an optimizer of the same model.",
                         )
                     )
@@ -295,8 +306,9 @@ class Optimizer:
         kept = self.kept(group)
         for p, state, entry in zip(group.params, self._states_of(group), entries, strict=True):
             for name, value in kept.items():
-                new = entry.get(name)
-                state[name][...] = value if new is None else array_of(new, p.dtype)
+                if name in state:
+                    new = entry.get(name)
+                    state[name][...] = _started(value, p) if new is None else array_of(new, p.dtype)
         # where steps are not counted there, an entry means that there was one
         group.steps[...] = np.array([float(one.get("step", bool(one))) for one in entries])
 
@@ -326,6 +338,10 @@ class _Numbers:
         for name, value in numbers.items():
             value = value[place] if value.ndim else value
             setattr(self, name, value.astype(real))
+
+
+def _started(value: Start, p: Tensor) -> np.ndarray | None:
+    return value(p) if callable(value) else np.full(p.shape, value, p.dtype)
 
 
 def _entry(state: Mapping[str, Any], key: Any) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import OptionError, explain
 from .group import Group
-from .optimizer import Optimizer
+from .optimizer import Optimizer, Start
 
 
 class SGD(Optimizer):
@@ -43,7 +43,7 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ):
-        _check_range("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
+        check_range("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise OptionError(
                 explain(
@@ -62,7 +62,7 @@ class SGD(Optimizer):
             maximize=maximize,
         )
 
-    def kept(self, group: Group) -> dict[str, float]:
+    def kept(self, group: Group) -> dict[str, Start]:
         """The velocity, where there is momentum."""
         return {"momentum_buffer": 0.0} if group.on("momentum") else {}
 
@@ -111,9 +111,8 @@ class Adam(Optimizer):
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
     ):
-        _check_range(self._name, lr=lr, eps=eps, weight_decay=weight_decay)
-        for place, beta in enumerate(betas):
-            _check_range(self._name, 1.0, **{f"betas[{place}]": beta})
+        check_range(self._name, lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(self._name, betas)
         super().__init__(
             params,
             lr=lr,
@@ -125,9 +124,9 @@ class Adam(Optimizer):
             decoupled_weight_decay=decoupled_weight_decay,
         )
 
-    def kept(self, group: Group) -> dict[str, float]:
+    def kept(self, group: Group) -> dict[str, Start]:
         """The running means of the gradient and of its square."""
-        moments = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        moments: dict[str, Start] = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
         return {**moments, "max_exp_avg_sq": 0.0} if group.on("amsgrad") else moments
 
     def counts(self, group: Group) -> bool:
@@ -224,7 +223,7 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ):
-        _check_range(
+        check_range(
             "RMSprop", lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum
         )
         super().__init__(
@@ -238,9 +237,9 @@ class RMSprop(Optimizer):
             maximize=maximize,
         )
 
-    def kept(self, group: Group) -> dict[str, float]:
+    def kept(self, group: Group) -> dict[str, Start]:
         """The running means, and the velocity."""
-        found = {"square_avg": 0.0}
+        found: dict[str, Start] = {"square_avg": 0.0}
         if group.on("momentum"):
             found["momentum_buffer"] = 0.0
         if group.on("centered"):
@@ -295,7 +294,7 @@ class Adagrad(Optimizer):
         *,
         maximize: bool = False,
     ):
-        _check_range(
+        check_range(
             "Adagrad",
             lr=lr,
             lr_decay=lr_decay,
@@ -313,7 +312,7 @@ class Adagrad(Optimizer):
             maximize=maximize,
         )
 
-    def kept(self, group: Group) -> dict[str, float]:
+    def kept(self, group: Group) -> dict[str, Start]:
         """The sum of squares."""
         return {"sum": group["initial_accumulator_value"]}
 
@@ -333,11 +332,23 @@ class Adagrad(Optimizer):
         return p - n.size * g / (np.sqrt(total) + n.eps)
 
 
-def _check_range(owner: str, below: float = np.inf, /, **options: float) -> None:
-    """Refuse options outside of [0, below)."""
+def check_range(owner: str, below: float = np.inf, /, **options: float) -> None:
+    """Refuse options outside of [0, below).
+
+    >>> check_range("SGD", lr=0.1)
+    """
     for name, value in options.items():
         if not 0.0 <= value < below:
             limit = "at least 0" if below == np.inf else f"in [0, {below:g})"
             raise OptionError(
                 explain(owner, f"{name}={value!r}, expected a number {limit}", "Choose another.")
             )
+
+
+def check_betas(owner: str, betas: Iterable[float]) -> None:
+    """Refuse rates of running means outside of [0, 1).
+
+    >>> check_betas("Adam", (0.9, 0.999))
+    """
+    for place, beta in enumerate(betas):
+        check_range(owner, 1.0, **{f"betas[{place}]": beta})
