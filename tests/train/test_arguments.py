@@ -104,13 +104,14 @@ def test_batches_that_leave_nothing():
     )
 
 
-def test_optimizers_that_run_in_python():
+def test_lbfgs_with_clipped_gradients():
     model = nn.Linear(2, 2)
+    lbfgs = optim.LBFGS(model.parameters())
     with pytest.raises(ValueError) as caught:
-        wg.fit(**arguments(model=model, optimizer=optim.LBFGS(model.parameters())))
+        wg.fit(**arguments(model=model, optimizer=lbfgs, clip_norm=1.0))
     assert str(caught.value).endswith(
-        "LBFGS looks at the loss several times in a step, in Python. "
-        "Call its step(closure) in a loop of your own, or use wg.minimize."
+        "got clip_norm=1.0 for LBFGS. It chooses its steps by the gradients as they are: "
+        "leave clip_norm out."
     )
 
 

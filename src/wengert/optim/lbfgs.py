@@ -85,6 +85,8 @@ class LBFGS(Optimizer):
     array([1., 1.])
     """
 
+    asks = True
+
     def __init__(
         self,
         params: Iterable[Any],

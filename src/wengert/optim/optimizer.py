@@ -40,6 +40,8 @@ class Optimizer:
 
     # numbers among the options that turn a part of the rule off when they are zero
     switches: tuple[str, ...] = ("weight_decay",)
+    # whether `step` decides by the loss, and so must be given a closure
+    asks = False
     # options that compiled steps are made for: they cannot be changed
     fixed: tuple[str, ...] = ()
 

@@ -21,8 +21,10 @@ from ..data import epoch_order
 from ..errors import ShapeError, explain
 from ..jit import Repeated
 from ..tensor import peek
+from .closures import Closures
 from .source import Source
 
+Calls = Repeated | Closures  # of a step, for batch after batch
 # Noting the state takes at most this part of the time.
 _NOTING = 0.01
 
@@ -63,7 +65,13 @@ class Batches:
         return float(np.average(values, weights=weights))
 
     def run(
-        self, repeated: Repeated, source: Source, moving: list[Any], out: Any, first: int, last: int
+        self,
+        repeated: Calls,
+        source: Source,
+        moving: list[Any],
+        out: Any,
+        first: int,
+        last: int,
     ) -> None:
         """Call for the batches from `first` to `last`; `moving` is of each part of the rows."""
         start = 0
@@ -76,7 +84,7 @@ class Batches:
             start += length
 
 
-def results_for(repeated: Repeated, source: Source, moving: list[Any], number: int) -> Any:
+def results_for(repeated: Calls, source: Source, moving: list[Any], number: int) -> Any:
     """Arrays for what `number` calls give; compiles all that these calls will need."""
     programs = [repeated.prepare(source.arrays, tree.map(_first, rows)) for rows in moving]
     arrays = [np.zeros((number, *shape), dtype) for dtype, shape in programs[0].result_types()]
@@ -128,13 +136,14 @@ class Walk:
     def __init__(
         self,
         source: Source,
-        repeated: Repeated,
+        repeated: Calls,
         batches: Batches,
         order: Order,
         optimizer: Any,
         schedule: Any,
     ):
         self.source, self.repeated, self.batches = source, repeated, batches
+        self.state = Cells(repeated) if isinstance(repeated, Repeated) else repeated
         self.optimizer, self.schedule = optimizer, schedule
         self.noted = Noted(self)
         self.values: dict[str, np.ndarray] = {}
@@ -234,14 +243,37 @@ class Walk:
         return last
 
 
+class Cells:
+    """The memory that native steps change, to be noted and put back."""
+
+    def __init__(self, repeated: Repeated):
+        self._repeated = repeated
+        self._cells: dict[int, tuple[Any, np.ndarray]] = {}
+        self._present: dict[int, bool] = {}
+
+    def take(self) -> None:
+        """Note what is there."""
+        for program in self._repeated.programs():
+            for state in program.state:
+                cell = state.cell
+                if state.written and id(cell) not in self._cells:
+                    self._cells[id(cell)] = (cell, np.empty_like(cell.memory))
+        for key, (cell, saved) in self._cells.items():
+            np.copyto(saved, cell.memory)
+            self._present[key] = cell.present
+
+    def put_back(self) -> None:
+        """Bring back what was noted."""
+        for key, (cell, saved) in self._cells.items():
+            cell.store(saved if self._present[key] else None)
+
+
 class Noted:
     """The state that the steps change, noted before some of them."""
 
     def __init__(self, walk: Walk):
         self.walk = walk
         self.at: int | None = None
-        self._cells: dict[int, tuple[Any, np.ndarray]] = {}
-        self._present: dict[int, bool] = {}
         self._options: list[np.ndarray] = []
         self._schedule: Any = None
         self._switches: list[dict[str, bool]] = []
@@ -259,14 +291,7 @@ class Noted:
     def take(self, step: int) -> None:
         """Note the state before this step."""
         start = time.monotonic()
-        for program in self.walk.repeated.programs():
-            for state in program.state:
-                cell = state.cell
-                if state.written and id(cell) not in self._cells:
-                    self._cells[id(cell)] = (cell, np.empty_like(cell.memory))
-        for key, (cell, saved) in self._cells.items():
-            np.copyto(saved, cell.memory)
-            self._present[key] = cell.present
+        self.walk.state.take()
         if self.walk.schedule is not None:
             self._options = [np.array(peek(g.numbers)) for g in self.walk.optimizer.param_groups]
             self._schedule = copy.deepcopy(self.walk.schedule.state_dict())
@@ -278,15 +303,10 @@ class Noted:
     def put_back(self) -> int:
         """Bring back the state that was noted; the step before which that was."""
         assert self.at is not None
-        self.put_back_tensors()
+        self.walk.state.put_back()
         if self.walk.schedule is not None:
             self.walk.schedule.load_state_dict(copy.deepcopy(self._schedule))
             for group, numbers in zip(self.walk.optimizer.param_groups, self._options, strict=True):
                 group.numbers[...] = numbers
             self.walk.turn(self._switches)
         return self.at
-
-    def put_back_tensors(self) -> None:
-        """The same, without the schedule."""
-        for key, (cell, saved) in self._cells.items():
-            cell.store(saved if self._present[key] else None)

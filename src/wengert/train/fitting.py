@@ -24,7 +24,7 @@ from typing import Any
 from .. import nn
 from ..errors import DTypeError, NotFiniteError, OptionError, explain
 from ..numpy import random
-from ..optim import LBFGS, OneCycleLR, Optimizer, Schedule
+from ..optim import OneCycleLR, Optimizer, Schedule
 from .callbacks import Callbacks, EarlyStopping
 from .epoch_loop import Batches, Order, Walk
 from .evaluation import Evaluation, in_mode, kept_modes
@@ -92,6 +92,9 @@ def fit(
     With `checkpoint`, a path, all state is written there atomically after each epoch and every
     `checkpoint_seconds` or `checkpoint_steps`. A file that is there already is resumed from: the
     training ends with the bits of one that was never interrupted.
+
+    A step of `optim.LBFGS` is one of its, with up to `max_iter` iterations, for each batch; it
+    decides in Python, and what it evaluates is compiled. Give it all examples as one batch.
 
     A loss that is not finite raises `NotFiniteError` with the step and the layer where it began;
     the model is then as it was before that step. Ctrl-C ends the training after the steps under
@@ -339,14 +342,6 @@ def _check_kinds(model: Any, loss: Any, optimizer: Any, schedule: Any) -> None:
     if not isinstance(optimizer, Optimizer):
         raise _wrong(
             "optimizer", optimizer, "an optimizer", "Give optim.SGD(model.parameters(), lr=0.01)."
-        )
-    if isinstance(optimizer, LBFGS):
-        raise OptionError(
-            explain(
-                "fit",
-                "LBFGS looks at the loss several times in a step, in Python",
-                "Call its step(closure) in a loop of your own, or use wg.minimize.",
-            )
         )
     if schedule is not None and not isinstance(schedule, Schedule):
         raise _wrong("schedule", schedule, "a schedule", "Give optim.CosineLR(optimizer, 10).")

@@ -17,6 +17,7 @@ from ..errors import OptionError, ShapeError, explain
 from ..jit import Repeated, jit
 from ..optim import Optimizer, clip_grad_norm_
 from ..tensor import Tensor, no_grad
+from .closures import Closures
 from .source import Source
 
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
@@ -36,12 +37,22 @@ class Steps:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.metrics = _checked_metrics(metrics)
         self.clip_norm = clip_norm
+        if clip_norm is not None and optimizer.asks:
+            raise OptionError(
+                explain(
+                    "fit",
+                    f"got clip_norm={clip_norm} for {type(optimizer).__name__}",
+                    "It chooses its steps by the gradients as they are: leave clip_norm out.",
+                )
+            )
 
-    def training(self, source: Source) -> Repeated:
+    def training(self, source: Source) -> Repeated | Closures:
         """``step(arrays, (rows,))`` gives loss and metrics as a dict of float64.
 
         With ``(rows, *numbers)`` the options of the optimizer's groups are these in this step.
         """
+        if self.optimizer.asks:
+            return Closures(self, source)
 
         def step(arrays: Any, moving: Any) -> dict[str, Any]:
             rows, *numbers = moving
@@ -52,7 +63,7 @@ class Steps:
             value.backward()
             if self.clip_norm is not None:
                 clip_grad_norm_(self._parameters(), self.clip_norm)
-            with _options(self.optimizer, numbers):
+            with self.options(numbers):
                 self.optimizer.step()
             self.optimizer.zero_grad()
             return self.measured(value, output, y)
@@ -69,6 +80,19 @@ class Steps:
                 return self.measured(self.value(output, y), output, y)
 
         return Repeated(jit(evaluate))
+
+    @contextlib.contextmanager
+    def options(self, numbers: list[Any]) -> Iterator[None]:
+        """Let the groups have these numbers as their options, as far as there are any."""
+        pairs = list(zip(self.optimizer.param_groups, numbers, strict=False))
+        own = [group.numbers for group, _ in pairs]
+        try:
+            for group, row in pairs:
+                group.numbers = Tensor(row)
+            yield
+        finally:
+            for (group, _), before in zip(pairs, own, strict=True):
+                group.numbers = before
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group.params]
@@ -97,20 +121,6 @@ class Steps:
             for name, metric in metrics.items():
                 found[name] = metric(output, y).astype(np.float64).mean()
         return found
-
-
-@contextlib.contextmanager
-def _options(optimizer: Optimizer, numbers: list[Any]) -> Iterator[None]:
-    """Let the groups have these numbers as their options, as far as there are any."""
-    pairs = list(zip(optimizer.param_groups, numbers, strict=False))
-    own = [group.numbers for group, _ in pairs]
-    try:
-        for group, row in pairs:
-            group.numbers = Tensor(row)
-        yield
-    finally:
-        for (group, _), before in zip(pairs, own, strict=True):
-            group.numbers = before
 
 
 def accuracy(output: Any, target: Any) -> Any:
