@@ -361,3 +361,24 @@ def test_methods_use_these_functions():
 
 def test_everything_is_available_from_the_package():
     assert wg.numpy is wnp
+
+
+class Labelled:
+    """An array with a label, that says itself what ufuncs mean, as those of other packages do."""
+
+    def __init__(self, data, label):
+        self.data, self.label = data, label
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        plain = [item.data if isinstance(item, Labelled) else item for item in inputs]
+        return Labelled(getattr(ufunc, method)(*plain, **kwargs), self.label)
+
+
+def test_arrays_of_other_packages_decide_for_themselves():
+    def loss(x):
+        labelled = wnp.maximum(wnp.exp(Labelled(x * np.arange(3.0), "time")), 2.0)
+        assert labelled.label == "time"
+        return np.sum(labelled.data)
+
+    assert grad(loss)(2.0) == pytest.approx(np.exp(2.0) + 2 * np.exp(4.0))
+    assert wnp.add(1.0, Labelled(np.ones(2), "a"), dtype=np.float32).data.dtype == np.float32

@@ -80,6 +80,9 @@ finfo, iinfo, isdtype, promote_types = _np.finfo, _np.iinfo, _np.isdtype, _np.pr
 from_dlpack, isscalar, issubdtype, einsum_path = (
     _np.from_dlpack, _np.isscalar, _np.issubdtype, _np.einsum_path,
 )  # fmt: skip
+# The array API, whose dtypes and devices are NumPy's.
+__array_api_version__ = _np.__array_api_version__
+__array_namespace_info__ = _np.__array_namespace_info__
 
 
 def __getattr__(name: str) -> Any:

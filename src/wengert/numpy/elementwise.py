@@ -87,6 +87,19 @@ def _finish(name: str, result: Any, out: Any, where: Any) -> Any:
     return target
 
 
+class _Others(Exception):  # noqa: N818 - steers, never seen
+    """An operand says itself what ufuncs mean."""
+
+
+def _operand(x: Any) -> Any:
+    """An operand as a value; one of a class of its own with NumPy's protocol is left to it."""
+    if type(x) is np.ndarray or isinstance(x, Traced):
+        return x
+    if not isinstance(x, (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__"):
+        raise _Others
+    return as_value(x)
+
+
 def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
     """The function of the namespace for a ufunc, from what it does to values."""
     name, count = ufunc.__name__, ufunc.nin
@@ -104,7 +117,7 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
             *args, out = args  # type: ignore[assignment]
         if len(args) != count:
             raise TypeError(f"{name}() takes {count} arrays, got {len(args)}")
-        values = [as_value(arg) for arg in args]
+        values = [_operand(arg) for arg in args]
         if dtype is not None:
             dtypes = _loop_dtypes(ufunc, values, dtype, casting)
             values = [cast(value, d) for value, d in zip(values, dtypes, strict=True)]
@@ -114,11 +127,14 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
         return _finish(name, result, out, where)
 
     def apply(*args: Any, **keywords: Any) -> Any:
-        if keywords or len(args) != count:
-            return general(*args, **keywords)
-        if count == 1:
-            return function(as_value(args[0]))
-        return function(as_value(args[0]), as_value(args[1]))
+        try:
+            if keywords or len(args) != count:
+                return general(*args, **keywords)
+            if count == 1:
+                return function(_operand(args[0]))
+            return function(_operand(args[0]), _operand(args[1]))
+        except _Others:
+            return ufunc(*args, **keywords)
 
     kind = "element by element" if ufunc.nout == 1 else "element by element; several results"
     return named(apply, name, f"``numpy.{name}``: {kind}.")

@@ -1,0 +1,2 @@
+from .flatten import flatten
+from .tracers import const_graph, full_graph
