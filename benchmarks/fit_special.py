@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 
 import mpmath as mp
-from fit_polynomials import odd, one, remez
+import numpy as np
+from fit_polynomials import odd, one, plain, remez
 
 mp.mp.dps = 50
 Function = Callable[[mp.mpf], mp.mpf]
@@ -80,8 +81,92 @@ def bessel_large(order: int) -> Function:
     return value
 
 
+def oscillating(order: int, second: bool) -> Function:
+    """J_n(x) / x^n, or Y_n less its logarithm and pole, as a function of z = x^2."""
+
+    def value(z: mp.mpf) -> mp.mpf:
+        x = mp.sqrt(z)
+        if not second:
+            return mp.besselj(order, x) / x**order
+        with mp.workdps(80):
+            pole = 1 / x if order else 0
+            log = 2 / mp.pi * (mp.log(x) * mp.besselj(order, x) - pole)
+            return (mp.bessely(order, x) - log) / x**order
+
+    return value
+
+
+def amplitude(order: int, sine: bool) -> Function:
+    """What J_n(x) sqrt(pi x / 2) is of the cosine, or -x/8 of the sine, in z = (8 / x)^2."""
+
+    def value(z: mp.mpf) -> mp.mpf:
+        x = 8 / mp.sqrt(z)
+        with mp.workdps(60):
+            phase = x - mp.pi / 4 - order * mp.pi / 2
+            j, y = mp.besselj(order, x), mp.bessely(order, x)
+            cos, sin = mp.cos(phase), mp.sin(phase)
+            part = (y * cos - j * sin) * x / 8 if sine else j * cos + y * sin
+            return mp.sqrt(mp.pi * x / 2) * part
+
+    return value
+
+
+def stretched(f: Function, low: float, high: float) -> tuple[Function, Function, int, int]:
+    """A fit of f(z) from low to high in t from -1 to 1, in which its terms stay small."""
+    return lambda t: f(mp.mpf(low + high) / 2 + t * mp.mpf(high - low) / 2), one, -1, 1
+
+
+def scaled_ei(x: mp.mpf) -> mp.mpf:
+    """x exp(-x) Ei(x), by its asymptotic series far out."""
+    if abs(x) < 200:
+        return mp.re(x * mp.exp(-x) * mp.ei(x))
+    return mp.fsum(mp.factorial(k) / x**k for k in range(100))
+
+
+def entire(x: mp.mpf) -> mp.mpf:
+    with mp.workdps(80):
+        return mp.re(mp.ei(x) - mp.log(abs(x)) - mp.euler) / x
+
+
+def dilogarithm(w: mp.mpf) -> mp.mpf:
+    with mp.workdps(80):
+        return mp.re(mp.polylog(2, w)) / w
+
+
+def stirling_rest(z: mp.mpf) -> mp.mpf:
+    """What Stirling's formula leaves of log gamma(x), times x = 1/z."""
+    with mp.workdps(80):
+        x = 1 / z
+        return x * (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2)
+
+
+NODES = 40
+
+
+QUADRATURE = "Gauss and Legendre's rule for integrals from 0 to 1 in the root of the variable"
+
+
+def quadrature() -> str:
+    """The nodes lie closest at 0, where the integrands that it is for have all that is not flat."""
+    guesses = np.polynomial.legendre.leggauss(NODES)[0]
+    nodes = [mp.findroot(lambda x: mp.legendre(NODES, x), mp.mpf(float(v))) for v in guesses]
+    slopes = [NODES * mp.legendre(NODES - 1, x) / (1 - x * x) for x in nodes]
+    roots = [(1 + x) / 2 for x in nodes]
+    weights = [1 / ((1 - x * x) * slope**2) for x, slope in zip(nodes, slopes, strict=True)]
+    rows = {
+        "NODES": [root**2 for root in roots],
+        "WEIGHTS": [2 * root * weight for root, weight in zip(roots, weights, strict=True)],
+    }
+    tables = [
+        "\n".join([f"{name} = (", *(f"    {float(x)!r}," for x in values), ")"])
+        for name, values in rows.items()
+    ]
+    return "\n".join([f"# {QUADRATURE}", *tables])
+
+
 SMALL_BESSEL_TOP = 16
 LOW, MID = 1.25, 6.0
+BESSEL_RANGES = (("LOW", 0, 16, 13), ("MID", 16, 64, 16))
 # name: (what, function, weight, low, high, count)
 FITS = {
     "ERF": (
@@ -134,6 +219,58 @@ FITS = {
     "BESSEL_I1_LARGE": (
         "sqrt(x) exp(-x) I1(x) in v = 16/x - 1, x >= 8", bessel_large(1), one, -1, 1, 26,
     ),
+    **{
+        f"BESSEL_{kind}{n}_{name}": (
+            f"{kind}{n}(x) {'less its logarithm and pole ' if kind == 'Y' else ''}/ x^{n} "
+            f"in t = (x^2 - {(low + high) // 2})/{(high - low) // 2}, {low} <= x^2 <= {high}",
+            *stretched(oscillating(n, kind == "Y"), low, high), count,
+        )
+        for kind in "JY" for n in (0, 1) for name, low, high, count in BESSEL_RANGES
+    },
+    **{
+        f"BESSEL_{n}_{part}": (
+            f"the {part.lower()} part of J{n} in t = 2 (8/x)^2 - 1, x >= 8",
+            *stretched(amplitude(n, part == "SINE"), 0, 1), 15,
+        )
+        for n in (0, 1) for part in ("COSINE", "SINE")
+    },
+    "EI_LEFT": (
+        "(Ei(x) - log|x| - gamma) / x, -1 <= x <= 0", entire, one, -1, 0, 13,
+    ),
+    "EI_SMALL": (
+        "the same in t = x/3 - 1, 0 <= x <= 6", *stretched(entire, 0, 6), 21,
+    ),
+    **{
+        f"EI_{name}": (
+            f"x exp(-x) Ei(x) in t = ({low * high} / x - {(low + high) / 2}) * 2 / {high - low}, "
+            f"{low} <= x <= {high}",
+            *stretched(lambda z, low=low, high=high: scaled_ei(low * high / z), low, high), count,
+        )
+        for name, low, high, count in (("MID", 6, 12, 21), ("LARGE", 12, 30, 22))
+    },
+    "EI_FAR": (
+        "x exp(-x) Ei(x) in t = 60/x - 1, x >= 30",
+        *stretched(lambda z: scaled_ei(30 / z), 0, 1), 20,
+    ),
+    "EXP1": (
+        "(1 + x) exp(x) E1(x) in q = (x-2)/(x+2), x >= 1",
+        mapped(lambda x: (1 + 1 / x) * scaled_ei(-x), 2), one, q_of(1, 2), 1, 29,
+    ),
+    "SPENCE": (
+        "Li2(w) / w in t = (4 w + 1) / 3, -1 <= w <= 1/2", *stretched(dilogarithm, -1, 0.5), 30,
+    ),
+    "ATANH": (
+        "(atanh(r) - r) / r^3 in r^2, |r| <= 1/3",
+        lambda s: (mp.atanh(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, one, 0, mp.mpf(1) / 9, 11,
+    ),
+    "EXP_SQUARE": (
+        "(exp(x) - 1 - x) / x^2, |x| <= 1",
+        plain(mp.exp, 2, {0: 1, 1: 1}), one, -1, 1, 14,
+    ),
+    "STIRLING": (
+        "x (log gamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2) in t = 2/x - 1, x >= 1",
+        *stretched(stirling_rest, 0, 1), 25,
+    ),
 }  # fmt: skip
 
 
@@ -156,3 +293,5 @@ if __name__ == "__main__":
     print('"""Minimax polynomials, lowest power first; made by benchmarks/fit_special.py."""\n')
     for name in sys.argv[1:] or FITS:
         print(show(name), flush=True)
+    if len(sys.argv) == 1:
+        print(quadrature())

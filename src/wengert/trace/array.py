@@ -2,11 +2,13 @@
 
 Operators bind operations directly. Methods and plain ``numpy`` functions look up the function of
 the same name in `FUNCTIONS`, which `wengert.numpy` fills: one place for the meaning of a name.
+Those of SciPy look it up in `wengert.scipy.special`.
 """
 
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,26 @@ def _numpy_function(name: str) -> Function:
             )
         )
     return function
+
+
+def _scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
+    """What a ufunc of SciPy's is on traced values; None if it is not SciPy's."""
+    from importlib import import_module
+
+    theirs = sys.modules.get("scipy.special")
+    if theirs is None or getattr(theirs, name, None) is not ufunc:
+        return None
+    own: Function | None = getattr(import_module("wengert.scipy.special"), name, None)
+    if own is None:
+        raise DTypeError(
+            explain(
+                f"scipy.special.{name}",
+                "is not available on traced values",
+                "See wengert.scipy.special for what is; wg.custom_rule adds a function of your "
+                "own.",
+            )
+        )
+    return own
 
 
 def _operator(op: Op, swapped: bool = False) -> Function:
@@ -359,7 +381,9 @@ class Array(Views):
             inputs, name = (first, inputs[1]), ufunc.__name__
         if method in ("reduce", "accumulate") and len(inputs) == 1:
             kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
-        result = _numpy_function(_UFUNC_NAMES.get(name, name))(*inputs, **kwargs)
+        name = _UFUNC_NAMES.get(name, name)
+        function = FUNCTIONS.get(name) or _scipy_function(ufunc, name) or _numpy_function(name)
+        result = function(*inputs, **kwargs)
         return result if out is None else _write_out(name, out, result)
 
     def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,156 @@
+"""The incomplete gamma and beta functions against mpmath, with derivatives by all arguments."""
+
+import functools
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.ops import incomplete as ops
+
+RNG = np.random.default_rng(23)
+
+
+def wide(low, high, count):
+    """Numbers spread evenly over the orders of magnitude."""
+    return np.exp(RNG.uniform(np.log(low), np.log(high), count))
+
+
+def lower(a, x):
+    """P(a, x) by its series of positive terms."""
+    term = total = mp.mpf(1)
+    k = 1
+    while term > total * mp.eps:
+        term *= x / (a + k)
+        total += term
+        k += 1
+    return mp.exp(a * mp.log(x) - x - mp.loggamma(a + 1)) * total
+
+
+def upper(a, x):
+    with mp.workdps(340):
+        return 1 - lower(a, x)
+
+
+def left(a, b, x, y):
+    """I(x; a, b) by its series of positive terms, which is short for x < 1/2."""
+    term = total = mp.mpf(1)
+    k = 0
+    while term > total * mp.eps or k < 5:
+        term *= (a + b + k) * x / (a + 1 + k)
+        total += term
+        k += 1
+    scale = mp.loggamma(a + b) - mp.loggamma(a + 1) - mp.loggamma(b)
+    return mp.exp(a * mp.log(x) + b * mp.log(y) + scale) * total
+
+
+def beta(a, b, x):
+    if x < 0.5:
+        return left(a, b, x, 1 - x)
+    with mp.workdps(250):
+        return 1 - left(b, a, 1 - x, x)
+
+
+def assert_close(got, exact, points, allowed=1e-13, least=1e-200):
+    """Relative errors; what is smaller than `least` is left out."""
+    with mp.workdps(40):
+        for value, point in zip(got, zip(*points, strict=True), strict=True):
+            want = exact(*[mp.mpf(float(x)) for x in point])
+            if abs(want) > least:
+                error = abs(mp.mpf(float(value)) - want) / abs(want)
+                assert error <= allowed, f"{point}: {float(error):.1e}"
+
+
+def gamma_points(low, high, count=15):
+    """Half of them near the mean, half of them anywhere."""
+    a = wide(low, high, count)
+    near = a * np.abs(1 + RNG.normal(size=count) * 3 / np.sqrt(a + 1))
+    return a, np.where(RNG.random(count) < 0.5, near, wide(0.01 * low, 2 * high, count))
+
+
+@pytest.mark.parametrize("low, high", [(1e-6, 1), (0.05, 30), (1, 300), (1e3, 2e4)])
+def test_gammainc(low, high):
+    a, x = gamma_points(low, high, 15 if high < 1e3 else 4)
+    assert_close(ops.gammainc(a, x, False), lower, (a, x))
+    if high < 1e3:
+        assert_close(ops.gammainc(a, x, True), upper, (a, x))
+
+
+def beta_points(low, high, count=15):
+    a, b = wide(low, high, count), wide(low, high, count)
+    x = np.where(RNG.random(count) < 0.5, RNG.beta(a, b), RNG.random(count))
+    return a, b, np.clip(x, 1e-9, 1 - 1e-9)
+
+
+@pytest.mark.parametrize("low, high", [(0.05, 1), (0.2, 30), (1, 300)])
+def test_betainc(low, high):
+    points = beta_points(low, high)
+    assert_close(ops.betainc(*points), beta, points)
+
+
+def test_betainc_of_parameters_far_apart():
+    """Where nearly all lies at one end, the plateau of the integrand included."""
+    a = np.array([1.2956530981163399, 19513.88830742549, 1.0380942359226801, 1.0258686906860452])
+    b = np.array([0.03237075575146889, 1.216219093340235, 6033.893289075877, 0.08712741922759991])
+    x = np.array([0.6110985983737736, 0.9999337899942957, 0.00017677585446345965, 0.5198330743342])
+    assert_close(ops.betainc(a, b, x), beta, (a, b, x))
+
+
+def test_edges():
+    a, x = np.array([2.0, 2.0, 0.0, 0.0, -1, 2, 2, np.inf, np.nan]), np.zeros(9)
+    x[1:] = np.inf, 1, 0, 1, -1, np.nan, 1, 1
+    want = [0, 1, 1, np.nan, np.nan, np.nan, np.nan, 0, np.nan]
+    np.testing.assert_array_equal(ops.incomplete_gamma(a, x, upper=False), want)
+    np.testing.assert_array_equal(ops.incomplete_gamma(a, x, upper=True), 1 - np.array(want))
+    a, b = np.array([2.0, 2, 2, 2, -1, 0, 2]), np.array([3.0, 3, 3, 3, 1, 3, 0])
+    x = np.array([0.0, 1, -0.5, 1.5, 0.5, 0.5, 0.5])
+    want = [0, 1, np.nan, np.nan, np.nan, 1, 0]
+    np.testing.assert_array_equal(ops.incomplete_beta(a, b, x), want)
+
+
+GAMMA = ((3.5, 2.0), (2.0, 7.0), (0.4, 0.3), (0.3, 2.5), (1.0, 1e-3), (60.0, 55.0), (0.5, 0.9))
+
+
+@pytest.mark.parametrize("point", GAMMA, ids=str)
+@pytest.mark.parametrize("order", [(1, 0), (0, 1), (2, 0), (1, 1), (2, 1)])
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_derivatives_of_gammainc(point, order, is_upper):
+    def exact(a, x):
+        bounds = (x, mp.inf) if is_upper else (0, x)
+        return mp.gammainc(a, *bounds, regularized=True)
+
+    value = lambda a, x: ops.incomplete_gamma(a, x, upper=is_upper)
+    compare_derivatives(value, exact, point, order)
+
+
+BETA = ((2.0, 3.0, 0.2), (2.0, 3.0, 0.7), (0.4, 3.0, 0.1), (0.4, 0.6, 0.8), (30.0, 20.0, 0.55))
+
+
+@pytest.mark.parametrize("point", BETA, ids=str)
+@pytest.mark.parametrize(
+    "order", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (2, 0, 0), (1, 0, 1)]
+)
+def test_derivatives_of_betainc(point, order):
+    exact = lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True)
+    compare_derivatives(ops.incomplete_beta, exact, point, order)
+
+
+def compare_derivatives(f, exact, point, order):
+    with mp.workdps(50):
+        want = mp.diff(exact, tuple(mp.mpf(x) for x in point), order)
+    for argument, times in enumerate(order):
+        for _ in range(times):
+            f = wg.grad(f, argument)
+    assert abs(f(*point) - float(want)) <= 1e-12 * max(abs(float(want)), 1e-3)
+
+
+def test_derivatives_at_the_ends():
+    slope = wg.grad(lambda a, x: ops.incomplete_gamma(a, x, upper=False), (0, 1))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-15, atol=0)
+    close(slope(1.0, 0.0), (0, 1))
+    close(slope(2.0, 0.0), (0, 0))
+    close(wg.grad(ops.incomplete_beta, (0, 1, 2))(1.0, 1.0, 0.0), (0, 0, 1))
+    close(wg.grad(ops.incomplete_beta, (0, 1, 2))(2.0, 3.0, 1.0), (0, 0, 0))
+    second = wg.grad(wg.grad(lambda x: ops.incomplete_gamma(1.0, x, upper=False)))
+    close(second(0.0), -1)
