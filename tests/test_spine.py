@@ -11,10 +11,11 @@ ROOT = Path(__file__).parent.parent
 BESIDE = {
     "tensors as state": "tensor jit.state snapshot keeping folders functions",
     "NumPy's indexing by masks": "trace.masked",
+    "indexing by traced integers": "trace.elements",
     "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
     "control.names control.pieces control.purity control.values trace.preparing trace.conditional",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
-    "transforms.calls transforms.flow transforms.choice transforms.repetition",
+    "transforms.calls transforms.flow transforms.choice transforms.repetition transforms.sums",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",

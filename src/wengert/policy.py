@@ -253,6 +253,9 @@ class ScanLimits(Record):
     block_of_turns: int = 128
     # Threads share the blocks in so many parts.
     shares_of_blocks: int = 32
+    # A step that writes at most one such part of a table does so where that lies, and keeps what it
+    # has read of it; else it makes a new one.
+    part_of_table: int = 4
 
 
 class RewritingLimits(Record):

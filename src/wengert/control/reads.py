@@ -1,7 +1,8 @@
 """Reads of arrays from outside at places that are known for every turn: one read for all turns.
 
 ``x[i]`` and ``x[n - 1 - i]`` in a loop over `i` become rows that the loop goes along, taken before
-it. So the cotangent of `x` is put together from rows after the loop, not in each turn.
+it. So the cotangent of `x` is put together from rows after the loop, not in each turn. With a `k`
+from outside, of ``x[k, i]`` is taken ``x[k]`` first: a loop over `k` around does the same with it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def inputs_of(node: Node) -> set[int] | None:
 
 
 def known_reads(outputs: Sequence[Node], counter: Node) -> list[Operator]:
-    """The reads of arrays from outside at places that depend on the counter of the turns alone."""
+    """The reads of arrays from outside at places that depend on the counter of the turns alone, or
+    along some axes on nothing that changes from turn to turn."""
     return [
         node
         for node in Graph([], list(outputs)).nodes
@@ -42,16 +44,23 @@ def known_reads(outputs: Sequence[Node], counter: Node) -> list[Operator]:
 
 def _is_known(node: Operator, counter: Node) -> bool:
     array, *places = node.inputs
-    outside = isinstance(array, Constant) and isinstance(array.output, Traced)
-    return outside and all(
-        place.type.shape == () and inputs_of(place) == {counter.serial} for place in places
-    )
+    if not isinstance(array, Constant) or any(place.type.shape != () for place in places):
+        return False
+    moving = [place for place in places if not isinstance(place, Constant)]
+    return bool(moving) and all(inputs_of(place) == {counter.serial} for place in moving)
 
 
 def read_rows(node: Operator, counter: Node, rows: np.ndarray) -> Any:
     """What a read gives in all turns, one row each."""
-    places = [_in_turns(place, counter, rows) for place in node.inputs[1:]]
-    return read_places(node.inputs[0].output, places, node.params["axes"])
+    array, axes = node.inputs[0].output, node.params["axes"]
+    pairs = list(zip(axes, node.inputs[1:], strict=True))
+    fixed = {axis: place.output for axis, place in pairs if isinstance(place, Constant)}
+    if fixed:
+        array = gather(array, *fixed.values(), axes=tuple(fixed))
+    moving = [(axis, place) for axis, place in pairs if axis not in fixed]
+    places = [_in_turns(place, counter, rows) for _, place in moving]
+    left = tuple(axis - sum(gone < axis for gone in fixed) for axis, _ in moving)
+    return read_places(array, places, left)
 
 
 def read_places(array: Any, places: Sequence[np.ndarray], axes: tuple[int, ...]) -> Any:

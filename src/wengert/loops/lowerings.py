@@ -57,6 +57,8 @@ class Pointwise:
     # check(index, *operands, **params) gives a boolean expression over the result's loops.
     check: Callable[..., Expr] | None = None
     code: int | None = None  # of the error when that fails, if it is no index
+    # The same as a write to the first argument, where that need not be kept.
+    write: Scatter | None = None
 
 
 @dataclass(frozen=True)

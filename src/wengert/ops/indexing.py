@@ -13,6 +13,7 @@ of -1 with a negative step means: through element 0), or None for a new axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -260,7 +261,9 @@ index_set: Op = Op(
     ),
     batch=_batch_index_set,
     loops=lambda key: (
-        Pointwise(_index_set_loops, free=True, chooses=True) if _dense(key) else _strided_set_loops
+        Pointwise(_index_set_loops, free=True, chooses=True, write=_strided_set_loops)
+        if _dense(key)
+        else _strided_set_loops
     ),
     takes=lambda x, y, key: (None, x.dtype),
     resize=_resize_target,
@@ -427,15 +430,25 @@ def _indices_in_range(
 def scatter_loops(combine: str | None) -> Scatter:
     """The loops of a scatter: for each element of `y`, its place in `x`."""
 
-    def shape(x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> Any:
+    def shape(
+        x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **apart: bool
+    ) -> Any:
         return np.broadcast_shapes(*[i.shape for i in indices]) + _rest(x.shape, axes)
 
     def place(
-        at: Index, out: Buffer, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]
+        at: Index,
+        out: Buffer,
+        x: Operand,
+        y: Operand,
+        *indices: Operand,
+        axes: tuple[int, ...],
+        **apart: bool,
     ) -> Any:
         return _picks(at, out, indices, axes)
 
-    def check(at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...]) -> Expr:
+    def check(
+        at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...], **apart: bool
+    ) -> Expr:
         return _indices_in_range(at, x.type.shape, indices, axes)
 
     return Scatter(combine, place, shape, check)
@@ -466,7 +479,7 @@ gather: Op = Op(
 
 
 def _scatter(write: Function) -> Function:
-    def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **apart: bool) -> Any:
         check_indices("scatter", indices, [np.shape(x)[axis] for axis in axes])
         result = np.array(x)
         write(_front(result, axes), tuple(indices), y)
@@ -476,7 +489,7 @@ def _scatter(write: Function) -> Function:
 
 
 def _scatter_type(
-    x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...]
+    x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **apart: bool
 ) -> ArrayType:
     _check_integer("scatter", indices)
     shape = broadcast_shapes("scatter", indices) + _rest(x.shape, axes)
@@ -492,7 +505,13 @@ def batch_scatter(op_of: Callable[[], Op]) -> Function:
     """Batching of scatters: everything gets the batch axis, an iota selects the sample."""
 
     def rule(
-        size: int, flags: Sequence[bool], x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+        size: int,
+        flags: Sequence[bool],
+        x: Any,
+        y: Any,
+        *indices: Any,
+        axes: tuple[int, ...],
+        **apart: bool,
     ) -> Any:
         x = x if flags[0] else _repeat(x, size)
         shapes = [type_of(i).shape[flag:] for i, flag in zip(indices, flags[2:], strict=True)]
@@ -502,18 +521,20 @@ def batch_scatter(op_of: Callable[[], Op]) -> Function:
             y = reshape(y, shape=(size, *(1,) * (len(target) + 1 - len(own)), *own[1:]))
         y = broadcast_to(y, shape=(size, *target))
         aligned = _batch_indices(size, flags[2:], indices, with_iota=True)
-        return op_of()(x, y, *aligned, axes=(0, *[axis + 1 for axis in axes]))
+        if "apart" in apart or (op_of() is scatter_set and _is_one_place(indices, flags[2:])):
+            apart = {"apart": True}  # each sample has places of its own
+        return op_of()(x, y, *aligned, axes=(0, *[axis + 1 for axis in axes]), **apart)
 
     return rule
 
 
 def _scatter_jvp(op_of: Callable[[], Op]) -> Function:
-    def rule(tangents: Any, ans: Any, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    def rule(tangents: Any, ans: Any, x: Any, y: Any, *indices: Any, **params: Any) -> Any:
         tx, ty = tangents[:2]
         if tx is None:
             tx = np.zeros(type_of(x).shape, type_of(x).dtype)
         ty = _zero_like(x) if ty is None else fit_dtype(ty, x)
-        return op_of()(tx, ty, *indices, axes=axes)
+        return op_of()(tx, ty, *indices, **params)
 
     return rule
 
@@ -553,16 +574,25 @@ def winners(x_shape: tuple[int, ...], y_shape: tuple[int, ...], indices: Any, ax
     return equal(gather(written, *indices, axes=axes), numbers)
 
 
+def _is_one_place(indices: Sequence[Any], flags: Sequence[bool]) -> bool:
+    """Whether indices, of which some are batches, name one place in each sample."""
+    shapes = [type_of(i).shape[flag:] for i, flag in zip(indices, flags, strict=True)]
+    return prod(np.broadcast_shapes(*shapes)) == 1
+
+
 def _scatter_set_transpose(
-    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **apart: bool
 ) -> Any:
     if position == 0:
-        return scatter_set(g, _zero_like(g), *indices, axes=axes)
+        return scatter_set(g, _zero_like(g), *indices, axes=axes, **apart)
     taken = gather(g, *indices, axes=axes)
-    shape = type_of(taken).shape
-    return select(winners(type_of(g).shape, shape, indices, axes), taken, 0.0)
+    if apart or _is_one_place(indices, [False] * len(indices)):
+        return taken
+    return select(winners(type_of(g).shape, type_of(taken).shape, indices, axes), taken, 0.0)
 
 
+# A copy of `x` with the elements of `y` at the places that the indices name. Of those at one place
+# the last one remains; with `apart=True` there is only one at each.
 scatter_set: Op = Op(
     "scatter_set",
     _scatter(lambda target, key, y: target.__setitem__(key, y)),
@@ -572,7 +602,14 @@ scatter_set: Op = Op(
     batch=batch_scatter(lambda: scatter_set),
     loops=scatter_loops(None),
     takes=_scatter_takes,
-    samples=scatter_samples,
+    samples=lambda rng: [
+        *scatter_samples(rng),
+        ((rng.normal(size=(4, 3)), rng.normal(size=()), np.array(2)), {"axes": (1,)}),
+        (
+            (rng.normal(size=(4, 3)), rng.normal(size=(2,)), np.array([0, 2]), np.array([1, 1])),
+            {"axes": (0, 1), "apart": True},
+        ),
+    ],
 )
 
 

@@ -140,9 +140,13 @@ class Op:
         # For operations whose parameters hold lengths: the parameters when an axis of the result,
         # and with it those of the arguments, gets another length: resize(axis, length, **params).
         self.resize = resize
-        # For operations with a program inside: pull_rule(node, g) -> cotangents and
-        # push_rule(node, tangents) -> tangent, which work at the node's own values.
+        # For operations with a program inside: pull_rule(node, g, take) -> cotangents and
+        # push_rule(node, tangents) -> tangent, which work at the node's own values. A pull rule may
+        # `take(number)` the cotangent so far of an argument (None: zero), and then gives the sum.
         self.pull_rule: Function | None = None
+        # adds_to(node) -> the results that are sums added to an argument where that lies, each with
+        # the number of the argument.
+        self.adds_to: Function | None = None
         self.push_rule: Function | None = None
         # masked(size, flags, going, *args): its batched form where only some samples count, those
         # that `going` says; the others need not even end.

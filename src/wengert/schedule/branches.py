@@ -8,6 +8,8 @@ from ..graph import Operator
 from ..loops import Affine, Branch, Buffer, Host, InRange, Kernel
 from .fusion import Scheduler
 from .lowering import is_native
+from .overwriting import find_targets, overwrite
+from .repeat import copied_whole
 
 # Less than any index.
 LEAST = -(1 << 63)
@@ -33,19 +35,30 @@ def _branches(
 ) -> list[Kernel] | None:
     """The first branch for an index below 1, else the second for one below 2, and so on."""
     index, *given = inputs
+    branches = node.params["branches"]
+    targets = branches.derived(find_targets)
+    copies: list[Kernel] = []
+    for number, place in targets.items():
+        if given[place] is not outputs[number]:
+            copies.append(copied_whole(given[place], outputs[number], node))
+            given[place] = outputs[number]
     sides: list[tuple[Kernel, ...]] = []
-    for body in node.params["branches"].bodies:
+    for body in branches.bodies:
         strides = [buffer.strides for buffer in given]
-        program = scheduler.task.schedule_step(body.graph, strides, ())
+        found = overwrite(body.graph, targets, unchanged=True)
+        program = scheduler.task.schedule_step(
+            found.graph, strides, places=found.places, reads=found.reads
+        )
         if any(isinstance(kernel, Host) for kernel in program.kernels):
             return None
         for inner, outer in zip(program.inputs, given, strict=True):
             inner.lie_in(outer)
-        for inner, outer in zip(program.outputs, outputs, strict=True):
-            inner.lie_in(outer)
+        for number, inner in enumerate(program.outputs):
+            if number not in targets:
+                inner.lie_in(outputs[number])
         sides.append(tuple(program.kernels))
     *before, last = sides
     for number in reversed(range(len(before))):
         test = InRange(Affine(0), LEAST, number + 1)
         last = (Branch(test, before[number], last, node.op.name, index),)
-    return list(last)
+    return [*copies, *last]

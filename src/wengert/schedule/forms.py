@@ -29,6 +29,8 @@ class Forms:
         if self.task.kind == "block" and isinstance(node.op.loops, Reduction):
             return self._in_lanes(node, node.op.loops)
         found = lowering_of(node)
+        if isinstance(found, Pointwise) and node.serial in self.task.places:
+            return found.write
         if isinstance(found, Product) and not self.continues(node):
             found = multiplication(node) or found
         if isinstance(found, Pointwise) and found.corners is not None and _has_many_parts(node):

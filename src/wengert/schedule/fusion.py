@@ -85,6 +85,7 @@ class Scheduler:
     def run(self) -> LoopProgram:
         """Schedule the whole graph; checks come last."""
         inputs = self._input_buffers()
+        self._take_places(inputs)
         self.stored = choose_stored(self.graph, self.forms)
         outputs = self._output_buffers()
         for node in self.graph.operators:
@@ -123,12 +124,23 @@ class Scheduler:
             buffers.append(buffer)
         return buffers
 
+    def _take_places(self, inputs: Sequence[Buffer]) -> None:
+        """What is written to where an input lies has its memory."""
+        for node in self.graph.operators:
+            if node.serial in self.task.places:
+                buffer = self.buffers[node.serial] = inputs[self.task.places[node.serial]]
+                if node.op is ITEM:
+                    self.item_outputs[node.inputs[0].serial, node.params["index"]] = buffer
+
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         """One buffer for each output; an operator writes straight into the first of its own."""
         pairs = []
         wanted = self.task.output_strides
         for number, node in enumerate(self.graph.outputs):
             assert node is not None
+            if node.serial in self.task.places:
+                pairs.append((node, self.buffers[node.serial]))
+                continue
             buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out")
             pairs.append((node, buffer))
             if wanted and wanted[number] != buffer.strides:
@@ -357,9 +369,9 @@ class Scheduler:
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
         """Copy the first argument, then put the elements of the second in, one after the other."""
-        out = self.buffer_of(node)
-        if not self.forms.continues(node):
-            self._copy(node, self.buffer_of(node.inputs[0]), out)
+        out, before = self.buffer_of(node), self.buffer_of(node.inputs[0])
+        if not self.forms.continues(node) and out is not before:
+            self._copy(node, before, out)
         shape = loops.shape(*[source.type for source in node.inputs], **node.params)
         nest = FusedNest(self, shape)
         operands = nest.operands(node)

@@ -2,14 +2,15 @@
 
 The body is scheduled once, as a program of its own whose buffers lie elsewhere at every step. A
 carry that is given out row by row, before or after each step, lives in those rows; any other goes
-back and forth between two buffers. What steps only add to stays where it is (`totals`). Where
+back and forth between two buffers, unless steps write to parts of it where it lies (`tables`, see
+`overwriting`). What steps only add to stays where it is (`totals`). Where
 samples never meet but in such sums, threads share them (`splitting`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from .fusion import Scheduler
 from .loop_sums import NewBuffer, find_totals, join_parts, total_places
 from .lowering import Element, filled, is_native, loop_variables
 from .memory import temporaries
+from .overwriting import find_tables, overwrite
 from .splitting import Split, split_body
 
 
@@ -69,7 +71,7 @@ def repeat_kernels(
     if not steps or any(buffer.size == 0 for buffer in [*inputs, *outputs]):
         return None
     counted = node.params.get("counted", 0)
-    totals = find_totals(body)
+    totals, tables = find_totals(body), body.derived(find_tables)
     moving = [k for k in range(body.carry) if k not in totals]
     homes, kept = _homes(body, totals)
     if counted:  # there may be no step at all, and nobody knows the last one
@@ -84,10 +86,14 @@ def repeat_kernels(
         split = split_body(graph, body.constants, len(moving), steps, len(totals))
     first_row = body.constants + body.carry
     strides = [inputs[k].strides[k >= first_row :] for k in places]
-    programs = [
-        schedule(one, strides, one.outputs[len(kept) :])
-        for one in ([graph] if split is None else split.graphs)
-    ]
+    chosen = {place: body.constants + place for place, k in enumerate(moving) if k in tables}
+    programs = []
+    for one in [graph] if split is None else split.graphs:
+        found = overwrite(one, chosen)
+        assert len(set(found.places.values())) == len(chosen), "a part has the tables of the whole"
+        sums_of = found.graph.outputs[len(kept) :]
+        own = {"places": found.places, "reads": found.reads}
+        programs.append(schedule(found.graph, strides, sums_of, **own))
     if any(isinstance(kernel, Host) for program in programs for kernel in program.kernels):
         return None
     parts = 1 if split is None else split.parts
@@ -98,6 +104,10 @@ def repeat_kernels(
     first, last = (steps - 1, 0) if node.params["reverse"] else (0, steps - 1)
     for number in moving:
         start, end = inputs[body.constants + number], outputs[number]
+        if number in tables:
+            if start is not end:  # a loop around does not write to it as well
+                before.append(copied_whole(start, end, node))
+            continue
         if number not in homes:
             spare[number] = [new_buffer(end.dtype, end.shape) for _ in range(2)]
             continue
@@ -108,7 +118,7 @@ def repeat_kernels(
         else:
             after.append(_copy(home, last * home.strides[0], end, 0, node))
     axes = {} if split is None else dict(zip(places, split.axes, strict=True))
-    make = _Steps(node, inputs, outputs, moving, homes, spare, kept, sums, axes)
+    make = _Steps(node, inputs, outputs, moving, homes, spare, kept, sums, axes, tables)
     if split is None:
         loop = make.loop(programs[0], None, Affine(0), Affine(0))
     else:
@@ -141,11 +151,13 @@ class _Steps:
         kept: Sequence[int],
         sums: Mapping[int, Buffer],
         axes: Mapping[int, int | None],
+        tables: Collection[int],
     ):
         self.node, self.body = node, node.params["body"]
         self.inputs, self.outputs = inputs, outputs
         self.moving, self.homes, self.spare, self.kept, self.sums = moving, homes, spare, kept, sums
         self.axes = axes  # of samples, by the number of an input
+        self.tables = tables  # carries that steps write to where they lie
         self.reverse = node.params["reverse"]
         self.step = Var("step", node.params["length"])
 
@@ -170,12 +182,14 @@ class _Steps:
         for memory, inner in zip(self.sums.values(), totals, strict=True):
             inner.lie_in(memory, part * inner.size)
             begin.append(filled(inner, "add", "zeros", [self.node]))
-        carries = [
-            self._carry(number, before, after)
-            for number, before, after in zip(self.moving, carried, program.outputs, strict=False)
-        ]
+        carries = []
+        for number, before, after in zip(self.moving, carried, program.outputs, strict=False):
+            if number in self.tables:
+                before.lie_in(self.outputs[number], self._first(self.outputs[number]))
+            else:
+                carries.append(self._carry(number, before, after))
         counted = self.node.params.get("counted", 0)
-        ends = [self.outputs[number] for number in self.moving] if counted else []
+        ends = [self.outputs[k] for k in self.moving if k not in self.tables] if counted else []
         copies = [copied(*pair, self.node) for pair in zip(carries, ends, strict=False)]
         return Loop(
             self.step,
@@ -250,7 +264,12 @@ def _copy(source: Buffer, start: int, target: Buffer, place: int, node: Operator
 
 def copied(carry: Carry, end: Buffer, node: Operator) -> Nest:
     """What the last turn has left, brought to where it belongs."""
-    variables = loop_variables(end.shape)
+    return copied_whole(carry.before, end, node)
+
+
+def copied_whole(source: Buffer, target: Buffer, node: Operator) -> Nest:
+    """A copy of an array."""
+    variables = loop_variables(target.shape)
     index = tuple(Affine.of(var) for var in variables)
-    value = Load(carry.before, carry.before.flat(index))
-    return Nest(variables, [Store(end, end.flat(index), value)], "copy", [node])
+    value = Load(source, source.flat(index))
+    return Nest(variables, [Store(target, target.flat(index), value)], "copy", [node])

@@ -37,6 +37,7 @@ def choose_stored(graph: Graph, forms: Forms) -> set[int]:
         if (
             not forms.is_pointwise(node)
             or node.serial in given
+            or node.serial in forms.task.reads
             or is_read_whole(node, readers, forms)
             or keeper.keeps(node, readers, stored)
         ):

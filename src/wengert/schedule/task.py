@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,10 @@ class Task:
     any_length: AnyLength | None = None
     packing: Any = None  # what the code generator does with factors of products: see `prologues`
     continued: frozenset[int] = frozenset()  # sums whose memory holds a part already, by serial
+    # What is written to where an input lies: values by serial, with the numbers of the inputs, and
+    # the reads of what is overwritten, which are done before that.
+    places: Mapping[int, int] = field(default_factory=dict)
+    reads: frozenset[int] = frozenset()
     watch: Callable[..., None] | None = None  # sees every step; see `steps.schedule`
     notes: list[str] = field(default_factory=list)
 
@@ -51,14 +55,20 @@ class Task:
             "output_strides": None,
             "any_length": None,
             "continued": frozenset(),
+            "places": {},
+            "reads": frozenset(),
             "watch": None,
         }
         return replace(self, kind=kind, graph=graph, **(alone | given))
 
-    def schedule_step(self, graph: Graph, strides: Strides, totals: Sequence[Node]) -> LoopProgram:
+    def schedule_step(
+        self, graph: Graph, strides: Strides, totals: Sequence[Node] = (), **given: Any
+    ) -> LoopProgram:
         """The loops of one step of a scan; `totals` are added to where they lie."""
         continued = frozenset(node.serial for node in totals)
-        return self.run(self.inside("step", graph, input_strides=strides, continued=continued))
+        return self.run(
+            self.inside("step", graph, input_strides=strides, continued=continued, **given)
+        )
 
     def schedule_chunk(self, graph: Graph, strides: Strides, results: Strides) -> LoopProgram:
         """The loops of one chunk of samples."""

@@ -25,7 +25,8 @@ from .cost_model import time_apart
 from .fusion import Scheduler
 from .lowering import is_native
 from .memory import temporaries
-from .repeat import copied
+from .overwriting import find_tables, overwrite
+from .repeat import copied, copied_whole
 from .splitting import Samples
 
 # So many turns are taken for granted where a cost is estimated: Ctrl-C ends loops of any length.
@@ -70,8 +71,12 @@ def _while_kernels(
     """The loop from buffers to buffers; None: not native."""
     body = turn.body
     strides = [buffer.strides for buffer in inputs]
-    first = scheduler.task.schedule_step(turn.test.graph, strides, ())
-    again = scheduler.task.schedule_step(_turn_and_test(turn), strides, ())
+    first = scheduler.task.schedule_step(turn.test.graph, strides)
+    tables = body.derived(find_tables)
+    over = overwrite(_turn_and_test(turn), {k + 1: body.constants + k for k in tables})
+    for k in tables:
+        strides[body.constants + k] = outputs[k].strides
+    again = scheduler.task.schedule_step(over.graph, strides, places=over.places, reads=over.reads)
     if any(isinstance(kernel, Host) for kernel in [*first.kernels, *again.kernels]):
         return None
     own = [*temporaries(first.kernels)]
@@ -87,11 +92,17 @@ def _while_kernels(
     found.lie_in(flag)
     asked, *after = again.outputs
     going = _carry(scheduler, Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED), asked, flag)
-    carried = zip(again.inputs[body.constants :], after, starts, strict=True)
-    carries = [going, *[_carry(scheduler, *three) for three in carried]]
-    ends = zip(carries[1:], outputs, strict=True)
     wanted = scheduler._items_of(node)
-    copies = [copied(*pair, node) for number, pair in enumerate(ends) if number in wanted]
+    carries, copies, begin = [going], [], []
+    for number, before in enumerate(again.inputs[body.constants :]):
+        start, end = starts[number], outputs[number]
+        if number in tables:
+            before.lie_in(end)
+            begin += [] if start is end else [copied_whole(start, end, node)]
+            continue
+        carries.append(_carry(scheduler, before, after[number], start))
+        if number in wanted:
+            copies.append(copied(carries[-1], end, node))
     loop = Loop(
         Var("turn", MANY),
         tuple(again.kernels),
@@ -103,7 +114,7 @@ def _while_kernels(
         going=going,
     )
     own += [flag, *[place for carry in carries for place in carry.places]]
-    return _While([*first.kernels, loop], own)
+    return _While([*first.kernels, *begin, loop], own)
 
 
 def _turn_and_test(turn: Turn) -> Graph:

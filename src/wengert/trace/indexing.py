@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AbstractValueError, DTypeError, OutOfRangeError, ShapeError, explain
+from ..errors import AbstractValueError, DTypeError, OutOfRangeError, explain
 from ..ops import indexing as ops
 from ..ops.layout import as_dtype, broadcast_to, permute, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
 from ..types import type_of
+from .elements import element, fit_value, is_whole, set_element
 from .masked import Selected, assigned, unknown_count
-from .views import Views, snapshot
+from .views import snapshot
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -26,16 +27,15 @@ def getitem(x: Any, key: Any) -> Any:
         known = x._recall(basic)
         if known is not None:
             return known
-    taken = x if _is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
+    if advanced and _block_rank(arrays) == 0:
+        taken = element(x, basic, arrays, advanced)
+        return snapshot(taken) if _is_number(taken, key) else taken
+    taken = x if is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
     if advanced:
         axes, position = _advanced_axes(basic, advanced)
         result = ops.gather(taken, *arrays, axes=axes)
-        rank = _block_rank(arrays)
-        if rank == 0 and isinstance(taken, Views):
-            # integers, though traced ones: NumPy would give a view
-            result._view_of(taken, ELEMENT, {"axes": axes}, tuple(arrays))
-        taken = _move_block(result, rank, position)
-    return snapshot(taken) if _is_number(taken, key) else taken
+        taken = _move_block(result, _block_rank(arrays), position)
+    return taken
 
 
 def _is_number(taken: Any, key: Any) -> bool:
@@ -43,22 +43,6 @@ def _is_number(taken: Any, key: Any) -> bool:
     if type_of(taken).shape != ():
         return False
     return not any(item is Ellipsis for item in (key if isinstance(key, tuple) else (key,)))
-
-
-class _Element:
-    """``x[i]`` with traced integers: a `gather` that is a view."""
-
-    name = "gather"
-
-    def __call__(self, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
-        return ops.gather(x, *indices, axes=axes)
-
-    def write_back(self, base: Any, new: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
-        """The base with `new` at the indices."""
-        return ops.scatter_set(base, new, *indices, axes=axes)
-
-
-ELEMENT: Any = _Element()
 
 
 def put(x: Any, key: Any, value: Any) -> bool:
@@ -79,7 +63,7 @@ def put(x: Any, key: Any, value: Any) -> bool:
     value = _cast_value(x, value)
     if type_of(value).weak:  # an element has the array's dtype wherever it goes
         value = as_dtype(value, x.type.dtype)
-    x._remember(place, _fit_value(value, shape[len(place) :]))
+    x._remember(place, fit_value(value, shape[len(place) :]))
     return True
 
 
@@ -102,16 +86,18 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         if _is_own_part(x, basic, value):
             return x
         shape = ops.key_shape(type_of(x).shape, basic)
-        return ops.index_set(x, _fit_value(value, shape), key=basic)
+        return ops.index_set(x, fit_value(value, shape), key=basic)
+    if _block_rank(arrays) == 0:
+        return set_element(x, basic, arrays, advanced, value)
     axes, position = _advanced_axes(basic, advanced)
-    whole = _is_whole(type_of(x).shape, basic)
+    whole = is_whole(type_of(x).shape, basic)
     taken = x if whole else ops.index(x, key=basic)
     shape = type_of(taken).shape
     rank = _block_rank(arrays)
     block = np.broadcast_shapes(*[type_of(a).shape for a in arrays])
     rest = tuple(length for axis, length in enumerate(shape) if axis not in axes)
     numpy_shape = rest[:position] + block + rest[position:]
-    full = broadcast_to(_fit_value(value, numpy_shape), shape=numpy_shape)
+    full = broadcast_to(fit_value(value, numpy_shape), shape=numpy_shape)
     moved = _unmove_block(full, rank, position)
     written = ops.scatter_set(taken, moved, *arrays, axes=axes)
     return written if whole else ops.index_set(x, written, key=basic)
@@ -352,10 +338,6 @@ def _index_array(item: Any, length: int, axis: int) -> Any:
     return item
 
 
-def _is_whole(shape: tuple[int, ...], basic: ops.Key) -> bool:
-    return basic == tuple((0, length, 1) for length in shape)
-
-
 def _advanced_axes(basic: ops.Key, advanced: list[int]) -> tuple[tuple[int, ...], int]:
     """The axes of the basic result that the arrays index, and where NumPy puts their result."""
     kept = [p for p, item in enumerate(basic) if item is None or isinstance(item, tuple)]
@@ -402,24 +384,3 @@ def _cast_value(x: Any, value: Any) -> Any:
             )
         )
     return value if own.dtype == target else as_dtype(value, target)
-
-
-def _fit_value(value: Any, shape: tuple[int, ...]) -> Any:
-    """Drop leading axes of length 1 that NumPy would ignore, and check that the rest broadcasts."""
-    own = type_of(value).shape
-    if len(own) > len(shape) and own[: len(own) - len(shape)] == (1,) * (len(own) - len(shape)):
-        value = reshape(value, shape=own[len(own) - len(shape) :])
-        own = type_of(value).shape
-    try:
-        fits = np.broadcast_shapes(own, shape) == tuple(shape)
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            explain(
-                "index_set",
-                f"cannot put an array of shape {own} into a place of shape {tuple(shape)}",
-                "Compared from the right, each pair of lengths must be equal, or the value's 1.",
-            )
-        )
-    return value

@@ -23,11 +23,12 @@ from ..graph import Constant, Graph, Node, Operator, Variable, reachable
 from ..graph.rewrite import New, copied, rewrite
 from ..ops.elementwise import add
 from ..ops.layout import again, broadcast_to, fit
-from ..trace import Trace
+from ..trace import Trace, Tracer
 from ..types import ArrayType, type_of
 from .batching import evaluate_batched
 from .modes import pull, push
 from .plans import Replay, strong
+from .sums import begun_with, count_uses, first_of, is_zero
 
 
 class Primal(NamedTuple):
@@ -381,15 +382,33 @@ class _StepAndBack:
             totals = [trace.variable(array_type=inputs[k].type, active=False) for k in self.sums]
             cotangents = [
                 *[found.get(first + k, zeros(strong(inputs[first + k].type))) for k in self.carry],
-                *[add(total, found[k]) for total, k in zip(totals, self.sums, strict=True)],
                 *[found[k] for k in self.inner],
             ]
-            self.cotangents = [trace.node_of(g) for g in cotangents]
+            terms = [trace.node_of(found[k]) for k in self.sums]
+            others = [trace.node_of(g) for g in cotangents]
+            zero = _first_terms(terms, [*others, *self.results])
+            sums = [
+                term if start else trace.node_of(add(total, Tracer(trace, term)))
+                for total, term, start in zip(totals, terms, zero, strict=True)
+            ]
+            cut = len(self.carry)
+            starts = zip(totals, zero, strict=True)
+            self.cotangents = begun_with(
+                [*others[:cut], *sums, *others[cut:]],
+                {start.serial: total.node for total, start in starts if start is not None},
+            )
         self.seeds = {k: seed.node for k, seed in seeds.items()}
         self.totals = [total.node for total in totals]
         self.row_seeds = [k for k in seeded if k >= body.carry]
         self.unknown = [*self.seeds.values(), *self.totals]
         self.groups = (range(first), range(second, len(self.plain)))
+
+
+def _first_terms(terms: Sequence[Node], others: Sequence[Node]) -> list[Node | None]:
+    """The zeros that something is added to at some places alone, where a sum can begin instead."""
+    uses = count_uses([*terms, *others])
+    firsts = [first_of(term, uses) for term in terms]
+    return [first if is_zero(first) else None for first in firsts]
 
 
 def _pulled(

@@ -133,7 +133,7 @@ def _result_types(function: Function, types: Sequence[ArrayType]) -> tuple[Array
         return tuple(strong(type_of(leaf)) for leaf in function(*inputs))
 
 
-def _rerun_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+def _rerun_pull(node: Operator, g: Sequence[Any], take: Any) -> list[Any]:
     """Run the program again at the node's inputs and pull the cotangents through it.
 
     Not before these are there: a compiled program would do both at once, and keep everything.
@@ -332,7 +332,7 @@ def _belongs(trace: Trace, value: Any) -> bool:
     return isinstance(value, Traced) and value._trace is trace
 
 
-def _custom_pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+def _custom_pull(node: Operator, g: Sequence[Any], take: Any) -> list[Any]:
     values = [source.output for source in node.inputs]
     seeds = [
         zero_like(out) if part is None else part for out, part in zip(node.output, g, strict=True)

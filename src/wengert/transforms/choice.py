@@ -20,7 +20,7 @@ from ..ops.layout import broadcast_to, convert, reshape
 from ..ops.logic import equal, logical_and
 from ..ops.op import Op, Traced, recorder
 from ..trace import Trace
-from ..types import ArrayType, is_weak, type_of, weaken
+from ..types import ArrayType, Function, is_weak, type_of, weaken
 from .batching import evaluate_batched
 from .bodies import (
     Body,
@@ -36,6 +36,7 @@ from .bodies import (
 )
 from .modes import zero_like
 from .plans import strong
+from .sums import added_to, begun_with, count_uses, first_of, is_zero
 
 
 class Branches(Programs):
@@ -140,7 +141,7 @@ class _Backward:
     """Branches that pull cotangents back, and what goes in and comes out.
 
     Keys: ("input", k) and ("output", k) of the forward branches, ("seed", k) for the cotangent of
-    an output, ("cotangent", k) for that of an input.
+    an output, ("cotangent", k) for that of an input, and ("sum", k) for what that is added to.
     """
 
     active: tuple[bool, ...]  # of the inputs that it was derived for
@@ -173,6 +174,8 @@ def _backward(branches: Branches, active: tuple[bool, ...]) -> _Backward:
             )
         )
     forward = Branches(extended)
+    for k in range(len(active)):
+        _add_to_sum(programs, k)
     keys = _in_order([list(one.inputs) for one in programs])
     forward.backward = _Backward(
         active,
@@ -184,6 +187,27 @@ def _backward(branches: Branches, active: tuple[bool, ...]) -> _Backward:
         sorted({k for one in programs for _, k in one.outputs}),
     )
     return forward.backward
+
+
+def _add_to_sum(programs: Sequence[_Keyed], number: int) -> None:
+    """Where every branch adds to some places of a cotangent, or to none, it is given the sum."""
+    key, sums = ("cotangent", number), ("sum", number)
+    firsts: list[Node | None] = []
+    for one in programs:
+        uses = count_uses(one.outputs.values())
+        firsts.append(first_of(one.outputs[key], uses) if key in one.outputs else None)
+    found = [node for one, node in zip(programs, firsts, strict=True) if key in one.outputs]
+    if not found or not all(map(is_zero, found)):
+        return
+    for one, first in zip(programs, firsts, strict=True):
+        own = found[0].type  # type: ignore[union-attr]
+        total = one.inputs[sums] = Variable("", None, ArrayType(own.dtype, own.shape), active=False)
+        if first is None:
+            one.outputs[key] = total
+            continue
+        keys = list(one.outputs)
+        nodes = begun_with([one.outputs[k] for k in keys], {first.serial: total})
+        one.outputs.update(zip(keys, nodes, strict=True))
 
 
 def _kept_places(
@@ -235,13 +259,13 @@ def _forget(branches: Branches) -> Branches:
     return Branches([without_pullback(body) for body in branches.bodies])
 
 
-def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+def _pull(node: Operator, g: Sequence[Any], take: Function) -> list[Any]:
     active = tuple(source.active for source in node.inputs[1:])
     index, *values = [source.output for source in node.inputs]
     half = node.params["branches"].backward
     if half is None or half.active != active or any(part is not None for part in g[half.outputs :]):
         return pull_switch(active, index, values, g, node.params["branches"])
-    return _run_backward(half, index, values, node.output, g)
+    return _run_backward(half, index, values, node.output, g, take)
 
 
 def pull_switch(
@@ -254,16 +278,27 @@ def pull_switch(
 
 
 def _run_backward(
-    half: _Backward, index: Any, values: Sequence[Any], results: Sequence[Any], g: Sequence[Any]
+    half: _Backward,
+    index: Any,
+    values: Sequence[Any],
+    results: Sequence[Any],
+    g: Sequence[Any],
+    take: Function = lambda number: None,
 ) -> list[Any]:
     seeds = [("seed", k) for k in half.seeds if g[k] is not None]
     wanted = [("cotangent", k) for k in half.cotangents]
+    if not wanted or not seeds:
+        return [None] * (len(values) + 1)
     backward = _aligned(half.programs, [*half.inputs, *seeds], wanted)
-    given = {"input": values, "output": results, "seed": g}
+    given: dict[str, Any] = {"input": values, "output": results, "seed": g, "sum": {}}
+    for kind, k in half.inputs:
+        if kind == "sum":
+            so_far = take(k + 1)
+            given["sum"][k] = zero_like(values[k]) if so_far is None else so_far
     arguments = [given[kind][k] for kind, k in [*half.inputs, *seeds]]
-    found = switch_op(index, *arguments, branches=backward) if wanted and seeds else ()
+    found = switch_op(index, *arguments, branches=backward)
     cotangents: list[Any] = [None] * (len(values) + 1)
-    for (_, k), part in zip(wanted, found, strict=False):
+    for (_, k), part in zip(wanted, found, strict=True):
         cotangents[k + 1] = part
     return cotangents
 
@@ -274,6 +309,12 @@ def _transpose(g: Sequence[Any], place: int, *args: Any, branches: Branches) -> 
     active = tuple(number == place - 1 for number in range(len(values)))
     found = pull_switch(active, index, values, g, branches)[place]
     return zero_like(values[place - 1]) if found is None else found
+
+
+def _added(branches: Branches) -> dict[int, int]:
+    """The results that every branch makes of one argument, by adding to some places of it."""
+    first, *others = [added_to(body.graph) for body in branches.bodies]
+    return {k: n for k, n in first.items() if all(one.get(k) == n for one in others)}
 
 
 # ---------------------------------------------------------------- forward mode and batches
@@ -412,6 +453,9 @@ switch_op: Op = _SwitchOp(
 )
 switch_op.masked = _batch_switch
 switch_op.pull_rule = _pull
+switch_op.adds_to = lambda node: {
+    number: place + 1 for number, place in node.params["branches"].derived(_added).items()
+}
 switch_op.push_rule = _push
 
 

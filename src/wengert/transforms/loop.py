@@ -26,7 +26,7 @@ from ..ops.logic import less
 from ..ops.op import Op, Traced, recorder
 from ..ops.reductions import reduce_max
 from ..trace import Trace
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .batching import evaluate_batched
 from .bodies import (
     Body,
@@ -40,6 +40,7 @@ from .bodies import (
     zeros,
 )
 from .modes import zero_like
+from .sums import added_to
 
 COUNT = ArrayType(np.dtype(np.int64), ())
 
@@ -150,7 +151,7 @@ def _extended(body: Body, active: tuple[bool, ...], recompute: bool) -> Body:
     return body.derived(pullback, active, recompute).forward if any(active) else body
 
 
-def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+def _pull(node: Operator, g: Sequence[Any], take: Function) -> list[Any]:
     """Cotangents of the arguments: the backward body, run from the last step to the first."""
     active = tuple(source.active for source in node.inputs)
     values = [source.output for source in node.inputs]
@@ -158,7 +159,7 @@ def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
     if half is None or half.active != active or any(part is not None for part in g[half.outputs :]):
         return pull_loop(active, values, g, **node.params)  # recorded where nothing was kept
     residuals = [node.output[k] for k in half.residuals]
-    return _run_backward(half, values, residuals, g, node.params)
+    return _run_backward(half, values, residuals, g, node.params, take)
 
 
 def pull_loop(
@@ -196,11 +197,17 @@ def _run_backward(
     residuals: Sequence[Any],
     g: Sequence[Any],
     params: dict[str, Any],
+    take: Function = lambda number: None,
 ) -> list[Any]:
     first = half.forward.constants
     starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in half.carry]
     backward, seeds = _seeded(half, g)
     arguments = _backward_arguments(half, values, residuals, starts, seeds)
+    added = backward.derived(_added)
+    for number, k in enumerate(half.sums, len(half.carry)):
+        so_far = take(k) if number in added else None
+        if so_far is not None:
+            arguments[backward.constants + number] = so_far
     if params.get("counted"):
         backward, arguments = backward.derived(with_count), [values[0], *arguments]
     reverse = not params["reverse"]
@@ -237,6 +244,12 @@ def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
     if zero:
         body = body.derived(without_seeds, len(half.seeds), zero)
     return body, seeds
+
+
+def _added(body: Body) -> dict[int, int]:
+    """The carries that a step adds to at some places, where they lie."""
+    found = added_to(body.graph)
+    return {k: k for k in range(body.carry) if found.get(k) == body.constants + k}
 
 
 def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
@@ -423,6 +436,9 @@ loop: Op = _LoopOp(
 )
 loop.masked = _batch_loop
 loop.pull_rule = _pull
+loop.adds_to = lambda node: {
+    k: node.params["body"].constants + k for k in node.params["body"].derived(_added)
+}
 loop.push_rule = _push
 
 

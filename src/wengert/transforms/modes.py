@@ -14,13 +14,13 @@ import numpy as np
 from ..errors import DerivativeError, explain
 from ..graph import Graph, Node, Operator, reachable
 from ..ops.elementwise import add
-from ..ops.indexing import index
+from ..ops.indexing import gather, index
 from ..ops.layout import fit
 from ..ops.op import Op
 from ..trace.tracer import ITEM
 from ..trace.views import snapshot
 from ..types import ArrayType, type_of
-from .places import Collected
+from .places import Collected, collect, taken
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
 # Signatures after which a linear operation is transposed directly.
@@ -93,11 +93,14 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
         held[node.params["index"]] = g
         return
-    if op is index:
-        _collect(inputs[0], node.params["key"], g, cotangents)
+    if op is index or op is gather:
+        collect(node, g, cotangents)
         return
     rule = op.pull_rule
-    results = _derived_pull(node, g, quick) if rule is None else rule(node, g)
+    if rule is None:
+        results = _derived_pull(node, g, quick)
+    else:
+        results = rule(node, g, lambda k: taken(inputs[k], cotangents))
     for source, result in zip(inputs, results, strict=True):
         if result is not None and source.active:
             held = cotangents.get(source.serial)
@@ -109,14 +112,6 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
                 cotangents[source.serial] = np.add(held, result)
             else:
                 cotangents[source.serial] = add(held, result)
-
-
-def _collect(source: Node, key: Any, g: Any, cotangents: dict[int, Any]) -> None:
-    """Keep the cotangent of ``x[key]`` with those of other parts of x."""
-    held = cotangents.get(source.serial)
-    if type(held) is not Collected:
-        held = cotangents[source.serial] = Collected(source.type, held)
-    held.add(key, g)
 
 
 def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:

@@ -14,30 +14,44 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Node, Operator
 from ..ops.elementwise import add
-from ..ops.indexing import Key, embed, python_key
+from ..ops.indexing import Key, embed, python_key, scatter_add
 from ..ops.layout import fit, reshape
 from ..ops.structure import concatenate
 from ..trace.tracer import is_for_any_length
-from ..types import ArrayType
+from ..types import ArrayType, type_of
 
 
 class Collected:
     """The cotangents of one array so far, whole ones and those of its parts."""
 
-    __slots__ = ("parts", "type")
+    __slots__ = ("parts", "scattered", "type")
 
     def __init__(self, array_type: ArrayType, whole: Any = None):
         self.type = ArrayType(array_type.dtype, array_type.shape)
         # in the order of arrival; those of the whole array have no key
         self.parts: list[tuple[Key | None, Any]] = [] if whole is None else [(None, whole)]
+        # those of places that values decide on, with the axes that these are along
+        self.scattered: list[tuple[list[Any], tuple[int, ...], Any]] = []
 
     def add(self, key: Key | None, g: Any) -> None:
         """Note a cotangent of ``x[key]``, or of all of x."""
         self.parts.append((key, g))
 
+    def scatter(self, places: list[Any], axes: tuple[int, ...], g: Any) -> None:
+        """Note a cotangent of ``gather(x, *places)``."""
+        self.scattered.append((places, axes, g))
+
     def total(self) -> Any:
-        """The cotangent of the whole array."""
+        """The cotangent of the whole array; what is scattered is added where it belongs."""
+        total = self._of_parts() if self.parts else np.zeros(self.type.shape, self.type.dtype)
+        for places, axes, g in self.scattered:
+            g = fit(g, ArrayType(self.type.dtype, type_of(g).shape))
+            total = scatter_add(total, g, *places, axes=axes)
+        return total
+
+    def _of_parts(self) -> Any:
         if all(type(g) is np.ndarray or isinstance(g, np.generic) for _, g in self.parts):
             return self._added_in_place()
         rows: dict[tuple[int, int], dict[int, Any]] = {}
@@ -88,6 +102,24 @@ class Collected:
                 parts.append(reshape(held[at], shape=(*before, 1, *after)))
         joined = concatenate(*parts, axis=first)
         return fit(reshape(joined, shape=shape), self.type)
+
+
+def collect(node: Operator, g: Any, cotangents: dict[int, Any]) -> None:
+    """Keep the cotangent of a part of a value, an `index` or a `gather`, with those of others."""
+    source, params = node.inputs[0], node.params
+    held = cotangents.get(source.serial)
+    if type(held) is not Collected:
+        held = cotangents[source.serial] = Collected(source.type, held)
+    if "key" in params:
+        held.add(params["key"], g)
+    else:
+        held.scatter([place.output for place in node.inputs[1:]], params["axes"], g)
+
+
+def taken(source: Node, cotangents: dict[int, Any]) -> Any:
+    """The cotangent of a value so far, for somebody who adds to it."""
+    held = cotangents.pop(source.serial, None)
+    return held.total() if type(held) is Collected else held
 
 
 def _sum(total: Any, term: Any) -> Any:

@@ -119,7 +119,7 @@ class _WhileOp(Op):
 # ---------------------------------------------------------------- derivatives
 
 
-def _pull(node: Operator, g: Sequence[Any]) -> list[Any]:
+def _pull(node: Operator, g: Sequence[Any], take: Any) -> list[Any]:
     active = tuple(source.active for source in node.inputs)
     values = [source.output for source in node.inputs]
     turn: Turn = node.params["turn"]
