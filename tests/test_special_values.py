@@ -63,6 +63,16 @@ def assert_like(got, expected, close, what, signs=True):
             np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(expected[zeros]), what)
 
 
+def undecided(name, args):
+    """Where NumPy's own products of complex numbers depend on how it was built: a product of parts
+    leaves the range there, which a multiply-and-add in one does not notice."""
+    if name not in ("multiply", "square") or args[0].dtype.kind != "c":
+        return np.zeros(args[0].shape, bool)
+    x, y = args[0], args[-1]
+    pairs = [(one, other) for one in (x.real, x.imag) for other in (y.real, y.imag)]
+    return np.any([np.isfinite(a) & np.isfinite(b) & np.isinf(a * b) for a, b in pairs], axis=0)
+
+
 def defined(names, count, dtype):
     """The functions that NumPy has for a dtype."""
     for name in names:
@@ -79,7 +89,8 @@ def test_values(names, count, dtype):
     compiled = wg.jit(lambda *args: {name: getattr(np, name)(*args) for name in expected})(*args)
     for name, wanted in expected.items():
         assert_like(getattr(wnp, name)(*args), wanted, 0, f"{name} evaluated")
-        assert_like(compiled[name], wanted, CLOSE[dtype], f"{name} compiled")
+        sure = ~undecided(name, args)
+        assert_like(compiled[name][sure], wanted[sure], CLOSE[dtype], f"{name} compiled")
 
 
 # Where a slope may be NaN: there is none by the exponent of a negative number.

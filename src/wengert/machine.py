@@ -56,6 +56,7 @@ class Machine(Record):
     l3_rate: float = 10.0  # and from beyond it
     # the LAPACK that is in the process, and the width of its integers, as in `numpy64`; or none
     lapack: str = ""
+    numpy_loops: bool = False  # whether NumPy's own loops can be called
     # thresholds in place of those that follow from the rest: group, name, value
     thresholds: tuple[tuple[str, str, Any], ...] = ()
 

@@ -178,7 +178,7 @@ class TestLoops:
 
 
 class TestKinds:
-    def test_complex_numbers_are_left_to_numpy_and_their_tape_grows(self):
+    def test_complex_numbers_are_handed_on_in_parts_and_their_tape_grows(self):
         def f(x):
             turn = lambda s: (s[0] * s[0] * 0.1 + x + 0.2j, s[1] + 1)
             return np.real(wg.while_loop(lambda s: s[1] < 100, turn, (x * 0j, 0))[0])

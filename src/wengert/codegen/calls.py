@@ -1,11 +1,13 @@
-"""Calls of LAPACK and BLAS: by name, with the address of every argument, as Fortran has it."""
+"""Calls of libraries by name: the address of every argument, as Fortran has it, or as C has it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from ..loops import Buffer, LibraryCall
+from ..loops import Buffer, LibraryCall, Symbol
 from ..machine import Machine
 from ..runtime.lapack import PREFIX
 from .llvm_types import I8, POINTER, declare, element_type, i64
@@ -20,6 +22,9 @@ def emit_call(
 
     After all arguments Fortran wants the length of each letter.
     """
+    if call.by_value:
+        _emit_by_value(builder, call, pointers)
+        return
     integer = ir.IntType(int(machine.lapack[-2:]))
     given: list[ir.Value] = []
     letters = 0
@@ -41,3 +46,28 @@ def emit_call(
     signature = ir.FunctionType(ir.VoidType(), kinds)
     function = declare(builder.module, PREFIX + call.function, signature)
     builder.call(function, [*given, *[i64(1)] * letters])
+
+
+def _emit_by_value(builder: ir.IRBuilder, call: LibraryCall, pointers: Pointers) -> None:
+    given = [_value(builder, one, pointers) for one in call.arguments]
+    signature = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+    builder.call(declare(builder.module, call.function, signature), given)
+
+
+def _value(builder: ir.IRBuilder, one: Any, pointers: Pointers) -> ir.Value:
+    """An argument: a pointer or a number; of several the address of the first."""
+    if isinstance(one, Buffer):
+        return pointers(one)
+    if isinstance(one, Symbol):
+        # what is called or not is all the same to the linker
+        return declare(builder.module, one.name, ir.FunctionType(ir.VoidType(), ()))
+    if isinstance(one, int):
+        return i64(one)
+    if not isinstance(one, tuple):
+        return ir.Constant(element_type(np.dtype(type(one))), float(one))
+    values = [_value(builder, part, pointers) for part in one]
+    place = builder.alloca(values[0].type, size=i64(len(values)))
+    for number, value in enumerate(values):
+        target = builder.gep(place, [i64(number)], source_etype=values[0].type)
+        builder.store(value, target)
+    return place

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..runtime import lapack
+from ..runtime import lapack, numpy_loops
 from .target import Target, llvm
 
 if TYPE_CHECKING:
@@ -316,8 +316,9 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
         pool.load(shared_cache())
     for name in compiled.needs:
         address = symbols.get(name) or _registered.get(name)
-        if address is None and name.startswith(lapack.PREFIX):
-            address = lapack.address(name)
+        for library in (lapack, numpy_loops):
+            if address is None and name.startswith(library.PREFIX):
+                address = library.address(name)
         if address:
             builder.import_symbol(name, address)
         elif not _in_process(name):

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine import Machine, caches, in_use
+from ..runtime import numpy_loops
 from ..runtime.lapack import library
 from ..runtime.threads import available_cores
 
@@ -141,7 +142,8 @@ class Target(Machine):
 
 @functools.cache
 def _host(override: str, cores: int) -> Target:
-    return _chosen(override).replace(**caches(), cores=cores, lapack=library())
+    there = {"lapack": library(), "numpy_loops": numpy_loops.are_there()}
+    return _chosen(override).replace(**caches(), cores=cores, **there)
 
 
 def _chosen(override: str) -> Target:

@@ -33,7 +33,7 @@ _WORD = ctypes.c_int64
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
 _KINDS: dict[type, str] = {
-    LibraryCall: "call of LAPACK",
+    LibraryCall: "call of a library",
     Check: "check",
     Contraction: "product",
     Host: "call of NumPy",

@@ -54,13 +54,13 @@ from .kernels import (
     Check,
     Contraction,
     Host,
-    LibraryCall,
     Nest,
     Store,
     add_exactly,
     identity_of,
     roots_of,
 )
+from .library import LibraryCall, Symbol
 from .lowerings import (
     FEW,
     Accumulate,
@@ -73,6 +73,7 @@ from .lowerings import (
     Running,
     Scatter,
 )
+from .pairs import as_reals, pairs_in, reals_in
 from .programs import (
     Blocks,
     Branch,
@@ -124,9 +125,11 @@ __all__ = [
     "Scatter",
     "Store",
     "Sum",
+    "Symbol",
     "Transfer",
     "Var",
     "add_exactly",
+    "as_reals",
     "c_strides",
     "can_fail",
     "cast",
@@ -135,7 +138,9 @@ __all__ = [
     "identity_of",
     "inside",
     "not_an_integer",
+    "pairs_in",
     "parts_of",
+    "reals_in",
     "root",
     "roots_of",
     "takes_long",

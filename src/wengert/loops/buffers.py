@@ -42,6 +42,7 @@ class Buffer:
     value: Any = None  # of a constant
     base: Buffer | None = None  # the owner of the memory, when this is another view of it
     start: Affine = NO_OFFSET  # where a view begins in its base, by the loops around
+    pairs: Buffer | None = None  # of complex numbers: see `pairs`
 
     def lie_in(self, base: Buffer, start: Affine = NO_OFFSET) -> None:
         """Become a view: this is how the program of a loop's turn finds the arrays outside."""

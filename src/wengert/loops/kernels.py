@@ -202,28 +202,6 @@ NO_RESULT = 1 << 20
 
 
 @dataclass(eq=False, repr=False)
-class LibraryCall:
-    """A function of LAPACK or BLAS, called by its name: no Python, and no copies but our own.
-
-    Arguments are memory, letters, whole numbers, or numbers of NumPy's, which say their dtype; the
-    function gets the address of each. It may read all of `reads` and write all of `writes`.
-    """
-
-    function: str
-    arguments: tuple[Buffer | str | int | np.floating, ...]
-    reads: tuple[Buffer, ...]
-    writes: tuple[Buffer, ...]
-    cost: int = 0  # in units of `schedule.cost`
-    label: str = ""
-    nodes: list[Any] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        given = [getattr(one, "name", None) or repr(one) for one in self.arguments]
-        outs = ", ".join(buffer.name for buffer in self.writes)
-        return f"{outs} by {self.function}({', '.join(given)})"
-
-
-@dataclass(eq=False, repr=False)
 class Check:
     """Ends the program with an error code unless the flag is set."""
 

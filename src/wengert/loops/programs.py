@@ -15,7 +15,8 @@ from typing import Any
 from .buffers import Buffer
 from .expressions import InRange, format_expr
 from .indices import Var
-from .kernels import Check, Contraction, Host, LibraryCall, Nest
+from .kernels import Check, Contraction, Host, Nest
+from .library import LibraryCall
 
 
 @dataclass(frozen=True, eq=False, repr=False)

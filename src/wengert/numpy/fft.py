@@ -15,9 +15,10 @@ from ..errors import ShapeError, WengertError, explain
 from ..ops import fft as ops
 from ..ops.elementwise import conjugate
 from ..ops.indexing import embed, index
+from ..ops.layout import convert
 from ..ops.op import Op
 from ..ops.structure import concatenate
-from ..types import Function
+from ..types import Function, type_of
 from .common import as_value, named, ndim, normal_axis, shape
 
 __all__ = [
@@ -140,6 +141,9 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     if n < 1:
         raise ShapeError(explain("irfft", f"got {n} points for axis {axis}", "Give n, at least 1."))
     a = _resize("irfft", a, axis, n // 2 + 1)
+    given = type_of(a).dtype
+    if given.char in "fd" or given.kind in "biu":
+        a = convert(a, dtype=np.result_type(given, np.complex64))
     return ops.irfft(a, axis=axis, n=n, norm=_norm("irfft", norm))
 
 

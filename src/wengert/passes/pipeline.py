@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
+from .complex_numbers import split_complex
 from .convolution import correlate, trim
 from .expand import expand
 from .forward import join_forward
@@ -41,6 +42,7 @@ def optimise(
 PASSES: list[Callable[[Graph], Graph]] = [
     join_forward,
     expand,
+    split_complex,
     narrow,
     fold_constants,
     optimise_bodies(optimise),

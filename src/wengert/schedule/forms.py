@@ -8,6 +8,7 @@ from typing import Any
 from ..graph import Node, Operator
 from ..loops import FEW, Assembled, Pointwise, Product, Reduction
 from ..machine import policy
+from ..ops.elementwise import complex_of, imag, real
 from .lowering import lowering_of, multiplication
 from .task import Task
 
@@ -31,11 +32,18 @@ class Forms:
         found = lowering_of(node)
         if isinstance(found, Pointwise) and node.serial in self.task.places:
             return found.write
+        if found is None and node.op in (real, imag):
+            parts = self.task.rule(self.task, node.op.name)
+            found = parts and parts(node)
         if isinstance(found, Product) and not self.continues(node):
             found = multiplication(node) or found
         if isinstance(found, Pointwise) and found.corners is not None and _has_many_parts(node):
             found = Assembled(found.corners)
         return found
+
+    def is_interleaved(self, node: Operator) -> bool:
+        """Whether the node puts the parts of complex numbers together, element by element."""
+        return node.op is complex_of and self.task.rule(self.task, node.op.name) is not None
 
     def _in_lanes(self, node: Operator, loops: Reduction) -> Any:
         """One lane a sample: a reduction of a few elements is an expression of them all."""
@@ -61,7 +69,7 @@ class Forms:
         if isinstance(loops, Reduction):
             return True
         if not isinstance(loops, Pointwise) or loops.free or loops.whole:
-            return False
+            return self.is_interleaved(node)
         shape = node.type.shape
         return all(source.type.shape == shape for source in node.inputs if source.type.shape)
 

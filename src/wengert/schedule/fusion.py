@@ -38,6 +38,7 @@ from ..loops import (
     Running,
     Scatter,
     Store,
+    as_reals,
     c_strides,
     cast,
 )
@@ -204,7 +205,8 @@ class Scheduler:
         elif node.op is ITEM:
             self._schedule_item(node)
         else:
-            rule = None if node.op.loops else self.task.rule(self.task, node.op.name)
+            name = node.op.name if not node.op.loops else "complex function"
+            rule = self.task.rule(self.task, name)
             (rule or Scheduler._schedule_host)(self, node)
 
     def _schedule_alias(self, node: Operator) -> None:
@@ -234,11 +236,13 @@ class Scheduler:
         return copy
 
     def _copy(self, node: Node, source: Buffer, target: Buffer) -> None:
-        if not is_native(node):
+        if node.type.dtype.char in "FD":
+            source, target = as_reals(source), as_reals(target)
+        elif not is_native(node):
             params = {"shape": node.type.shape}
             self.kernels.append(Host(reshape, params, [source], [target], "copy", [node]))
             return
-        variables = loop_variables(node.type.shape)
+        variables = loop_variables(target.shape)
         index = tuple(Affine.of(v) for v in variables)
         store = Store(target, target.flat(index), Load(source, source.flat(index)))
         self.kernels.append(Nest(variables, [store], "copy", [node]))

@@ -113,6 +113,8 @@ def is_read_whole(node: Operator, users: Sequence[Operator], forms: Forms) -> bo
         loops = forms.lowering(user)
         if (isinstance(loops, Product) or reads_views(user)) and forms.is_free(node):
             continue  # read through its strides
+        if loops is None and forms.is_interleaved(user):
+            continue
         if isinstance(loops, Pointwise):
             if any(user.inputs[place] is node for place in loops.whole):
                 return True

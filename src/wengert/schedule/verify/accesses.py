@@ -33,7 +33,9 @@ from ...loops import (
     Store,
     Transfer,
     Var,
+    as_reals,
     parts_of,
+    reals_in,
     roots_of,
     walk,
 )
@@ -96,9 +98,10 @@ class Uses:
 
 
 def in_memory(buffer: Buffer, at: Affine) -> tuple[Buffer, Affine]:
-    """The buffer that owns the memory, and an index there."""
+    """The buffer that owns the memory, and an index there, of real numbers."""
+    at = at * reals_in(buffer)
     while buffer.base is not None:
-        buffer, at = buffer.base, at + buffer.start
+        buffer, at = buffer.base, at + buffer.start * reals_in(buffer)
     return buffer, at
 
 
@@ -243,6 +246,7 @@ def whole(buffer: Buffer, box: Box) -> Access:
     """All of a buffer."""
     if 0 in buffer.shape:
         return access(buffer, Affine(0), [])
+    buffer = as_reals(buffer)
     variables = [Var(str(axis), n) for axis, n in enumerate(buffer.shape)]
     return access(buffer, buffer.flat(tuple(map(Affine.of, variables))), [box])
 

@@ -21,6 +21,8 @@ from ...loops import (
     Nest,
     Sum,
     Transfer,
+    pairs_in,
+    reals_in,
 )
 from ..memory import buffers_of, root
 from .accesses import expressions_of
@@ -54,7 +56,10 @@ def _same(name: str, what: str, got: np.dtype, wanted: np.dtype) -> None:
 
 def _verify_views(buffers: Iterable[Buffer], name: str) -> None:
     for buffer in buffers:
-        _same(name, f"a view of {root(buffer).name}", buffer.dtype, root(buffer).dtype)
+        owner = root(buffer)
+        if reals_in(owner) > reals_in(buffer):
+            owner = pairs_in(owner)
+        _same(name, f"a view of {owner.name}", buffer.dtype, owner.dtype)
 
 
 def _verify_nest(nest: Nest | Contraction, name: str) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...loops import Affine, Buffer, Var
+from ...loops import Affine, Buffer, Var, as_reals
 
 # The values that loop variables take: the first, and how many. A variable that is not there takes
 # all of its own.
@@ -129,6 +129,7 @@ def of_buffer(
     buffer: Buffer, start: int = 0, more: Iterable[tuple[int, int]] = ()
 ) -> Places | None:
     """Where the elements of a buffer lie from a place on, and along more axes."""
+    buffer = as_reals(buffer)
     return Places.of(start, [*zip(buffer.strides, buffer.shape, strict=True), *more])
 
 
