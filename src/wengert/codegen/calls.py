@@ -10,6 +10,7 @@ from llvmlite import ir
 from ..loops import Buffer, LibraryCall, Symbol
 from ..machine import Machine
 from ..runtime.lapack import PREFIX
+from . import ties
 from .llvm_types import I8, POINTER, declare, element_type, i64
 from .llvm_types import I64 as LENGTH
 from .pointers import Pointers
@@ -51,7 +52,13 @@ def emit_call(
 def _emit_by_value(builder: ir.IRBuilder, call: LibraryCall, pointers: Pointers) -> None:
     given = [_value(builder, one, pointers) for one in call.arguments]
     signature = ir.FunctionType(ir.VoidType(), [value.type for value in given])
-    builder.call(declare(builder.module, call.function, signature), given)
+    is_own = call.function.startswith(ties.PREFIX)
+    function = (
+        ties.ties(builder.module, call.function)
+        if is_own
+        else declare(builder.module, call.function, signature)
+    )
+    builder.call(function, given)
 
 
 def _value(builder: ir.IRBuilder, one: Any, pointers: Pointers) -> ir.Value:

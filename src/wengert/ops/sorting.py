@@ -3,7 +3,7 @@
 Sorting is recorded as what its derivatives need: a sorted array is the array gathered along the
 axis in the order that `argsort` gives. The order is constant around a point without ties, so
 gathering is linear and every derivative of sorting is again a gather. Where nothing else needs the
-order, the compiler makes `sort` of the two, several times as quick.
+order, the compiler makes `sort` of the two, several times as quick. Both call NumPy's own sorts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import ShapeError, explain
 from ..functions import Cost
 from ..loops import BOOL, Affine, Apply, Expr, Index, Literal, LoadAt, Operand, Pointwise, cast
+from ..machine import current
 from ..types import ArrayType, type_of
 from .elementwise import select
 from .indexing import gather
@@ -27,8 +28,9 @@ from .op import Op
 INDEX = np.dtype(np.intp)
 # From this size on it pays to look for ties before sorting.
 LARGE = 512
-# Compiled code compares all pairs of elements in lines up to this length, up to so many pairs.
-MOST_RANKED, MOST_PAIRS = 64, 1 << 20
+# Compiled code compares all pairs of elements in lines up to this length, up to so many pairs; in
+# longer ones where all else would be a call of Python.
+MOST_RANKED, MOST_RANKED_ALONE, MOST_PAIRS = 16, 64, 1 << 20
 _CORNERS = np.array([0.5, 1.0, 3.0, np.inf, -np.inf, np.nan, -0.0, 0.0])
 
 
@@ -70,7 +72,8 @@ def _composed_argsort(x: Any, axis: int, descending: bool) -> Any:
     """Of short lines: the rank of an element is how many come before it, each looked at."""
     dtype, shape, _ = type_of(x)
     length = shape[axis]
-    if length > MOST_RANKED or length * prod(shape) > MOST_PAIRS:
+    most = MOST_RANKED if current().numpy_loops else MOST_RANKED_ALONE
+    if length > most or length * prod(shape) > MOST_PAIRS:
         return None
     down, right = (*shape[:axis], length, 1), (*shape[:axis], 1, length)
     this, other = (reshape(x, shape=(*front, *shape[axis + 1 :])) for front in (down, right))

@@ -41,6 +41,7 @@ def optimise(
 
 PASSES: list[Callable[[Graph], Graph]] = [
     join_forward,
+    narrow,
     expand,
     split_complex,
     narrow,

@@ -44,7 +44,8 @@ class _Ufunc(ctypes.Structure):
 def are_there() -> bool:
     """Whether NumPy's loops are where they are looked for."""
     try:
-        return all(_loop(name, kind)[0] for name in _EXAMPLES for kind in ("D", "F"))
+        loops = all(_loop(name, kind)[0] for name in _EXAMPLES for kind in ("D", "F"))
+        return loops and all(_sorts_rightly(kind) for kind in ("f8", "f4", "i8", "b1"))
     except (ImportError, AttributeError, LookupError):
         return False
 
@@ -52,6 +53,8 @@ def are_there() -> bool:
 def address(name: str) -> int:
     """Where the function, or what it is given, is that code calls by this name."""
     words = name.removeprefix(PREFIX)
+    if words.startswith(tuple(_SORTS)):
+        return _sort(*words.split("_"))
     wants_data = words.endswith(_DATA)
     function, kind = words.removesuffix(_DATA).rsplit("_", 1)
     found = _loop(function, kind)
@@ -63,6 +66,44 @@ def _ufunc(name: str) -> Any:
     if name not in _TRANSFORMS:
         return getattr(np, name)
     return getattr(importlib.import_module("numpy.fft._pocketfft_umath"), name)
+
+
+# Their places in NumPy's table of functions of a dtype, which has three of each: the quick one.
+_SORTS = {"sort": 33, "argsort": 36}
+# The place of PyDataType_GetArrFuncs among the functions that NumPy offers to C.
+_FUNCTIONS_OF_DTYPE = 365
+
+
+@functools.cache
+def _sort(name: str, kind: str) -> int:
+    """A sort of elements of a dtype, or of places by these."""
+    core: Any = importlib.import_module("numpy._core._multiarray_umath")
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    offered = ctypes.c_void_p * (_FUNCTIONS_OF_DTYPE + 1)
+    table = offered.from_address(pointer_of(core._ARRAY_API, None))
+    functions_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
+        int(table[_FUNCTIONS_OF_DTYPE] or 0)
+    )
+    own = (ctypes.c_void_p * (_SORTS["argsort"] + 3)).from_address(functions_of(np.dtype(kind)))
+    return int(own[_SORTS[name]] or 0)
+
+
+def _sorts_rightly(kind: str) -> bool:
+    """Whether what lies there sorts, as far as an example tells."""
+    if not _sort("sort", kind) or not _sort("argsort", kind):
+        return False
+    line, order = np.array([1, 0, 0, 1, 0]).astype(kind), np.arange(5)
+    argsort = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p
+    )(_sort("argsort", kind))
+    argsort(line.ctypes.data, order.ctypes.data, 5, None)
+    sort = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)(
+        _sort("sort", kind)
+    )
+    before = line[order].tolist()
+    sort(line.ctypes.data, 5, None)
+    return before == line.tolist() == sorted(before) and sorted(order) == [*range(5)]
 
 
 @functools.cache

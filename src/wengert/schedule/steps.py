@@ -56,6 +56,7 @@ STEPS = [
     Step(
         "library",
         rules=(
+            ("argsort", "sorting:lower_argsort"),
             ("cholesky", "factorisations:cholesky"),
             ("complex function", "complex_numbers:lower_function"),
             ("complex_of", "complex_numbers:lower_complex_of"),
@@ -73,6 +74,7 @@ STEPS = [
             ("rfft", "fourier:lower_fourier"),
             ("solve", "factorisations:solve"),
             ("solve_triangular", "factorisations:triangular_solve"),
+            ("sort", "sorting:lower_sort"),
             ("svd", "factorisations:singular_values"),
             ("triangular_product", "factorisations:triangular_product"),
             ("svdvals", "factorisations:singular_values"),
