@@ -7,6 +7,7 @@ A Python number is *weak*: it takes on the dtype of the array it meets, as in Nu
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -148,7 +149,8 @@ def lost_meaning(kind: type) -> tuple[str, str] | None:
     """
     if issubclass(kind, Typed):
         return None
-    if issubclass(kind, np.ma.MaskedArray):
+    # the module takes long to import, and without it there are no masked arrays
+    if issubclass(kind, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         return (
             "a masked array, whose mask would be lost",
             "Pass x.filled(0) and the mask, and use wnp.where(mask, 0, x).",

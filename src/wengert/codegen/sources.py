@@ -50,7 +50,7 @@ def fingerprint_of(folder: str, cache: ObjectCache) -> str | None:
     settled = os.name == "posix" and max(s[-1] for s in status) < time.time_ns() - TICK
     if not settled:
         return _content(folder, files)
-    key = cache_key("sources", folder, status)
+    key = cache_key("sources", folder, repr(status))  # one text is hashed sooner than its parts
     known = cache.get(key)
     if known is None:
         known = _content(folder, files).encode()

@@ -20,8 +20,6 @@ import numpy as np
 from .jumps import PREFIX
 from .pieces import Abandon, TracedPiece, local
 from .purity import changing_method, pure
-from .rewriting import rewrite
-from .source import Unconvertible, compiled, definition
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NOT_OURS = tuple(
@@ -165,6 +163,9 @@ def _convert(function: types.FunctionType) -> Conversion | str:
     code = function.__code__
     if is_converted(code) or not is_users(code) or not _has_control(code):
         return ""
+    from .rewriting import rewrite  # needed where there is something to convert
+    from .source import Unconvertible, compiled, definition
+
     try:
         node = copy.deepcopy(definition(function))
         made, statements, plain = rewrite(node, code.co_freevars)
