@@ -1,11 +1,20 @@
 """`wengert.scipy.special`: SciPy's names, on plain and on traced values."""
 
+import functools
+
 import numpy as np
 import pytest
 import scipy.special
 
 import wengert as wg
 import wengert.scipy as wsp
+
+RNG = np.random.default_rng(31)
+# Functions of a number that is given as it is, by the arguments that are no arrays.
+WHOLE_FIRST = {"expn": 3, "iv": 2, "ive": 2, "jn": 2, "jv": 2, "polygamma": 2, "yn": 2, "yv": 2}
+UFUNCS = [n for n in wsp.special.__all__ if isinstance(getattr(scipy.special, n), np.ufunc)]
+SUMS = {"log_softmax", "logsumexp", "softmax"}
+OTHERS = sorted(set(wsp.special.__all__) - set(UFUNCS) - SUMS - {"multigammaln", "polygamma"})
 
 
 def test_unknown_names():
@@ -17,20 +26,86 @@ def test_names_are_scipys():
     assert [name for name in wsp.special.__all__ if not hasattr(scipy.special, name)] == []
 
 
-@pytest.mark.parametrize("name", wsp.special.__all__)
+def pair(name):
+    """Our function and SciPy's, with arguments of the domain of each."""
+    own, theirs = getattr(wsp.special, name), getattr(scipy.special, name)
+    count = theirs.nin if isinstance(theirs, np.ufunc) else 2 if name == "comb" else 1
+    if name in WHOLE_FIRST:
+        own = functools.partial(own, WHOLE_FIRST[name])
+        theirs, count = functools.partial(theirs, WHOLE_FIRST[name]), count - 1
+    args = [RNG.uniform(0.1, 0.9, 7) for _ in range(count)]
+    if name in ("comb", "zeta"):
+        args[0] += 1
+    return own, theirs, args
+
+
+@pytest.mark.parametrize("name", UFUNCS + OTHERS)
+def test_values(name):
+    own, theirs, args = pair(name)
+    want = theirs(*args)
+    np.testing.assert_allclose(own(*args), want, rtol=2e-13, atol=1e-15)
+    np.testing.assert_allclose(wg.jit(own)(*args), want, rtol=2e-13, atol=1e-15)
+    np.testing.assert_allclose(wg.vmap(own)(*args), want, rtol=2e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", [name for name in UFUNCS + OTHERS if name != "zeta"])
+def test_derivatives(name):
+    own, _, args = pair(name)
+    order = 1 if name == "gammasgn" else 2
+    wg.check_grads(lambda *args: own(*args), args, order=order)
+
+
+@pytest.mark.parametrize("name", UFUNCS)
 def test_scipys_own_ufunc_on_traced_values(name):
     """What SciPy's ufunc gives for a traced value is what the function of its name gives."""
-    theirs = getattr(scipy.special, name)
-    if not isinstance(theirs, np.ufunc):
-        pytest.skip("a function of Python's, which asks nobody")
-    own = getattr(wsp.special, name)
-    args = [np.array([0.3, 0.7])] * theirs.nin
-    got = wg.jvp(theirs, args, [np.ones(2)] * theirs.nin)
-    want = wg.jvp(own, args, [np.ones(2)] * theirs.nin)
+    own, theirs, args = pair(name)
+    tangents = [np.ones(7) for _ in args]
+    got, want = wg.jvp(theirs, args, tangents), wg.jvp(own, args, tangents)
     np.testing.assert_array_equal(got, want)
-    np.testing.assert_allclose(got[0], theirs(*args), rtol=1e-13)
 
 
 def test_ufunc_that_is_missing():
     with pytest.raises(wg.errors.DTypeError, match=r"^scipy\.special\.airye \(at .*\): is not ava"):
         wg.grad(lambda x: scipy.special.airye(x)[0])(1.0)
+
+
+@pytest.mark.parametrize("n", [-3, -2, 0, 4])
+@pytest.mark.parametrize("name", ["iv", "ive", "jn", "yn"])
+def test_orders(name, n):
+    x = RNG.uniform(0.1, 30, 20)
+    own, theirs = getattr(wsp.special, name), getattr(scipy.special, name)
+    np.testing.assert_allclose(own(n, x), theirs(n, x), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("order", [0.5, np.array([1, 2])], ids=str)
+def test_orders_that_are_not_there(order):
+    with pytest.raises(wg.errors.DTypeError, match=r"^jv.*: got the order .*, expected a whole"):
+        wsp.special.jv(order, 1.0)
+    with pytest.raises(wg.errors.DTypeError, match=r"^jv.*: got the order .*, expected a whole"):
+        wg.grad(wsp.special.jv)(1.0, 1.0)
+
+
+def test_zeta_of_two():
+    q = RNG.uniform(0.2, 5, 9)
+    for x in (2, 3, 2.5, 7.0, 120):
+        np.testing.assert_allclose(wsp.special.zeta(x, q), scipy.special.zeta(x, q), rtol=1e-13)
+    slope = wg.grad(lambda q: wsp.special.zeta(2.5, q))(1.5)
+    np.testing.assert_allclose(slope, -2.5 * scipy.special.zeta(3.5, 1.5), rtol=1e-13)
+    with pytest.raises(wg.errors.DTypeError, match=r"^zeta.*: got x = .* beside q, expected a num"):
+        wsp.special.zeta(0.5, q)
+
+
+def test_multigammaln():
+    a = RNG.uniform(2, 9, 5)
+    want = scipy.special.multigammaln(a, 3)
+    np.testing.assert_allclose(wsp.special.multigammaln(a, 3), want, rtol=1e-14)
+    wg.check_grads(lambda a: wsp.special.multigammaln(a, 3), (a,), order=2)
+
+
+def test_combinations():
+    assert wsp.special.comb(10, 3, exact=True, repetition=True) == 220
+    assert wsp.special.comb(3, 10, exact=True) == 0
+    chosen = np.array([-1, 0, 2, 5, 6])
+    np.testing.assert_array_equal(wsp.special.comb(5, chosen), scipy.special.comb(5, chosen))
+    many = wsp.special.comb(5, chosen, repetition=True)
+    np.testing.assert_allclose(many, scipy.special.comb(5, chosen, repetition=True))

@@ -1,6 +1,7 @@
 """Every primitive in one place each: types, evaluation, derivative, batching, loops, samples."""
 
 from . import (
+    bessel,
     contract,
     cumulative,
     decompositions,
@@ -10,6 +11,7 @@ from . import (
     floats,
     incomplete,
     indexing,
+    integrals,
     layout,
     least_squares,
     linalg,
@@ -29,6 +31,7 @@ from .op import REGISTRY, Op
 __all__ = [
     "REGISTRY",
     "Op",
+    "bessel",
     "contract",
     "cumulative",
     "decompositions",
@@ -38,6 +41,7 @@ __all__ = [
     "floats",
     "incomplete",
     "indexing",
+    "integrals",
     "layout",
     "least_squares",
     "linalg",

@@ -386,16 +386,16 @@ def polygamma(x: Array, n: int) -> Array:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             turned = polynomial(cot_pi(x), _cotangent_derivative(n)) * math.pi ** (n + 1)
             # 1 - x would round: the sum of the powers of k - x starts with k = 1
-            rest = _zeta(n + 1, -x) - (-x) ** float(-n - 1)
+            rest = hurwitz(n + 1, -x) - (-x) ** float(-n - 1)
             value = (-1) ** n * size * rest - turned
         return np.where(x == np.floor(x), np.inf if n % 2 else np.nan, value)
 
-    return pieces(x, (0.0,), mirrored, lambda x: size * _zeta(n + 1, x))
+    return pieces(x, (0.0,), mirrored, lambda x: size * hurwitz(n + 1, x))
 
 
-def _zeta(s: int, x: Array) -> Array:
+def hurwitz(s: float, x: Array) -> Array:
     """Hurwitz's zeta(s, x) for x >= 0: the first terms, then Euler and Maclaurin's sum."""
-    count = 10 + s // 2
+    count = 10 + int(s) // 2
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         total = x ** float(-s)
         for k in range(1, count):

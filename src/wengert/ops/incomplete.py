@@ -107,7 +107,9 @@ def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
     a = np.where(lower & (a < 1), a + 1, a)
     turn = np.where(lower, -1.0, 1.0)
     slope, enough = np.abs(x - a), ENOUGH + MORE * n
-    end = np.where(lower, _lower_end(slope, a, enough), _upper_end(slope, x, enough))
+    end = np.where(
+        lower, _lower_end(slope, np.maximum(a, 1.0), enough), _upper_end(slope, x, enough)
+    )
     rest = slope * end + x * exp_square(turn * end) - enough
     end = end - rest / (slope + x * turn * np.expm1(turn * end))
     u = _along(NODES, end) * end
@@ -251,11 +253,19 @@ def beta_density(a: Array, b: Array, x: Array) -> Array:
 def _beta_density_plain(a: Array, b: Array, x: Array) -> Array:
     """From that of a and b raised to at least one."""
     first, second = np.where(a < 1, a + 1, a), np.where(b < 1, b + 1, b)
-    logs = first * np.log1p(second / first) + second * np.log1p(first / second)
-    inverse = np.exp(logs + _beta_rest(first, second)) * _beta_root(first, second)
-    inverse = inverse * np.where(a < 1, a / (a + b), 1.0) * np.where(b < 1, b / (first + b), 1.0)
+    inverse = (
+        inverse_beta(first, second)
+        * np.where(a < 1, a / (a + b), 1.0)
+        * np.where(b < 1, b / (first + b), 1.0)
+    )
     left = np.where(x < 0.5, np.exp((b - 1) * np.log1p(-x)), np.power(1 - x, b - 1))
     return inverse * np.power(x, a - 1) * left
+
+
+def inverse_beta(a: Array, b: Array) -> Array:
+    """1 / beta(a, b) for a, b >= 1."""
+    logs = a * np.log1p(b / a) + b * np.log1p(a / b)
+    return np.exp(logs + _beta_rest(a, b)) * _beta_root(a, b)
 
 
 def _beta_density_large(a: Array, b: Array, x: Array) -> Array:

@@ -104,7 +104,8 @@ def special(
         name,
         _widened(name, function),
         lambda *types, **_: ArrayType(real_dtype(name, types), broadcast_shapes(name, types)),
-        derivative=tuple(map(of_floats, derivative)) if len(derivative) > 1 else derivative,
+        derivative=(tuple(map(of_floats, derivative)) if len(derivative) > 1 else derivative)
+        or None,
         batch=batch_elementwise(lambda: op),
         samples=samples,
         **parts,

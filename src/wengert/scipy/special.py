@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from ..errors import DTypeError, explain
 from ..numpy import (
     beta,
     betaln,
@@ -39,17 +43,23 @@ from ..numpy import (
     xlog1py,
     xlogy,
 )
-from ..numpy.common import as_value
-from ..ops import incomplete
+from ..numpy.common import as_value, cast
+from ..ops import bessel, incomplete, integrals, logic
+from ..ops import elementwise as ew
+from ..ops import special as sp
+from ..ops.op import Traced
+from ..types import type_of
 
 psi = digamma
 
 __all__ = [
-    "beta", "betainc", "betaincc", "betaln", "digamma", "entr", "erf", "erfc", "erfcinv",
-    "erfcx", "erfinv", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
-    "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div", "log_expit", "log_ndtr", "log_softmax",
-    "logit", "logsumexp", "ndtr", "ndtri", "polygamma", "psi", "rel_entr", "sinc", "softmax",
-    "softplus", "xlog1py", "xlogy",
+    "beta", "betainc", "betaincc", "betaln", "binom", "comb", "digamma", "entr", "erf", "erfc",
+    "erfcinv", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "gamma",
+    "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0",
+    "j1", "jn", "jv", "kl_div", "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit",
+    "logsumexp", "multigammaln", "ndtr", "ndtri", "poch", "polygamma", "psi", "rel_entr",
+    "rgamma", "sinc", "softmax", "softplus", "spence", "xlog1py", "xlogy", "y0", "y1", "yn",
+    "yv", "zeta",
 ]  # fmt: skip
 
 # ---------------------------------------------------------------- incomplete integrals
@@ -70,7 +80,7 @@ def gammaincc(a: Any, x: Any) -> Any:
 
     >>> import wengert.scipy as wsp
     >>> print(f"{wsp.special.gammaincc(2.0, 100.0):.9e}")
-    3.757276759e-42
+    3.757276736e-42
     """
     return incomplete.incomplete_gamma(as_value(a), as_value(x), upper=True)
 
@@ -96,3 +106,266 @@ def betaincc(a: Any, b: Any, x: Any) -> Any:
     3.970000000e-06
     """
     return incomplete.incomplete_beta(as_value(b), as_value(a), 1 - as_value(x))
+
+
+def exp1(z: Any) -> Any:
+    """The exponential integral E_1.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.exp1(1.0):.12f}")
+    0.219383934396
+    """
+    return integrals.expn_op(as_value(z), n=1)
+
+
+def expi(x: Any) -> Any:
+    """The exponential integral Ei.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.expi(1.0):.12f}")
+    1.895117816356
+    """
+    return integrals.expi_op(as_value(x))
+
+
+def expn(n: int, x: Any) -> Any:
+    """The generalized exponential integral E_n; n is a whole number.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.expn(2, 1.0):.12f}")
+    0.148495506776
+    """
+    order = _whole("expn", n)
+    if order < 0:
+        raise DTypeError(explain("expn", f"got the order {order}", "Give one of at least 0."))
+    return integrals.expn_op(as_value(x), n=order)
+
+
+def spence(z: Any) -> Any:
+    """The integral of log(t) / (1 - t) from 1 to z, which is the dilogarithm of 1 - z.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.spence(0.0):.12f}")
+    1.644934066848
+    """
+    return integrals.spence(as_value(z))
+
+
+# ---------------------------------------------------------------- Bessel functions
+
+
+def _whole(name: str, order: Any) -> int:
+    """A whole order as an int, or an error."""
+    number = None if isinstance(order, Traced) else np.asarray(order)
+    if number is None or number.ndim or number != np.rint(number):
+        raise DTypeError(
+            explain(
+                name,
+                f"got the order {order!r}, expected a whole number",
+                "Orders between whole ones, arrays of orders and derivatives by the order are not "
+                "there; wg.custom_rule adds a function of your own.",
+            )
+        )
+    return int(number)
+
+
+def _of_order(op: Any, n: int, x: Any, **params: Any) -> Any:
+    """A Bessel function of an order that may be negative: (-1)^n times that of -n."""
+    value = op(as_value(x), n=abs(n), **params)
+    return -value if n < 0 and n % 2 else value
+
+
+def j0(x: Any) -> Any:
+    """The Bessel function of the first kind of order 0.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.j0(1.0):.12f}")
+    0.765197686558
+    """
+    return bessel.j(as_value(x), n=0)
+
+
+def j1(x: Any) -> Any:
+    """The Bessel function of the first kind of order 1.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.j1(1.0):.12f}")
+    0.440050585745
+    """
+    return bessel.j(as_value(x), n=1)
+
+
+def jv(v: Any, z: Any) -> Any:
+    """The Bessel function of the first kind of a whole order v; also called `jn`.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.jv(2, 1.0):.12f}")
+    0.114903484932
+    """
+    return _of_order(bessel.j, _whole("jv", v), z)
+
+
+jn = jv
+
+
+def y0(x: Any) -> Any:
+    """The Bessel function of the second kind of order 0.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.y0(1.0):.12f}")
+    0.088256964216
+    """
+    return bessel.y(as_value(x), n=0)
+
+
+def y1(x: Any) -> Any:
+    """The Bessel function of the second kind of order 1.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.y1(1.0):.12f}")
+    -0.781212821300
+    """
+    return bessel.y(as_value(x), n=1)
+
+
+def yv(v: Any, z: Any) -> Any:
+    """The Bessel function of the second kind of a whole order v; also called `yn`.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.yv(2, 1.0):.12f}")
+    -1.650682606816
+    """
+    return _of_order(bessel.y, _whole("yv", v), z)
+
+
+yn = yv
+
+
+def iv(v: Any, z: Any) -> Any:
+    """The modified Bessel function of the first kind of a whole order v.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.iv(2, 1.0):.12f}")
+    0.135747669767
+    """
+    return sp.bessel_i(as_value(z), n=abs(_whole("iv", v)), scaled=False)
+
+
+def ive(v: Any, z: Any) -> Any:
+    """exp(-|z|) iv(v, z).
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.ive(2, 1000.0):.12f}")
+    0.012592018595
+    """
+    return sp.bessel_i(as_value(z), n=abs(_whole("ive", v)), scaled=True)
+
+
+# ---------------------------------------------------------------- gamma functions and combinatorics
+
+
+def loggamma(z: Any) -> Any:
+    """log(gamma(z)) of real numbers: NaN below 0, where it has an imaginary part.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.loggamma(0.5):.12f}")
+    0.572364942925
+    """
+    z = as_value(z)
+    return ew.select(logic.less(z, 0), np.nan, sp.gammaln(z))
+
+
+def rgamma(z: Any) -> Any:
+    """1 / gamma(z), which is 0 at 0 and the negative integers.
+
+    >>> import wengert.scipy as wsp
+    >>> float(wsp.special.rgamma(3.0)), float(wsp.special.rgamma(-1.0))
+    (0.5, 0.0)
+    """
+    z = as_value(z)
+    z = cast(z, sp.real_dtype("rgamma", [type_of(z)]))
+    pole = logic.logical_and(logic.less_equal(z, 0), logic.equal(z, logic.floor(z)))
+    return ew.select(pole, 0.0, 1 / sp.gamma(ew.select(pole, 1.0, z)))
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension d.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.multigammaln(3.5, 3):.12f}")
+    3.895898482154
+    """
+    a, dimension = as_value(a), _whole("multigammaln", d)
+    total: Any = dimension * (dimension - 1) * 0.25 * math.log(math.pi)
+    for k in range(dimension):
+        total = total + sp.gammaln(a - 0.5 * k)
+    return total
+
+
+def poch(z: Any, m: Any) -> Any:
+    """gamma(z + m) / gamma(z), the rising factorial.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.poch(3.0, 2.0):.12f}")
+    12.000000000000
+    """
+    z, m = as_value(z), as_value(m)
+    total = z + m
+    large = logic.logical_or(logic.greater(ew.absolute(z), 100), logic.greater(total, 100))
+    far = gammasgn(z) * gammasgn(total) * ew.exp(sp.gammaln(total) - sp.gammaln(z))
+    near = sp.gamma(ew.select(large, 1.0, total)) * rgamma(ew.select(large, 1.0, z))
+    return ew.select(large, far, near)
+
+
+def binom(n: Any, k: Any) -> Any:
+    """The binomial coefficient of real numbers.
+
+    >>> import wengert.scipy as wsp
+    >>> float(wsp.special.binom(5, 2))
+    10.0
+    """
+    return integrals.binom(as_value(n), as_value(k))
+
+
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """How many ways there are to choose k of N; 0 for numbers outside 0 <= k <= N.
+
+    >>> import wengert.scipy as wsp
+    >>> float(wsp.special.comb(5, 2)), wsp.special.comb(60, 30, exact=True)
+    (10.0, 118264581564861424)
+    """
+    if exact:
+        total, chosen = (_whole("comb", value) for value in (N, k))
+        total = total + chosen - 1 if repetition and chosen else total
+        return math.comb(total, chosen) if 0 <= chosen <= total else 0
+    N, k = as_value(N), as_value(k)
+    if repetition:
+        return comb(N + k - 1, k)
+    inside = logic.logical_and(logic.less_equal(k, N), logic.greater_equal(k, 0))
+    inside = logic.logical_and(inside, logic.greater_equal(N, 0))
+    return ew.select(inside, integrals.binom(ew.select(inside, N, 1), ew.select(inside, k, 1)), 0.0)
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """Riemann's zeta function, or Hurwitz's of a number x > 1, with its derivative by q.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.zeta(2.0):.12f} {wsp.special.zeta(3, 0.5):.12f}")
+    1.644934066848 8.414398322117
+    """
+    if q is None:
+        return integrals.riemann_zeta(as_value(x))
+    exponent = None if isinstance(x, Traced) else np.asarray(x)
+    if exponent is None or exponent.ndim or exponent <= 1:
+        raise DTypeError(
+            explain(
+                "zeta",
+                f"got x = {x!r} beside q, expected a number above 1",
+                "Arrays of x and derivatives by x are not there.",
+            )
+        )
+    s = float(exponent)
+    if s.is_integer() and s < 100:
+        sign = 1.0 if s % 2 == 0 else -1.0
+        return sp.polygamma(as_value(q), n=int(s) - 1) * (sign / math.factorial(int(s) - 1))
+    return integrals.hurwitz_zeta(as_value(q), s=s)

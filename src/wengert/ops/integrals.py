@@ -1,0 +1,223 @@
+"""Exponential integrals, the dilogarithm, the zeta functions and binomial coefficients.
+
+E_1 and Ei are their logarithm beside a polynomial near 0, and polynomials times exp(x) / x beyond.
+The higher E_n follow from E_1 by the recurrence where it is stable, x < 1, and are integrals of
+`incomplete` elsewhere. Derivatives are closed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import special_coefficients as c
+from .approximations import (
+    BERNOULLI,
+    Array,
+    centred,
+    choose,
+    constant,
+    gamma,
+    gammaln,
+    hurwitz,
+    pieces,
+    polynomial,
+    sin_pi,
+)
+from .elementwise import absolute, exp, log, select
+from .incomplete import gamma_moment, inverse_beta
+from .logic import less
+from .op import Op
+from .special import polygamma, special
+
+EULER = 0.5772156649015329
+
+
+def exp1(x: Array) -> Array:
+    """E_1(x); infinite at 0, NaN below."""
+
+    def small(x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return x * polynomial(-x, c.EI_LEFT) - np.log(x) - EULER
+
+    def large(x: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            value = np.exp(-x) * polynomial(centred(np.minimum(x, 1e300), 2.0), c.EXP1) / (1 + x)
+        return value
+
+    return pieces(x, (0.0, 1.0), constant(np.nan), small, large)
+
+
+def expi(x: Array) -> Array:
+    """Ei(x), the principal value."""
+    negative = lambda x: -exp1(-x)
+
+    def small(x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return x * polynomial(x * (1 / 3) - 1, c.EI_SMALL) + (np.log(x) + EULER)
+
+    def far(x: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.exp(x - 1) * math.e * (polynomial(60 / x - 1, c.EI_FAR) / x)
+        return np.where(np.isinf(x), x, value)
+
+    parts = negative, small, _scaled(c.EI_MID, 6, 12), _scaled(c.EI_LARGE, 12, 30), far
+    return pieces(x, (0.0, 6.0, 12.0, 30.0), *parts)
+
+
+def _scaled(coefficients: tuple[float, ...], low: int, high: int) -> Any:
+    """exp(x) / x times a polynomial in 1 / x, for x from low to high."""
+    first, second = 2 * low * high / (high - low), (high + low) / (high - low)
+    return lambda x: np.exp(x) / x * polynomial(first / x - second, coefficients)
+
+
+def expn(x: Array, n: int) -> Array:
+    """E_n(x), the integral of exp(-x t) / t^n from 1 to infinity."""
+    if n == 0:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(x < 0, np.nan, np.exp(-x) / x)
+    if n == 1:
+        return exp1(x)
+
+    def small(x: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            value = np.where(x == 0, 0.0, x * exp1(x))  # x E_k
+        for k in range(1, n):
+            value = (np.exp(-x) - value) / k * (x if k + 1 < n else 1.0)
+        return value
+
+    large = lambda x: np.exp(-x) * gamma_moment(np.full_like(x, 1.0 - n), _finite(x), 0, 0)
+    return pieces(x, (0.0, 1.0), constant(np.nan), small, large)
+
+
+def _finite(x: Array) -> Array:
+    """At least 1 and not infinite, where the integral of `incomplete` is one."""
+    return np.clip(x, 1.0, 1e100)
+
+
+def dilogarithm(z: Array) -> Array:
+    """The integral of log(t) / (1 - t) from 1 to z, which is Li_2(1 - z)."""
+    sixth = math.pi**2 / 6
+
+    def low(z: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(z == 0, 0.0, np.log(z) * np.log1p(-z))
+        return sixth - logs - _li2(z)
+
+    def high(z: Array) -> Array:
+        logarithm = np.log(z - 1)
+        return -sixth - 0.5 * logarithm * logarithm - _li2(1 / (1 - z))
+
+    return pieces(z, (0.0, 0.5, 2.0), constant(np.nan), low, lambda z: _li2(1 - z), high)
+
+
+def _li2(w: Array) -> Array:
+    """Li_2(w) for -1 <= w <= 1/2."""
+    return w * polynomial((4 * w + 1) * (1 / 3), c.SPENCE)
+
+
+def _spence_slope(ans: Any, x: Any) -> Any:
+    """log(x) / (1 - x), around 1 by its series."""
+    away = x - 1
+    near = less(absolute(away), 0.01)
+    series: Any = 0.0
+    inside = select(near, away, 0.0)
+    for k in range(10, 0, -1):
+        series = series * inside + (-1) ** k / k
+    return select(near, series, log(select(near, 2.0, x)) / select(near, -1.0, 1 - x))
+
+
+expi_op: Op = special("expi", expi, lambda ans, x: exp(x) / x, domains=((0.5, 5.0),))
+expn_op: Op = special(
+    "expn",
+    expn,
+    lambda ans, x, n: -expn_op(x, n=n - 1) if n else -ans * (1 + 1 / x),
+    domains=((0.3, 3.0),),
+    params=({"n": 0}, {"n": 1}, {"n": 3}),
+)
+spence: Op = special("spence", dilogarithm, _spence_slope, domains=((0.2, 4.0),))
+
+# ---------------------------------------------------------------- zeta functions
+
+
+def riemann(s: Array) -> Array:
+    """zeta(s), also for s < 1."""
+    return pieces(s, (0.0,), _riemann_mirrored, _riemann_right)
+
+
+def _riemann_right(s: Array) -> Array:
+    """For s >= 0: the first terms, then Euler and Maclaurin's sum, which holds for s < 1 too."""
+    count = 12
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        total = np.ones_like(s)
+        for k in range(2, count):
+            total = total + np.exp(s * -math.log(k))
+        power = np.exp(np.maximum(s, 0.0) * -math.log(count))
+        total = total + power * (count / (s - 1) + 0.5)
+        rising = s
+        for k, bernoulli in enumerate(BERNOULLI[:10], 1):
+            factor = bernoulli / math.factorial(2 * k) / count ** (2 * k - 1)
+            total = total + factor * rising * power
+            rising = rising * ((s + (2 * k - 1)) * (s + 2 * k))
+    return np.where(s > 60, 1.0, np.where(s == 1, np.inf, total))
+
+
+def _riemann_mirrored(s: Array) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = np.power(2 * math.pi, s) * gamma(1 - s)
+        return sizes * sin_pi(0.5 * s) * _riemann_right(1 - s) / math.pi
+
+
+riemann_zeta: Op = special(
+    "riemann_zeta",
+    riemann,
+    domains=((1.5, 6.0),),
+    absent={"jvp": "its derivatives are functions of another family"},
+)
+# Hurwitz's zeta(s, x) for x > 0 and a number s > 1.
+hurwitz_zeta: Op = special(
+    "hurwitz_zeta",
+    lambda x, s: pieces(x, (0.0,), constant(np.nan), lambda x: hurwitz(s, x)),
+    lambda ans, x, s: -s * hurwitz_zeta(x, s=s + 1),
+    domains=((0.5, 5.0),),
+    params=({"s": 2.5},),
+)
+
+# ---------------------------------------------------------------- binomial coefficients
+
+
+def binomial(n: Array, k: Array) -> Array:
+    """gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1)); whole where n and k are."""
+    within = (k >= 0) & (k <= n)
+    safe_n, safe_k = np.where(within, n, 0.0), np.where(within, k, 0.0)
+    inside = inverse_beta(safe_n - safe_k + 1, safe_k + 1) / (safe_n + 1)
+    value = choose(within, lambda n, k, inside: inside, _binomial_outside, n, k, inside)
+    whole = (n == np.rint(n)) & (k == np.rint(k)) & (np.abs(value) < 1e15)
+    return np.where(whole, np.rint(value), value)
+
+
+def _binomial_outside(n: Array, k: Array, inside: Array) -> Array:
+    """For k below 0 or above n."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    return size * (_gamma_sign(n + 1) * _gamma_sign(k + 1) * _gamma_sign(n - k + 1)) + 0.0
+
+
+def _gamma_sign(x: Array) -> Array:
+    """The sign of gamma(x)."""
+    return np.where((x < 0) & (np.floor(x) != 2 * np.floor(0.5 * np.floor(x))), -1.0, 1.0)
+
+
+def _digamma(x: Any) -> Any:
+    return polygamma(x, n=0)
+
+
+binom: Op = special(
+    "binom",
+    binomial,
+    lambda ans, n, k: ans * (_digamma(n + 1) - _digamma(n - k + 1)),
+    lambda ans, n, k: ans * (_digamma(n - k + 1) - _digamma(k + 1)),
+    domains=((4.0, 6.0), (0.5, 3.0)),
+)

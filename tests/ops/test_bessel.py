@@ -1,0 +1,96 @@
+"""Bessel functions, exponential integrals and their kin against mpmath."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.ops import bessel, integrals
+
+RNG = np.random.default_rng(29)
+POSITIVE = np.concatenate(
+    [RNG.uniform(0, 8, 30), RNG.uniform(8, 100, 20), np.exp(RNG.uniform(-20, 6.3, 30))]
+)
+ALLOWED = 1e-14
+
+
+def errors(got, exact, *points, floor=lambda *x: 0.0):
+    """Relative errors; below `floor` as if the value was that large."""
+    with mp.workdps(40):
+        for value, point in zip(got, zip(*points, strict=True), strict=True):
+            want = exact(*[mp.mpf(float(x)) for x in point])
+            size = max(abs(want), floor(*point))
+            yield float(abs(mp.mpf(float(value)) - want) / size)
+
+
+def amplitude(x):
+    """Of the waves, whose zeros no argument hits."""
+    return 0.3 * min(1.0, abs(x) ** -0.5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 10, 30])
+def test_bessel(n):
+    first = bessel.bessel_j(POSITIVE, n)
+    floor = lambda x: amplitude(x) if x > n else 0.0
+    exact = lambda x: mp.besselj(n, x)
+    assert max(errors(first, exact, POSITIVE, floor=floor)) <= ALLOWED
+    np.testing.assert_array_equal(bessel.bessel_j(-POSITIVE, n), (-1) ** n * first)
+    second = bessel.bessel_y(POSITIVE, n)
+    assert max(errors(second, lambda x: mp.bessely(n, x), POSITIVE, floor=amplitude)) <= ALLOWED
+
+
+def test_bessel_at_the_ends():
+    ends = np.array([0.0, np.inf, np.nan, -1.0])
+    np.testing.assert_array_equal(bessel.bessel_j(ends, 0)[:3], [1, 0, np.nan])
+    np.testing.assert_array_equal(bessel.bessel_j(ends, 3)[:3], [0, 0, np.nan])
+    for n in (0, 1, 3):
+        np.testing.assert_array_equal(bessel.bessel_y(ends, n), [-np.inf, 0, np.nan, np.nan])
+
+
+CASES = {
+    "exp1": (integrals.exp1, mp.e1, POSITIVE),
+    "expi left": (integrals.expi, mp.ei, -POSITIVE),
+    "expi": (integrals.expi, mp.ei, POSITIVE),
+    "spence": (integrals.dilogarithm, lambda x: mp.re(mp.polylog(2, 1 - x)), POSITIVE),
+    "zeta": (integrals.riemann, mp.zeta, np.concatenate([POSITIVE[:40], -RNG.uniform(0, 30, 20)])),
+    "hurwitz": (
+        lambda x: integrals.hurwitz_zeta(x, s=2.5), lambda x: mp.zeta(2.5, x), POSITIVE[:40]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integrals(name):
+    function, exact, points = CASES[name]
+    floor = 0.1 if name == "expi" else 0.0  # it has a zero
+    assert max(errors(function(points), exact, points, floor=lambda x: floor)) <= ALLOWED
+
+
+@pytest.mark.parametrize("n", [0, 2, 3, 20])
+def test_expn(n):
+    got = integrals.expn(POSITIVE, n)
+    assert max(errors(got, lambda x: mp.expint(n, x), POSITIVE)) <= ALLOWED
+
+
+def test_binomial_coefficients():
+    n = np.exp(RNG.uniform(0, 6.5, 40))
+    k = n * RNG.random(40)
+    assert max(errors(integrals.binomial(n, k), mp.binomial, n, k)) <= 1e-13
+    n, k = -RNG.uniform(0.1, 20, 9), RNG.uniform(0, 9, 9)
+    assert max(errors(integrals.binomial(n, k), mp.binomial, n, k)) <= 1e-13
+    whole = integrals.binomial(np.array([5.0, 50, 1000, 5, 5]), np.array([2.0, 25, 3, 7, -1]))
+    np.testing.assert_array_equal(whole, [10, 126410606437752, 166167000, 0, 0])
+
+
+@pytest.mark.parametrize("x", [0.4, 0.995, 1.0, 1.005, 3.0])
+def test_derivatives_of_spence(x):
+    first = wg.grad(integrals.spence)
+    with mp.workdps(40):
+        exact = mp.taylor(lambda z: mp.re(mp.polylog(2, 1 - z)), mp.mpf(x), 3)
+    np.testing.assert_allclose(first(x), float(exact[1]), rtol=1e-14)
+    np.testing.assert_allclose(wg.grad(first)(x), 2 * float(exact[2]), rtol=1e-12)
+
+
+def test_zeta_refuses_a_derivative_by_its_exponent():
+    with pytest.raises(wg.errors.DerivativeError, match=r"riemann_zeta.*: has no derivative"):
+        wg.grad(integrals.riemann_zeta)(2.0)
