@@ -18,7 +18,7 @@ import numpy as np
 from ..types import Function
 from . import special_coefficients as c
 from .indexing import gather
-from .op import Traced
+from .op import REGISTRY, Traced
 
 Array = Any  # plain or traced
 SQRT_HALF = math.sqrt(0.5)
@@ -269,11 +269,16 @@ def stirling(x: Array) -> Array:
     return r * polynomial(r * r, STIRLING)
 
 
+def stirling_rest(x: Array) -> Array:
+    """The same for x >= 1."""
+    r = 1 / x
+    return r * polynomial(2 * r - 1, c.STIRLING)
+
+
 def gamma(x: Array) -> Array:
     """The gamma function, factorials exactly rounded; NaN at the negative integers."""
     whole = (x == np.floor(x)) & (x >= 1) & (x <= 171)
-    between = lambda x: pieces(x, (0.0,), _gamma_mirrored, _gamma_right)
-    return choose(whole, _factorial, between, x)
+    return choose(whole, _factorial, _gamma_between, x)
 
 
 def _factorial(x: Array) -> Array:
@@ -282,32 +287,15 @@ def _factorial(x: Array) -> Array:
     return gather(FACTORIALS, number.astype(np.int64) - 1, axes=(0,))
 
 
-def _gamma_right(x: Array) -> Array:
-    """For x >= 0."""
-    bounds = (0.5, 3.0, 12.0, 180.0)
-    low = lambda x: np.exp(_gammaln_low(x))
-    return pieces(x, bounds, _gamma_small, low, _gamma_mid, _gamma_large, constant(np.inf))
-
-
-def _gamma_mirrored(x: Array) -> Array:
+def _gamma_between(x: Array) -> Array:
+    """From that of a number of at least 1 by the recurrence, below 0 mirrored."""
+    size = np.abs(x)
+    small = size < 1
+    value = _gamma_large(np.minimum(np.where(small, size + 1, size), 180.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        value = -math.pi / (sin_pi(x) * (x * _gamma_right(-x)))
-    return np.where(x == np.floor(x), np.nan, value)
-
-
-def _gamma_small(x: Array) -> Array:
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.exp(_gammaln_low(x + 1)) / x
-
-
-def _gamma_mid(x: Array) -> Array:
-    """For 3 <= x <= 12: shifted down to between 2 and 3."""
-    factor = np.ones_like(x)
-    for _ in range(9):
-        above = x >= 3
-        x = np.where(above, x - 1, x)
-        factor = np.where(above, factor * x, factor)
-    return factor * np.exp(_gammaln_low(x))
+        value = np.where(small, value / size, value)
+        mirrored = -math.pi / (sin_pi(x) * (x * value))
+    return np.where(x < 0, np.where(x == np.floor(x), np.nan, mirrored), value)
 
 
 def _gamma_large(x: Array) -> Array:
@@ -316,7 +304,7 @@ def _gamma_large(x: Array) -> Array:
     lost = (0.5 * x - half) - 0.25
     with np.errstate(over="ignore"):
         root = np.power(x, half)
-        tail = math.sqrt(2 * math.pi) * np.exp(stirling(x) + 2 * lost * np.log(x))
+        tail = math.sqrt(2 * math.pi) * np.exp(stirling_rest(x) + 2 * lost * np.log(x))
         return root * np.exp(-x) * tail * root
 
 
@@ -327,14 +315,19 @@ def betaln(x: Array, y: Array) -> Array:
     return choose((b >= 12) & (a > 0), large, _betaln_plain, a, b)
 
 
+def log_gamma(x: Array) -> Array:
+    """`gammaln`, which compiled code has as a function of its own."""
+    return REGISTRY["gammaln"](x) if isinstance(x, Traced) else gammaln(x)
+
+
 def _betaln_plain(a: Array, b: Array) -> Array:
     with np.errstate(invalid="ignore"):
-        return gammaln(a) + (gammaln(b) - gammaln(a + b))
+        return log_gamma(a) + (log_gamma(b) - log_gamma(a + b))
 
 
 def _betaln_one_large(a: Array, b: Array) -> Array:
     rest = stirling(b) - stirling(a + b)
-    return gammaln(a) - (b - 0.5) * np.log1p(a / b) - a * (np.log(a + b) - 1) + rest
+    return log_gamma(a) - (b - 0.5) * np.log1p(a / b) - a * (np.log(a + b) - 1) + rest
 
 
 def _betaln_both_large(a: Array, b: Array) -> Array:

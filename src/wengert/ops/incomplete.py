@@ -22,7 +22,7 @@ import numpy as np
 
 from ..types import Function
 from . import special_coefficients as c
-from .approximations import HALF_LOG_2PI, Array, choose, polynomial
+from .approximations import HALF_LOG_2PI, Array, choose, polynomial, stirling_rest
 from .elementwise import log, select
 from .logic import equal, greater_equal, less, less_equal, logical_and, logical_not
 from .op import Op
@@ -54,12 +54,6 @@ def log1pmx(x: Array, above: Array) -> Array:
 
     inside = (x > -0.5) & (x < 1)
     return choose(inside, near, far, x, above)
-
-
-def stirling_rest(x: Array) -> Array:
-    """log gamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2 for x >= 1."""
-    r = 1 / x
-    return r * polynomial(2 * r - 1, c.STIRLING)
 
 
 def _power(x: Array, n: int) -> Array:

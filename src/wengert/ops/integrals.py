@@ -20,8 +20,8 @@ from .approximations import (
     choose,
     constant,
     gamma,
-    gammaln,
     hurwitz,
+    log_gamma,
     pieces,
     polynomial,
     sin_pi,
@@ -143,31 +143,32 @@ spence: Op = special("spence", dilogarithm, _spence_slope, domains=((0.2, 4.0),)
 
 
 def riemann(s: Array) -> Array:
-    """zeta(s), also for s < 1."""
-    return pieces(s, (0.0,), _riemann_mirrored, _riemann_right)
+    """zeta(s); below 0 mirrored."""
+    right = _riemann_right(np.where(s < 0, 1 - s, s))
+    return choose(s < 0, _riemann_mirrored, lambda s, right: right, s, right)
 
 
 def _riemann_right(s: Array) -> Array:
     """For s >= 0: the first terms, then Euler and Maclaurin's sum, which holds for s < 1 too."""
-    count = 12
+    count = 10
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-        total = np.ones_like(s)
-        for k in range(2, count):
-            total = total + np.exp(s * -math.log(k))
-        power = np.exp(np.maximum(s, 0.0) * -math.log(count))
+        two, three, five, seven = (np.exp(s * -math.log(prime)) for prime in (2, 3, 5, 7))
+        four = two * two
+        # the others, 6 to 9, are products of these; the smallest first
+        total = three * three + four * two + seven + two * three + five + four + three + two + 1
+        power = two * five
         total = total + power * (count / (s - 1) + 0.5)
         rising = s
-        for k, bernoulli in enumerate(BERNOULLI[:10], 1):
+        for k, bernoulli in enumerate(BERNOULLI[:12], 1):
             factor = bernoulli / math.factorial(2 * k) / count ** (2 * k - 1)
             total = total + factor * rising * power
             rising = rising * ((s + (2 * k - 1)) * (s + 2 * k))
     return np.where(s > 60, 1.0, np.where(s == 1, np.inf, total))
 
 
-def _riemann_mirrored(s: Array) -> Array:
+def _riemann_mirrored(s: Array, right: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        sizes = np.power(2 * math.pi, s) * gamma(1 - s)
-        return sizes * sin_pi(0.5 * s) * _riemann_right(1 - s) / math.pi
+        return np.power(2 * math.pi, s) * gamma(1 - s) * sin_pi(0.5 * s) * right / math.pi
 
 
 riemann_zeta: Op = special(
@@ -201,7 +202,7 @@ def binomial(n: Array, k: Array) -> Array:
 def _binomial_outside(n: Array, k: Array, inside: Array) -> Array:
     """For k below 0 or above n."""
     with np.errstate(over="ignore", invalid="ignore"):
-        size = np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+        size = np.exp(log_gamma(n + 1) - log_gamma(k + 1) - log_gamma(n - k + 1))
     return size * (_gamma_sign(n + 1) * _gamma_sign(k + 1) * _gamma_sign(n - k + 1)) + 0.0
 
 

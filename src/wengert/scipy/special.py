@@ -310,11 +310,13 @@ def poch(z: Any, m: Any) -> Any:
     12.000000000000
     """
     z, m = as_value(z), as_value(m)
-    total = z + m
-    large = logic.logical_or(logic.greater(ew.absolute(z), 100), logic.greater(total, 100))
-    far = gammasgn(z) * gammasgn(total) * ew.exp(sp.gammaln(total) - sp.gammaln(z))
-    near = sp.gamma(ew.select(large, 1.0, total)) * rgamma(ew.select(large, 1.0, z))
-    return ew.select(large, far, near)
+    # for whole m from the other end, where gamma has no poles
+    turned = logic.logical_and(logic.less_equal(z, 0), logic.equal(m, logic.rint(m)))
+    odd = logic.logical_and(turned, logic.not_equal(ew.remainder(m, 2), 0))
+    start = ew.select(turned, 1 - z - m, z)
+    end = start + m
+    size = ew.exp(sp.gammaln(end) - sp.gammaln(start))
+    return ew.select(odd, -1.0, 1.0) * gammasgn(start) * gammasgn(end) * size
 
 
 def binom(n: Any, k: Any) -> Any:
