@@ -23,10 +23,10 @@ import numpy as np
 from ..types import Function
 from . import special_coefficients as c
 from .approximations import HALF_LOG_2PI, Array, choose, polynomial, stirling_rest
-from .elementwise import log, select
+from .elementwise import exp, log, log1p, select, sqrt
 from .logic import equal, greater_equal, less, less_equal, logical_and, logical_not
 from .op import Op
-from .special import SHAPE, polygamma, special
+from .special import SHAPE, betaln, polygamma, special
 
 NODES = np.array(c.NODES)
 WEIGHTS = np.array(c.WEIGHTS)
@@ -427,4 +427,42 @@ incomplete_beta: Op = special(
     _betainc_by("b"),
     lambda ans, a, b, x: density_beta(a, b, x),
     domains=((1.2, 3.0), (1.2, 3.0), (0.1, 0.9)),
+)
+
+# ---------------------------------------------------------------- Student's t
+
+
+def student_t(df: Array, x: Array) -> Array:
+    """The distribution function of Student's t, by the one of two parts that is small."""
+    square = x * x
+    with np.errstate(invalid="ignore", over="ignore"):
+        centre = square < df
+        part = np.where(centre, square, df) / (df + square)
+        part = np.where(np.isinf(square), 0.0, part)
+        first, second = np.where(centre, 0.5, 0.5 * df), np.where(centre, 0.5 * df, 0.5)
+        tail = 0.5 * betainc(first, second, part)
+    tail = np.where(centre, 0.5 - tail, tail)
+    return np.where(x > 0, 1 - tail, tail)
+
+
+def _student_density(df: Any, x: Any) -> Any:
+    root = sqrt(df) * exp(betaln(df * 0.5, 0.5))
+    return exp(log1p(x * x / df) * (df + 1) * -0.5) / root
+
+
+def _student_by_df(ans: Any, df: Any, x: Any) -> Any:
+    zero = equal(x, 0)
+    square = select(zero, 1.0, x * x)
+    share = df / (df + square)
+    by_share = density_beta(0.5 * df, 0.5, share) * square / (df + square) ** 2
+    slope = 0.25 * _betainc_by("a")(None, 0.5 * df, 0.5, share) + 0.5 * by_share
+    return select(zero, 0.0, select(less(x, 0.0), slope, -slope))
+
+
+student: Op = special(
+    "student_t",
+    student_t,
+    _student_by_df,
+    lambda ans, df, x: _student_density(df, x),
+    domains=((1.5, 6.0), (0.3, 4.0)),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["integrate", "interpolate", "linalg", "ndimage", "signal", "special"]
+__all__ = ["integrate", "interpolate", "linalg", "ndimage", "signal", "special", "stats"]
 
 
 def __getattr__(name: str) -> Any:

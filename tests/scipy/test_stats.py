@@ -1,0 +1,178 @@
+"""`wengert.scipy.stats` against SciPy: values, edges, derivatives by all arguments."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import wengert as wg
+from wengert.scipy import stats
+
+RNG = np.random.default_rng(37)
+# Parameters of shape, and arguments inside the support.
+CONTINUOUS = {
+    "beta": ((1.5, 2.5), (0.1, 0.9)),
+    "cauchy": ((), (-9, 9)),
+    "chi2": ((3.5,), (0.1, 9)),
+    "expon": ((), (0.1, 5)),
+    "f": ((3.5, 5.0), (0.1, 5)),
+    "gamma": ((2.5,), (0.1, 9)),
+    "gumbel_l": ((), (-4, 2)),
+    "gumbel_r": ((), (-2, 4)),
+    "halfcauchy": ((), (0.1, 9)),
+    "halfnorm": ((), (0.1, 4)),
+    "invgamma": ((2.5,), (0.1, 4)),
+    "laplace": ((), (-4, 4)),
+    "logistic": ((), (-9, 9)),
+    "lognorm": ((0.7,), (0.1, 5)),
+    "norm": ((), (-4, 4)),
+    "pareto": ((2.5,), (1.1, 5)),
+    "rayleigh": ((), (0.1, 4)),
+    "t": ((4.5,), (-5, 5)),
+    "truncnorm": ((-1.5, 2.5), (-1.4, 2.4)),
+    "uniform": ((), (0.1, 0.9)),
+    "vonmises": ((1.7,), (-3, 3)),
+    "weibull_min": ((1.7,), (0.1, 3)),
+}
+DISCRETE = {
+    "bernoulli": (0.3,),
+    "binom": (9, 0.3),
+    "geom": (0.3,),
+    "nbinom": (3.5, 0.4),
+    "poisson": (2.5,),
+}
+METHODS = ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf")
+CASES = [
+    (name, method)
+    for name in CONTINUOUS
+    for method in METHODS
+    if name != "vonmises" or method.endswith("pdf")
+]
+
+
+def test_every_distribution_is_tested():
+    several = {"dirichlet", "multivariate_normal"}
+    assert set(stats.__all__) == set(CONTINUOUS) | set(DISCRETE) | several
+
+
+@pytest.mark.parametrize("name, method", CASES)
+def test_continuous(name, method):
+    shapes, (low, high) = CONTINUOUS[name]
+    own, theirs = (getattr(getattr(source, name), method) for source in (stats, scipy.stats))
+    y = RNG.uniform(low, high, 30)
+    np.testing.assert_allclose(own(y, *shapes), theirs(y, *shapes), rtol=1e-12, atol=1e-15)
+    loc, scale = RNG.normal(size=30), RNG.uniform(0.5, 2, 30)
+    x = loc + scale * y
+    want = theirs(x, *shapes, loc, scale)
+    np.testing.assert_allclose(own(x, *shapes, loc, scale), want, rtol=1e-12, atol=1e-15)
+    if method not in ("logpdf", "cdf"):
+        return  # the others are made of these
+    named = wg.jit(lambda x, loc, scale: own(x, *shapes, loc=loc, scale=scale))
+    np.testing.assert_allclose(named(x, loc, scale), want, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name, method", CASES)
+def test_outside_and_at_the_ends(name, method):
+    """Outside the support, at its ends and at infinity, and where a parameter is not allowed."""
+    shapes, _ = CONTINUOUS[name]
+    own, theirs = (getattr(getattr(source, name), method) for source in (stats, scipy.stats))
+    low, high = getattr(scipy.stats, name).support(*shapes)
+    points = [low - 1 if np.isfinite(low) else -50.0, high + 1 if np.isfinite(high) else 50.0]
+    x = np.array([*points, np.nan] + [end for end in (low, high) if np.isfinite(end)])
+    if name == "vonmises":
+        x = np.array([-np.pi, np.pi, np.nan])
+    with np.errstate(all="ignore"):
+        want = theirs(x, *shapes)
+        np.testing.assert_allclose(own(x, *shapes), want, rtol=1e-11, atol=1e-300)
+    assert np.isnan(own(0.5 * (sum(CONTINUOUS[name][1])), *shapes, 0.0, -1.0))
+
+
+@pytest.mark.parametrize("name, method", CASES)
+def test_derivatives(name, method):
+    shapes, (low, high) = CONTINUOUS[name]
+    own = getattr(getattr(stats, name), method)
+    loc, scale = 0.3, 1.2
+    x = loc + scale * RNG.uniform(low, high, 3)
+    parameters = tuple(np.float64(value) for value in (*shapes, loc, scale))
+    wg.check_grads(own, (x, *parameters), order=2 if method in ("logpdf", "cdf") else 1)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+@pytest.mark.parametrize("method", ["logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"])
+def test_discrete(name, method):
+    shapes = DISCRETE[name]
+    own, theirs = (getattr(getattr(source, name), method) for source in (stats, scipy.stats))
+    k = np.array([-1, 0, 1, 2, 3, 9, 10, 0.5, 1.5, 20])
+    with np.errstate(divide="ignore"):
+        want = theirs(k, *shapes)
+        moved = theirs(k, *shapes, 2)
+    np.testing.assert_allclose(own(k, *shapes), want, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(own(k, *shapes, loc=2), moved, rtol=1e-12, atol=1e-15)
+    if method in ("logpmf", "cdf"):
+        np.testing.assert_allclose(wg.jit(own)(k, *shapes), want, rtol=1e-12, atol=1e-15)
+    whole, p = np.array([1.0, 2.0, 3.0]), np.float64(shapes[-1])
+    if not (name == "bernoulli" and method.startswith("log")):
+        wg.check_grads(lambda p: own(whole, *shapes[:-1], p), (p,), order=2)
+
+
+def test_gradient_of_students_t_at_its_centre():
+    slope = wg.grad(stats.t.cdf, (0, 1))(0.0, 4.5)
+    np.testing.assert_allclose(slope, (scipy.stats.t.pdf(0, 4.5), 0), rtol=1e-14)
+
+
+def test_gradients_outside_are_zero():
+    for name in ("gamma", "weibull_min"):
+        assert wg.grad(getattr(stats, name).logpdf)(-1.0, 2.0) == 0
+        assert wg.grad(getattr(stats, name).pdf)(-1.0, 2.0) == 0
+
+
+def test_batches_of_parameters():
+    a, x = RNG.uniform(0.5, 3, 5), RNG.uniform(0.5, 3, 5)
+    each = wg.vmap(wg.grad(stats.gamma.cdf, 1))(x, a)
+    want = [wg.grad(stats.gamma.cdf, 1)(one, other) for one, other in zip(x, a, strict=True)]
+    np.testing.assert_allclose(each, want, rtol=1e-14)
+
+
+def test_arguments_that_are_wrong():
+    with pytest.raises(TypeError, match=r"^gamma\.logpdf.*: got 0 parameters\. They are x, a"):
+        stats.gamma.logpdf(1.0)
+    with pytest.raises(TypeError, match=r"^norm\.cdf.*: got 1 parameters and mu\. They are x, l"):
+        stats.norm.cdf(1.0, 0.0, mu=2)
+    with pytest.raises(wg.errors.DTypeError, match=r"^vonmises\.cdf.*: is not there; logpdf are"):
+        stats.vonmises.cdf(1.0, 2.0)
+
+
+COVARIANCES = [np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([2.0, 0.5]), 1.7]
+
+
+@pytest.mark.parametrize("cov", COVARIANCES, ids=["matrix", "diagonal", "number"])
+def test_multivariate_normal(cov):
+    mean, x = np.array([0.3, -0.7]), RNG.normal(size=(4, 3, 2))
+    own, theirs = stats.multivariate_normal, scipy.stats.multivariate_normal
+    np.testing.assert_allclose(own.logpdf(x, mean, cov), theirs.logpdf(x, mean, cov), rtol=1e-13)
+    np.testing.assert_allclose(own.pdf(x, mean, cov), theirs.pdf(x, mean, cov), rtol=1e-13)
+    np.testing.assert_allclose(own.entropy(mean, cov), theirs.entropy(mean, cov), rtol=1e-13)
+    compiled = wg.jit(own.logpdf)(x, mean, cov)
+    np.testing.assert_allclose(compiled, theirs.logpdf(x, mean, cov), rtol=1e-12)
+    symmetric = lambda x, mean, c: own.logpdf(x, mean, 0.5 * (c + c.T) if c.ndim == 2 else c)
+    wg.check_grads(symmetric, (x[0], mean, np.asarray(cov)), order=2)
+
+
+def test_multivariate_normal_of_one_dimension():
+    own, theirs = stats.multivariate_normal, scipy.stats.multivariate_normal
+    for x, mean, cov in ((0.3, None, 1), (0.3, 0.1, 2.0), (np.array([0.1, 0.4]), 0.2, 2.0)):
+        np.testing.assert_allclose(own.logpdf(x, mean, cov), theirs.logpdf(x, mean, cov))
+    x = RNG.normal(size=3)
+    np.testing.assert_allclose(own.logpdf(x, np.zeros(3)), theirs.logpdf(x, np.zeros(3)))
+    with pytest.raises(wg.errors.ShapeError, match=r"^multivariate_normal\.logpdf.*: got a mean"):
+        own.logpdf(x, np.zeros(3), np.eye(2))
+
+
+def test_dirichlet():
+    alpha, x = np.array([1.5, 2.5, 0.7]), RNG.dirichlet([20, 30, 40], 4).T
+    own, theirs = stats.dirichlet, scipy.stats.dirichlet
+    np.testing.assert_allclose(own.logpdf(x, alpha), theirs.logpdf(x, alpha), rtol=1e-12)
+    np.testing.assert_allclose(own.pdf(x[:, 0], alpha), theirs.pdf(x[:, 0], alpha), rtol=1e-12)
+    np.testing.assert_allclose(own.logpdf(x[:2], alpha), theirs.logpdf(x, alpha), rtol=1e-12)
+    wg.check_grads(own.logpdf, (x, alpha), order=2)
+    with pytest.raises(wg.errors.ShapeError, match=r"^dirichlet\.logpdf.*: got x of shape \(4,\)"):
+        own.logpdf(np.ones(4), np.ones(2))
