@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wengert.numpy as wnp
+from wengert import jit
 from wengert.errors import AbstractValueError, OutOfRangeError, ShapeError
 from wengert.transforms.batching import vmap
 from wengert.transforms.check import check_grads
@@ -204,3 +205,21 @@ def test_histogram(density):
             np.testing.assert_allclose(got[0], expected[0], rtol=1e-13)
             assert_same(got[1], expected[1])
     check_grads(lambda w: wnp.histogram(REAL, 3, density=density, weights=w)[0], (weights,))
+
+
+@pytest.mark.parametrize("size", [0, 2, 40])
+def test_places_of_a_fixed_number(size):
+    mask = TIED * (RNG.uniform(size=TIED.shape) < 0.4)
+    filled = lambda places: np.append(places, np.full(max(size - len(places), 0), -1))[:size]
+    f = lambda x: wnp.nonzero(x, size=size, fill_value=-1)
+    for run in (f, jit(f), lambda x: [part[1] for part in vmap(f)(np.stack([x, x]))]):
+        for got, want in zip(run(mask), np.nonzero(mask), strict=True):
+            np.testing.assert_array_equal(got, filled(want))
+    flat = jit(lambda x: wnp.flatnonzero(x, size=size, fill_value=-1))(mask)
+    np.testing.assert_array_equal(flat, filled(np.flatnonzero(mask)))
+    rows = jit(lambda x: wnp.argwhere(x, size=size, fill_value=-1))(mask)
+    np.testing.assert_array_equal(rows.T, [filled(part) for part in np.nonzero(mask)])
+    x = np.arange(1.0, 4.0)
+    np.testing.assert_array_equal(
+        grad(lambda x: np.sum(x[wnp.nonzero(x > 1, size=2)]))(x), [0, 1, 1]
+    )

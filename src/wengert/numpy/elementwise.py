@@ -87,13 +87,16 @@ def _finish(name: str, result: Any, out: Any, where: Any) -> Any:
     return target
 
 
+_COMMON = frozenset((np.ndarray, float, int, complex, bool))
+
+
 class _Others(Exception):  # noqa: N818 - steers, never seen
     """An operand says itself what ufuncs mean."""
 
 
 def _operand(x: Any) -> Any:
     """An operand as a value; one of a class of its own with NumPy's protocol is left to it."""
-    if type(x) is np.ndarray or isinstance(x, Traced):
+    if type(x) in _COMMON or isinstance(x, Traced):
         return x
     if not isinstance(x, (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__"):
         raise _Others

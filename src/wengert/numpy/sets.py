@@ -23,13 +23,13 @@ from ..types import result_dtype, type_of
 from .common import as_value, cast, known_values, ndim, shape, strong
 from .creation import zeros
 from .reductions import any as any_of
+from .sorting import SIZED, fixed_size, places_of
 
 __all__ = [
     "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values",
 ]  # fmt: skip
 
-_SIZED = "or give `size`, the number of values that the result shall have"
 # Up to so many values to look for, each element is compared with all of them.
 _FEW = 16
 
@@ -90,18 +90,9 @@ class _Sorted:
         return concatenate(np.ones(min(1, self.length), bool), differs, axis=0)
 
 
-def _places(marked: Any, size: int) -> tuple[Any, Any]:
-    """Where the first `size` marked elements are, and which of these places there are."""
-    length = shape(marked)[0]
-    counts = cumsum(cast(marked, np.intp), axis=0, reverse=False)
-    places = searchsorted(counts, np.arange(1, size + 1), side="left", leading=0)
-    there = logic.less(places, length)
-    return ew.minimum(places, max(length - 1, 0)), there
-
-
 def _taken(values: Any, marked: Any, size: int, fill_value: Any) -> Any:
     """The first `size` marked values, filled up; by default with the first of them."""
-    places, there = _places(marked, size)
+    places, there = places_of(marked, size)
     if shape(values)[0] == 0:
         fill = 0 if fill_value is None else fill_value
         return zeros(size, type_of(values).dtype) + cast(as_value(fill), type_of(values).dtype)
@@ -112,13 +103,6 @@ def _taken(values: Any, marked: Any, size: int, fill_value: Any) -> Any:
         fill_value = ew.select(any_there, fill_value, type_of(values).dtype.type(0))
     fill = cast(as_value(fill_value), type_of(values).dtype)
     return ew.select(there, found, fill)
-
-
-def _check_size(name: str, size: Any) -> int:
-    number = int(size)
-    if number < 0:
-        raise OptionError(explain(name, f"got size={size}", "Give 0 or more."))
-    return number
 
 
 def unique(
@@ -143,10 +127,10 @@ def unique(
         find: Any = np.unique
         asked = (return_index, return_inverse, return_counts, axis)
         options = {"equal_nan": equal_nan, "sorted": sorted}
-        return find(known_values("unique", ar, _SIZED), *asked, **options)
+        return find(known_values("unique", ar, SIZED), *asked, **options)
     if axis is not None:
         raise ShapeError(explain("unique", f"got axis={axis} and size", "Use vmap for rows."))
-    size = _check_size("unique", size)
+    size = fixed_size("unique", size)
     own = shape(as_value(ar))
     line = _Sorted(_flat(ar), equal_nan)
     results = [_taken(line.values, line.first, size, fill_value)]
@@ -193,7 +177,7 @@ def _joined(*lines: Any) -> Any:
 
 def _plainly(function: Any, ar1: Any, ar2: Any, *options: bool) -> Any:
     """NumPy's own function, of values that must be known."""
-    first, second = (known_values(function.__name__, x, _SIZED) for x in (ar1, ar2))
+    first, second = (known_values(function.__name__, x, SIZED) for x in (ar1, ar2))
     return function(first, second, *options)
 
 
@@ -278,4 +262,4 @@ def setxor1d(
 def _of_two(name: str, x: Any, size: int, fill_value: Any, wanted: Any) -> Any:
     line = _Sorted(x)
     marked = logic.logical_and(line.first, wanted(line.values))
-    return _taken(line.values, marked, _check_size(name, size), fill_value)
+    return _taken(line.values, marked, fixed_size(name, size), fill_value)

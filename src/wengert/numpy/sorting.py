@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError, explain
+from ..errors import DTypeError, OptionError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops import sorting as ops
+from ..ops.cumulative import cumsum
 from ..ops.indexing import gather, index
 from ..ops.layout import reshape
+from ..ops.structure import concatenate
 from ..trace.tracer import concrete
 from ..types import type_of
-from .common import as_value, known_values, ndim, normal_axis, shape
+from .common import as_value, cast, known_values, ndim, normal_axis, shape
 
 __all__ = [
     "argpartition", "argsort", "argwhere", "digitize", "flatnonzero", "lexsort", "nonzero",
@@ -194,16 +196,73 @@ def _falls(bins: Any) -> Any:
 # ---------------------------------------------------------------- with known values
 
 
-def nonzero(a: Any) -> tuple[np.ndarray, ...]:
-    """``numpy.nonzero``: where elements are not zero, one array of indices for each axis."""
-    return np.nonzero(known_values("nonzero", a))
+SIZED = "or give `size`, the number of values that the result shall have"
 
 
-def flatnonzero(a: Any) -> np.ndarray:
-    """``numpy.flatnonzero``: where elements are not zero, counted in C order."""
-    return np.flatnonzero(known_values("flatnonzero", a))
+def fixed_size(name: str, size: Any) -> int:
+    """The number of values that a result shall have, at least 0."""
+    number = int(size)
+    if number < 0:
+        raise OptionError(explain(name, f"got size={size}", "Give 0 or more."))
+    return number
 
 
-def argwhere(a: Any) -> np.ndarray:
-    """``numpy.argwhere``: where elements are not zero, one row for each."""
-    return np.argwhere(known_values("argwhere", a))
+def places_of(marked: Any, size: int) -> tuple[Any, Any]:
+    """Where the first `size` marked elements of a line are, and which of these places there are."""
+    length = shape(marked)[0]
+    counts = cumsum(cast(marked, np.intp), axis=0, reverse=False)
+    places = ops.searchsorted(counts, np.arange(1, size + 1), side="left", leading=0)
+    return ew.minimum(places, max(length - 1, 0)), logic.less(places, length)
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Any, ...]:
+    """``numpy.nonzero``: where elements are not zero, one array of indices for each axis.
+
+    With `size` these are so many places also where values are not known (under `jit` and `vmap`):
+    the first ones, filled up with `fill_value` where there are fewer.
+
+    >>> import numpy as np, wengert as wg, wengert.numpy as wnp
+    >>> wg.jit(lambda x: wnp.nonzero(x > 1, size=3, fill_value=-1))(np.array([0.0, 2.0, 3.0]))
+    (array([ 1,  2, -1]),)
+    """
+    if size is None:
+        return np.nonzero(known_values("nonzero", a, SIZED))
+    x = as_value(a)
+    lengths = shape(x)
+    line = reshape(logic.not_equal(x, 0), shape=(type_of(x).size,))
+    places, there = places_of(line, fixed_size("nonzero", size))
+    found = []
+    for length in lengths[::-1]:
+        found.append(ew.select(there, ew.remainder(places, max(length, 1)), fill_value))
+        places = logic.floor_divide(places, max(length, 1))
+    return tuple(found[::-1])
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> Any:
+    """``numpy.flatnonzero``: where elements are not zero, counted in C order; see `nonzero`.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.flatnonzero(np.array([[0, 1], [2, 0]]))
+    array([1, 2])
+    """
+    if size is None:
+        return np.flatnonzero(known_values("flatnonzero", a, SIZED))
+    x = as_value(a)
+    line = reshape(x, shape=(type_of(x).size,))
+    return nonzero(line, size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: int = 0) -> Any:
+    """``numpy.argwhere``: where elements are not zero, one row for each; see `nonzero`.
+
+    >>> import numpy as np, wengert.numpy as wnp
+    >>> wnp.argwhere(np.array([[0, 1], [2, 0]]))
+    array([[0, 1],
+           [1, 0]])
+    """
+    if size is None:
+        return np.argwhere(known_values("argwhere", a, SIZED))
+    places = nonzero(a, size=size, fill_value=fill_value)
+    if not places:
+        raise ShapeError(explain("argwhere", "got a number and size", "Give an array."))
+    return concatenate(*[reshape(own, shape=(int(size), 1)) for own in places], axis=1)
