@@ -285,7 +285,7 @@ OTHERS = {
 
 # ---------------------------------------------------------------- functions
 
-ROW, TABLE = np.array([2, 0, 1]), floats(3, 4)
+ROW, TABLE, SOURCE = np.array([2, 0, 1]), floats(3, 4), floats(3, 4)
 PLACES = np.array([[0, 2, 1, 1]])
 A_SERIES, AN_IMAGE, A_VOLUME = floats(2, 4, 8), floats(2, 4, 8, 6), floats(2, 4, 4, 6, 4)
 
@@ -335,8 +335,8 @@ FUNCTIONS = {
     "group_norm": (AN_IMAGE, 2),
     "hinge_embedding_loss": (X, signs(6, 4)),
     "huber_loss": (X, Y),
-    "index_add": (TABLE, 0, ROW, TABLE),
-    "index_copy": (TABLE, 0, ROW, TABLE),
+    "index_add": (TABLE, 0, ROW, SOURCE),
+    "index_copy": (TABLE, 0, ROW, SOURCE),
     "index_select": (TABLE, 0, ROW),
     "instance_norm": (AN_IMAGE,),
     "interpolate": (AN_IMAGE, (5, 7), None, "bicubic"),
@@ -361,9 +361,9 @@ FUNCTIONS = {
     "prelu": (AN_IMAGE, floats(4)),
     "rms_norm": (X, (4,)),
     "scaled_dot_product_attention": (floats(2, 5, 4), floats(2, 6, 4), floats(2, 6, 3)),
-    "scatter": (TABLE, 0, PLACES, TABLE),
-    "scatter_add": (TABLE, 0, PLACES, TABLE),
-    "scatter_reduce": (TABLE, 0, PLACES, TABLE, "amax"),
+    "scatter": (TABLE, 0, PLACES, SOURCE),
+    "scatter_add": (TABLE, 0, PLACES, SOURCE),
+    "scatter_reduce": (TABLE, 0, PLACES, SOURCE, "amax"),
     "smooth_l1_loss": (X, Y),
     "soft_margin_loss": (X, signs(6, 4)),
     "softmax2d": (AN_IMAGE,),
