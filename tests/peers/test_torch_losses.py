@@ -73,7 +73,7 @@ def test_batchmean():
 
 def test_the_layers_have_the_arguments_of_torch():
     """In PyTorch's order; what is deprecated there, or about its own memory, is not taken."""
-    gone = {"size_average", "reduce", "inplace", "device", "return_indices"}
+    gone = {"size_average", "reduce", "device", "min_value", "max_value"}
     for name in nn.__all__:
         ours, theirs = getattr(nn, name), getattr(tnn, name, None)
         if theirs is None or not isinstance(ours, type) or name in ("Module", "Parameter"):
@@ -431,3 +431,33 @@ def test_lists_and_dictionaries_of_parameters():
     assert list(ours.state_dict()) == list(theirs.state_dict())
     ours.load_state_dict(theirs.state_dict())
     np.testing.assert_array_equal(ours["dict"]["right"].numpy(), arrays[1])
+
+
+@pytest.mark.parametrize("name", ["ReLU", "ELU", "Hardtanh", "SiLU", "Mish"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["evaluated", "compiled"])
+def test_in_place(name, compiled):
+    """What is written to is read afterwards, and has its part in the derivative."""
+    ours, theirs = (getattr(space, name)(inplace=True) for space in (nn, tnn))
+    leaf = torch.tensor(X, requires_grad=True)
+    middle = leaf * 2
+    wanted = theirs(middle) + middle
+    seed = floats(*wanted.shape)
+    wanted.backward(torch.tensor(seed))
+
+    def run(x):
+        leaf = wg.tensor(x, requires_grad=True)
+        middle = leaf * 2
+        out = ours(middle) + middle
+        out.backward(seed)
+        return out, leaf.grad
+
+    out, gradient = (wg.jit(run) if compiled else run)(X)
+    assert_close(out, wanted.detach().numpy())
+    assert_close(gradient, leaf.grad.numpy())
+
+
+def test_in_place_changes_the_input():
+    ours, theirs = X.copy(), torch.tensor(X)
+    assert nn.ReLU(inplace=True)(ours) is ours
+    tnn.ReLU(inplace=True)(theirs)
+    np.testing.assert_array_equal(ours, theirs.numpy())

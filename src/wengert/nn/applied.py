@@ -15,6 +15,7 @@ from .module import Module
 
 # arguments of a function that are no options of a layer: it knows them, or has no use for them
 _OWN = ("training", "key")
+_INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
 
 
 class Applied(Module):
@@ -22,8 +23,10 @@ class Applied(Module):
 
     __signature__: ClassVar[inspect.Signature]
     _function: ClassVar[Function]
+    _options: ClassVar[tuple[str, ...]]  # of the function; the others are the layer's own
     _arrays: ClassVar[tuple[str, ...]]  # options that are buffers, as in PyTorch's state dicts
     _knows_mode: ClassVar[bool]
+    inplace: bool = False
 
     def __init__(self, *args: Any, **keywords: Any):
         bound = self.__signature__.bind(*args, **keywords)
@@ -31,15 +34,19 @@ class Applied(Module):
         for name, value in bound.arguments.items():
             if name in self._arrays:
                 self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
+            elif value is not self.__signature__.parameters[name].default:
+                setattr(self, name, value)  # the usual ones are attributes of the class
 
     def forward(self, *inputs: Any) -> Any:
         """The function of the inputs, with the options of the layer."""
-        options = {name: getattr(self, name) for name in self.__signature__.parameters}
+        options = {name: getattr(self, name) for name in self._options}
         if self._knows_mode:
             options["training"] = self.training
-        return self._function(*inputs, **options)
+        result = self._function(*inputs, **options)
+        if not self.inplace:
+            return result
+        inputs[0][...] = result
+        return inputs[0]
 
     def extra_repr(self) -> str:
         """What must be given, and what is not as usual."""
@@ -59,12 +66,14 @@ def layer(
     inputs: int = 1,
     order: Sequence[str] = (),
     arrays: Sequence[str] = (),
+    inplace: bool = False,
     **fixed: Any,
 ) -> type[Module]:
     """A layer that applies a function to so many `inputs`.
 
     `order` is that of the options where it is not the function's; `fixed` ones cannot be chosen,
-    and `arrays` are buffers.
+    and `arrays` are buffers. A layer that may work `inplace` has an option for that: the result
+    is written into the input.
 
     >>> import numpy as np
     >>> from wengert.nn import functional
@@ -78,16 +87,18 @@ def layer(
         for name, one in list(parameters.items())[inputs:]
         if name not in (*_OWN, *fixed) and one.kind is one.POSITIONAL_OR_KEYWORD
     ]
-    signature = inspect.Signature([parameters[one] for one in order or options])
+    options = list(order) or options
+    taken = [parameters[one] for one in options] + ([_INPLACE] if inplace else [])
 
     def run(*args: Any, **keywords: Any) -> Any:
         return function(*args, **keywords, **fixed)
 
     about = (function.__doc__ or "").partition("\n\n")[0]
-    body = {
+    body = {one.name: one.default for one in taken if one.default is not one.empty} | {
         "__doc__": f"{about}\n\n    `nn.functional.{function.__name__}` as a layer.\n    ",
         "__module__": "wengert.nn",
-        "__signature__": signature,
+        "__signature__": inspect.Signature(taken),
+        "_options": tuple(options),
         "_function": staticmethod(run if fixed else function),
         "_arrays": tuple(arrays),
         "_knows_mode": "training" in parameters,
