@@ -18,6 +18,13 @@ ALL = [
     ("AdamW", {"lr": 0.1, "maximize": True}),
     ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
     ("Adagrad", {"lr": 0.1, "lr_decay": 0.1}),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-3}),
+    ("Adamax", {"lr": 0.05, "weight_decay": 0.1}),
+    ("NAdam", {"lr": 0.05, "momentum_decay": 0.1}),
+    ("RAdam", {"lr": 0.05, "betas": (0.8, 0.5)}),
+    ("ASGD", {"lr": 0.05, "t0": 2}),
+    ("Rprop", {"lr": 0.1}),
+    ("Adafactor", {"lr": 0.1, "weight_decay": 0.1}),
 ]
 IDS = ["-".join([name, *options]) for name, options in ALL]
 
@@ -68,6 +75,8 @@ def test_compiled_steps_are_the_evaluated_ones(name, options):
         assert list(state) == list(other)
         assert_same(state.values(), other.values(), rtol=1e-10)
     written = [state for state in step.program(X).state if state.written]
+    if name == "ASGD":  # whose rates of the next step are single numbers, known before they are due
+        written = [state for state in written if state.cell.memory.ndim]
     assert written and all(state.scratch is None for state in written)  # all of it in place
 
 

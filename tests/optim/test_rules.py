@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert import optim
+from wengert import data, nn, optim
 from wengert.errors import MutationError, OptionError, ShapeError
 
 
@@ -64,3 +64,27 @@ def test_adafactor_keeps_rows_and_columns():
         {"variance": (5,)},
         {"row_var": (2, 3, 1), "col_var": (2, 1, 6)},
     ]
+
+
+@pytest.mark.parametrize("name", ["ASGD", "Adafactor", "Adamax", "Muon", "NAdam", "RAdam", "Rprop"])
+def test_fit_goes_on_from_its_checkpoint_to_the_same_bits(name, tmp_path):
+    """State that is a number, a row or a column of a parameter is kept too."""
+    x, y = data.circles(40)
+
+    def trained(epochs, path):
+        nn.manual_seed(0)
+        bias = name != "Muon"
+        model = nn.Sequential(nn.Linear(2, 4, bias), nn.Tanh(), nn.Linear(4, 2, bias))
+        optimizer = getattr(optim, name)(model.parameters(), lr=0.01)
+        wg.fit(
+            model, nn.cross_entropy, optimizer, (x, y), epochs, 20, checkpoint=path, progress=False
+        )
+        return [
+            *model.state_dict().values(),
+            *(v.numpy() for s in optimizer.state for v in s.values()),
+        ]
+
+    whole = trained(4, None)
+    trained(2, tmp_path / "training")
+    for one, other in zip(trained(4, tmp_path / "training"), whole, strict=True):
+        np.testing.assert_array_equal(one, other)

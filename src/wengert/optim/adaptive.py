@@ -250,7 +250,8 @@ class RAdam(_Decoupled):
         correction = 1.0 - beta2**step
         longest = 2.0 / (1.0 - beta2) - 1.0
         length = longest - 2.0 * step * beta2**step / correction
-        enough = np.maximum(length, 5.0)
+        # where it is not enough the formula has poles and roots of negative numbers
+        enough, longest = np.maximum(length, 5.0), np.maximum(longest, 5.0)
         trust = (enough - 4.0) * (enough - 2.0) * longest
         trust = trust / ((longest - 4.0) * (longest - 2.0) * enough)
         return {
