@@ -367,3 +367,13 @@ def test_errors():
         ": inside vmap and checkpoint the value has no number yet. Call eval() first, or keep the "
         "module outside of them."
     )
+
+
+def test_layers_of_a_table_are_copied_and_pickled():
+    model = nn.Sequential(
+        nn.LeakyReLU(0.2), nn.MaxPool2d(2), nn.ZeroPad2d(1), nn.CrossEntropyLoss(np.ones(3))
+    )
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert repr(other) == repr(model)
+        assert [type(one) for one in other] == [type(one) for one in model]
+        assert other[0].negative_slope == 0.2 and other[3].state_dict()["weight"].shape == (3,)
