@@ -370,3 +370,10 @@ def test_nothing_left_to_count():
     with np.errstate(invalid="ignore"):
         assert np.isnan(nn.cross_entropy(floats(2, 3), np.full(2, -100)))
     assert nn.cross_entropy(floats(2, 3), np.full(2, -100), reduction="sum") == 0
+
+
+def test_other_sizes_keep_what_is_infinite_in_its_place():
+    x = np.zeros((1, 1, 5))
+    x[0, 0, 0] = np.inf
+    np.testing.assert_array_equal(functional.adaptive_avg_pool1d(x, 3), [[[np.inf, 0, 0]]])
+    np.testing.assert_array_equal(functional.interpolate(x, 10)[0, 0, :3], [np.inf, np.inf, 0])

@@ -14,6 +14,7 @@ import numpy as np
 
 from ... import numpy as wnp
 from ...errors import OptionError, ShapeError, explain
+from ...transforms import custom_rule
 from ..choices import one_of
 from .convolution import Numbers
 from .pooling import avg_pool, max_pool, where_largest
@@ -25,6 +26,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Sums of more terms than this are left to be derived.
+_MOST = 16
+
+
 class Taps(NamedTuple):
     """For each place of the result the places (results, taps) to read, and their weights."""
 
@@ -33,18 +38,57 @@ class Taps(NamedTuple):
 
 
 def _along(x: Any, axis: int, taps: Taps) -> Any:
-    """One axis of an array made another length."""
+    """One axis of an array made another length.
+
+    The transpose of such sums are sums of the same kind. They are given as the rule: derived, the
+    transpose would add every term to where it was read, one after the other.
+    """
+    back = _transposed(taps, np.shape(x)[axis])
+    if back.places.shape[1] > _MOST:
+        return _sums(x, axis, taps)
+
+    def run(x: Any) -> Any:
+        return _sums(x, axis, taps)
+
+    def push(primals: Any, tangents: Any) -> Any:
+        return run(*primals), _along(tangents[0], axis, taps)
+
+    def pull(x: Any) -> Any:
+        return run(x), lambda g: (_along(g, axis, back),)
+
+    return custom_rule(push, pull)(run)(x)
+
+
+def _sums(x: Any, axis: int, taps: Taps) -> Any:
     if taps.weights is None:
         return wnp.take(x, taps.places[:, 0], axis=axis)
     form = [1] * len(np.shape(x))
     form[axis] = -1
     total: Any = None
     for places, weights in zip(taps.places.T, taps.weights.T, strict=True):
-        if weights.any():
+        if weights.any() or total is None:
             factor = weights.astype(x.dtype).reshape(form)
             term = wnp.take(x, places, axis=axis) * factor
+            if not weights.all():  # what does not count may be infinite
+                term = wnp.where(factor != 0, term, 0)
             total = term if total is None else total + term
     return total
+
+
+def _transposed(taps: Taps, length: int) -> Taps:
+    """The taps of the transpose: for each of `length` places which results have read it."""
+    weights = np.ones(taps.places.shape) if taps.weights is None else taps.weights
+    results = np.broadcast_to(np.arange(len(taps.places))[:, None], taps.places.shape)
+    counting = weights != 0
+    read, result, weight = (part[counting] for part in (taps.places, results, weights))
+    order = np.argsort(read, kind="stable")
+    counts = np.bincount(read, minlength=length)
+    starts = np.cumsum(counts) - counts
+    column = np.arange(len(order)) - np.repeat(starts, counts)
+    places = np.zeros((length, max(counts.max(initial=0), 1)), np.int64)
+    found = np.zeros(places.shape)
+    places[read[order], column], found[read[order], column] = result[order], weight[order]
+    return Taps(places, found)
 
 
 # ---------------------------------------------------------------- adaptive pooling
