@@ -38,6 +38,13 @@ def test_solve_ivp_makes_scipys_steps(method, span, tolerances):
         assert found.message == expected.message
 
 
+def test_many_times_inside_of_jit():
+    times = np.linspace(0, 3, 300)
+    found = wg.jit(lambda y: integrate.solve_ivp(oscillator, (0, 3), y, t_eval=times).y)(START)
+    expected = scipy.integrate.solve_ivp(oscillator, (0, 3), START, t_eval=times).y
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_without_times_there_are_those_of_the_steps():
     expected = scipy.integrate.solve_ivp(oscillator, (0, 3), START, first_step=0.1, max_step=0.4)
     found = integrate.solve_ivp(oscillator, (0, 3), START, first_step=0.1, max_step=0.4)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import numpy as wnp
 from ..errors import AbstractValueError, OptionError, ShapeError, explain
 from ..numpy import trapezoid
+from ..trace.tracer import concrete
 from ..transforms import stop_gradient
 from ..types import type_of
 from .quadrature import cumulative_trapezoid, fixed_quad, quad, simpson
@@ -137,18 +138,21 @@ def _checked_times(t_eval: Any, t0: Any, t1: Any) -> Any:
     if np.ndim(times) != 1:
         problem = f"got t_eval of shape {np.shape(times)}, expected a vector"
         raise ShapeError(explain("solve_ivp", problem))
-    if all(isinstance(x, (np.ndarray, np.generic)) for x in (times, t0, t1)) and len(times):
-        inside = (times >= min(t0, t1)) & (times <= max(t0, t1))
-        steps = np.diff(times) * (1 if t1 >= t0 else -1)
-        if not inside.all() or (steps <= 0).any():
-            raise OptionError(
-                explain(
-                    "solve_ivp",
-                    f"got t_eval={times} for t_span={(float(t0), float(t1))}",
-                    "The times must lie in t_span and follow each other in its direction.",
-                )
+    known = [concrete(x) for x in (times, t0, t1)]
+    if all(x is not None for x in known) and not _are_in_order(*map(np.asarray, known)):
+        raise OptionError(
+            explain(
+                "solve_ivp",
+                f"got t_eval={known[0]} for t_span={(float(known[1]), float(known[2]))}",
+                "The times must lie in t_span and follow each other in its direction.",
             )
+        )
     return times
+
+
+def _are_in_order(times: np.ndarray, start: Any, end: Any) -> bool:
+    inside = (times >= min(start, end)) & (times <= max(start, end))
+    return bool(inside.all() and (np.diff(times) * (1 if end >= start else -1) > 0).all())
 
 
 def _all_steps(problem: Problem, state: Any) -> OdeResult:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import numpy as wnp
 from ..errors import ShapeError, explain
+from ..trace.tracer import concrete
 from ..transforms import stop_gradient, vmap, while_loop
 from ..types import type_of
 
@@ -221,7 +222,8 @@ def _error(difference: Any, spread: Any) -> Any:
 
 
 def _is_infinite(x: Any) -> bool:
-    return isinstance(x, (int, float, np.generic, np.ndarray)) and bool(np.isinf(x))
+    plain = concrete(x)
+    return plain is not None and bool(np.isinf(plain))
 
 
 def _on_unit_interval(f: Callable[[Any], Any], a: Any, b: Any) -> Callable[[Any], Any]:
