@@ -233,7 +233,7 @@ def gaussian_filter(
         _each("gaussian_filter", name, given, len(chosen))
         for name, given in (("sigma", sigma), ("order", order), ("mode", mode), ("radius", radius))
     ]
-    for axis, width, derivative, own_mode, reach in zip(chosen, *options, strict=True):
+    for axis, width, derivative, own_mode, reach in _in_order(x, options[2], chosen, *options):
         x = gaussian_filter1d(
             x, width, axis, derivative, mode=own_mode, cval=cval, truncate=truncate, radius=reach
         )
@@ -246,6 +246,16 @@ def _axes(name: str, axes: Any, rank: int) -> list[int]:
     if any(not -rank <= axis < rank for axis in found):
         raise OptionError(explain(name, f"got axes={axes!r} for an image of {rank} axes"))
     return [axis % rank for axis in found]
+
+
+def _in_order(x: Any, modes: Sequence[str], *options: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The options of each axis; the last axis, whose elements are neighbours, first.
+
+    Where constants are added or results are rounded to whole numbers, the order counts: SciPy's.
+    """
+    rows = list(zip(*options, strict=True))
+    free = type_of(x).inexact and not any(_PADDING.get(mode) == "constant" for mode in modes)
+    return rows[::-1] if free else rows
 
 
 def uniform_filter1d(
@@ -281,7 +291,7 @@ def uniform_filter(
         _each("uniform_filter", name, given, len(chosen))
         for name, given in (("size", size), ("mode", mode), ("origin", origin))
     ]
-    for axis, length, own_mode, start in zip(chosen, *options, strict=True):
+    for axis, length, own_mode, start in _in_order(x, options[1], chosen, *options):
         x = uniform_filter1d(x, length, axis, mode=own_mode, cval=cval, origin=start)
     return x
 
