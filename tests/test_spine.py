@@ -15,7 +15,8 @@ BESIDE = {
     "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
     "control.names control.pieces control.purity control.values trace.preparing trace.conditional",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
-    "transforms.calls transforms.flow transforms.choice transforms.repetition transforms.sums",
+    "transforms.residuals transforms.calls transforms.flow transforms.choice "
+    "transforms.repetition transforms.sums",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",

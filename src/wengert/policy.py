@@ -271,6 +271,11 @@ class RewritingLimits(Record):
     fewest_samples: int = 64
     most_numbers: int = 32
     most_written_out: int = 4096
+    # Those of a turn of a loop, up to so many numbers each, and so many values in all: LLVM takes
+    # them as one piece. Of an elementary function that takes long so many make a vector.
+    most_in_registers: int = 16
+    most_in_turn: int = 1024
+    most_long: int = 4
 
 
 class FusionLimits(Record):
@@ -379,6 +384,10 @@ class CodeLimits(Record):
     # Values that are computed outside of all loops: beyond so many LLVM is not to make the best of
     # code that runs once, which takes it most of its time and gains a fifth.
     most_straight: int = 1 << 13
+    # Loops whose turns have so many values keep what they hand on in registers, of each array up to
+    # so many elements: what does not fit LLVM puts on the stack, which costs what memory does.
+    most_in_turn: int = 1 << 11
+    most_registers: int = 32
 
 
 class Policy(Record):

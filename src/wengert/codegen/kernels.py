@@ -28,13 +28,13 @@ from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SM
 from ..schedule.memory import loops_of
 from .calls import emit_call
 from .equal_kernels import repeated_forms
-from .loop_code import Loops
 from .pointers import I32, I64, PTR, Around, Pointers, i64, room_length, table_of
 from .program import Segments
+from .straight_loops import StraightLoops
 from .transfer import emit_transfer
 
 
-class ProgramEmitter(Loops, Segments):
+class ProgramEmitter(StraightLoops, Segments):
     """Emits the kernels of one program; those that differ only in their memory share code."""
 
     def __init__(self, *args: Any):

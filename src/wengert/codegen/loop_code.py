@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ..loops import Branch, Kernel, Loop, can_fail, inside
+from ..loops import Branch, Carry, Kernel, Loop, can_fail, inside
 from ..machine import policy
 from ..runtime.limits import MORE_STEPS, STEP_CODES
 from ..schedule.cost import kernel_cost
@@ -33,14 +33,9 @@ class Loops(Products):
         watch: ir.Value | None,
     ) -> int:
         """One side or the other; bytes of scratch for either."""
-        at: ir.Value = i64(branch.test.at.constant)
-        for var, factor in branch.test.at.terms:
-            at = builder.add(at, builder.mul(pointers.counters[var], i64(factor)))
-        if branch.value is not None:
-            at = builder.load(pointers(branch.value), typ=I64)
-        below = builder.icmp_signed("<=", i64(branch.test.low), at)
-        above = builder.icmp_signed("<", at, i64(branch.test.high))
-        with builder.if_else(builder.and_(below, above)) as (then, otherwise):
+        value = branch.value
+        decides = None if value is None else builder.load(pointers(value), typ=I64)
+        with builder.if_else(test_of(builder, branch, pointers, decides)) as (then, otherwise):
             with then:
                 yes = self._run(builder, f"{name}.yes", branch.yes, pointers, watch)
             with otherwise:
@@ -148,7 +143,7 @@ class Loops(Products):
         left = self._begin_carries(b, loop, pointers)
         scratch = 0
         # what is inside may never come back to this loop, which could look itself otherwise
-        endless = watch if any(map(_may_be_endless, loop.body)) else None
+        endless = watch if any(map(may_be_endless, loop.body)) else None
 
         def turn(number: ir.Value) -> None:
             nonlocal scratch
@@ -210,28 +205,14 @@ class Loops(Products):
             place = builder.alloca(PTR)
             builder.store(pointers(carry.start), place)
             found.append(place)
-            for home in carry.homes:  # worked out before the loop, as far as this can be
-                fixed = home.base if home.start.coefficient(loop.var) else home
-                assert fixed is not None
-                pointers(fixed)
+            find_homes(loop, carry, pointers)
         return found
 
     def _carry(
         self, builder: ir.IRBuilder, loop: Loop, number: ir.Value, pointers: Pointers
     ) -> list[ir.Value]:
         """Where the turn of this number leaves what is carried."""
-        b, found = builder, []
-        for carry in loop.carries:
-            places = [pointers(place) for place in carry.places]
-            after = places[0]
-            if len(places) > 1:
-                assert len(places) == 2
-                after = b.select(b.trunc(number, ir.IntType(1)), places[1], places[0])
-            if carry.end is not None:
-                last = b.icmp_signed("==", number, i64(loop.turns - 1))
-                after = b.select(last, pointers(carry.end), after)
-            found.append(after)
-        return found
+        return [left_at(builder, loop, carry, number, pointers) for carry in loop.carries]
 
     def _range(
         self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers
@@ -273,7 +254,44 @@ def _leave_if_too_many(builder: ir.IRBuilder, loop: Loop, turns: ir.Value) -> No
         b.ret(b.trunc(code, I32))
 
 
-def _may_be_endless(kernel: Kernel) -> bool:
+def test_of(
+    builder: ir.IRBuilder, branch: Branch, pointers: Pointers, decides: ir.Value | None
+) -> ir.Value:
+    """Whether the first side of a branch is taken; what `decides`, if it is not an index."""
+    at: ir.Value = i64(branch.test.at.constant)
+    for var, factor in branch.test.at.terms:
+        at = builder.add(at, builder.mul(pointers.counters[var], i64(factor)))
+    at = at if decides is None else decides
+    below = builder.icmp_signed("<=", i64(branch.test.low), at)
+    above = builder.icmp_signed("<", at, i64(branch.test.high))
+    return builder.and_(below, above)
+
+
+def find_homes(loop: Loop, carry: Carry, pointers: Pointers) -> None:
+    """Work out before a loop where it leaves what is carried, as far as this can be."""
+    for home in carry.homes:
+        fixed = home.base if home.start.coefficient(loop.var) else home
+        assert fixed is not None
+        pointers(fixed)
+
+
+def left_at(
+    builder: ir.IRBuilder, loop: Loop, carry: Carry, number: ir.Value, pointers: Pointers
+) -> ir.Value:
+    """Where the turn of this number leaves a value that is carried."""
+    b, places = builder, [pointers(place) for place in carry.places]
+    after = places[0]
+    if len(places) > 1:
+        assert len(places) == 2
+        after = b.select(b.trunc(number, ir.IntType(1)), places[1], places[0])
+    if carry.end is not None:
+        last = b.icmp_signed("==", number, i64(loop.turns - 1))
+        after = b.select(last, pointers(carry.end), after)
+    return after
+
+
+def may_be_endless(kernel: Kernel) -> bool:
+    """Whether a kernel, or one in it, has turns of a number that nobody knows."""
     return any(isinstance(one, Loop) and one.going is not None for one in inside(kernel))
 
 

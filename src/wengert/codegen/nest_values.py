@@ -114,7 +114,7 @@ class NestValues:
 
     def fill(self, store: Store) -> None:
         """Store what changes nothing when it is combined."""
-        self._write(store, self._index(store.at), identity(self.scalar, store), False)
+        self.store(store, identity(self.scalar, store), False)
 
     def store(self, store: Store, value: ir.Value, combines: bool) -> None:
         """Store a scalar, or combine it with what is there."""

@@ -31,6 +31,8 @@ MOST_WRITTEN_OUT = 8
 class NestEmitter:
     """Emits one nest into the current position of a builder."""
 
+    values_of: Callable[..., NestValues] = NestValues
+
     def __init__(
         self,
         builder: ir.IRBuilder,
@@ -49,7 +51,7 @@ class NestEmitter:
         """The loops of a nest."""
         self.plan = NestPlan(nest, self.target)
         self.vars, self.stores, self.last = nest.vars, nest.stores, self.plan.last
-        self.values = NestValues(self.builder, self.plan, self.pointers, self.given)
+        self.values = self.values_of(self.builder, self.plan, self.pointers, self.given)
         if any(var.extent == 0 for var in nest.vars):
             self._emit_empty()
             return

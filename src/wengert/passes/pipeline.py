@@ -16,7 +16,7 @@ from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
 from .ordering import put_in_order
 from .products import turn_products
-from .programs import optimise_programs, prune_programs
+from .programs import optimise_programs, prune_programs, write_out_turns
 from .simplify import fold_constants, share_common, simplify
 from .small_arrays import write_out_small
 
@@ -31,7 +31,7 @@ def optimise(
     For `any_length` those are left out that decide by the length at hand.
     """
     for function in PASSES:
-        if any_length and function is write_out_small:
+        if any_length and function in (write_out_small, write_out_turns):
             continue
         graph = function(graph)
         if watch is not None:
@@ -69,6 +69,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     write_out_small,
     simplify,
+    write_out_turns,
     turn_products,
     share_common,
     put_in_order,

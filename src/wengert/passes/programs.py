@@ -13,9 +13,12 @@ from ..graph import Graph, Node, Operator, reachable
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
 from ..transforms.choice import Branches, is_switch, taken
+from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
-from .loops import edit_operations
+from .loops import edit_operations, loop_items
 from .rewriting import apply, constant_value
+from .simplify import share_common, simplify
+from .small_arrays import write_out_turn
 
 
 def optimise_programs(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
@@ -37,6 +40,30 @@ def optimise_programs(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], G
         return edit_operations(graph, edit, _has_programs)
 
     return programs
+
+
+def write_out_turns(graph: Graph) -> Graph:
+    """scan(dot(carry, carry)) -> scan(carry0 * carry0 + carry1 * carry1); while_loop likewise."""
+
+    def edit(node: Operator, used: set[int]) -> list[Node] | list[Node | None] | None:
+        if is_loop(node):
+            body: Body = node.params["body"]
+            better = _written_out(body)
+            return None if better is body else loop_items(node, better, node.inputs)
+        turn: Turn = node.params["turn"]
+        test, inner = _written_out(turn.test), _written_out(turn.body)
+        if test is turn.test and inner is turn.body:
+            return None
+        return _items(node, {"turn": turn.like(test, inner)}, node.inputs)
+
+    return edit_operations(graph, edit, lambda node: is_loop(node) or is_while(node))
+
+
+def _written_out(body: Body) -> Body:
+    graph = write_out_turn(body.graph)
+    if graph is body.graph:
+        return body
+    return Body(share_common(simplify(graph)), body.constants, body.carry)
 
 
 def prune_programs(graph: Graph) -> Graph:

@@ -1,10 +1,13 @@
-"""Small arrays of many samples -> numbers: one value for each element, along the samples alone.
+"""Small arrays -> numbers: one value for each element, along many samples or in a turn of a loop.
 
     dot(x, y), x and y f64[n,3]   ->   x0 * y0 + x1 * y1 + x2 * y2, each f64[n]
 
 A mapped function computes with points, rotations, states: arrays of a few elements, of which there
 are many. Loops over so few elements are all beginnings and ends, and a product of them is a kernel
 of its own for each sample. As numbers they are expressions that fuse, one lane a sample.
+
+The same holds for a loop whose turns compute with nothing else: without loops in it, what is handed
+on from turn to turn stays in registers.
 """
 
 from __future__ import annotations
@@ -16,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator
 from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..machine import policy
 from ..ops import elementwise as ew
 from ..ops.contract import contract
-from ..ops.indexing import embed, index, python_key
-from ..ops.layout import broadcast_to, permute, reduce_sum, reshape
+from ..ops.indexing import embed, index, index_set, python_key
+from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
+from ..ops.logic import logical_and, logical_or
+from ..ops.reductions import reduce_all, reduce_any, reduce_max, reduce_min, reduce_prod
 from ..ops.structure import concatenate
 from ..types import ArrayType
 from .rewriting import apply, constant_value
@@ -36,13 +42,13 @@ def write_out_small(graph: Graph) -> Graph:
     if samples is None:
         return graph
     work = _WrittenOut(graph, samples)
-    if not work.is_worth_it():
-        return graph
-    new = rewrite(graph.nodes, work.change)
-    for node in graph.outputs:
-        if node is not None:
-            new[node.serial] = work.whole(node, new)
-    return with_nodes(graph, new)
+    return work.result() if work.is_worth_it() else graph
+
+
+def write_out_turn(graph: Graph) -> Graph:
+    """The same for one turn of a loop, if that is all there is to it."""
+    work = _WrittenOut(graph, None)
+    return work.result() if work.is_all() else graph
 
 
 def _samples(graph: Graph) -> int | None:
@@ -58,11 +64,14 @@ def _samples(graph: Graph) -> int | None:
 
 
 class _WrittenOut:
-    """One graph with its small arrays written out."""
+    """One graph with its small arrays written out, those of `samples` or by themselves."""
 
-    def __init__(self, graph: Graph, samples: int):
+    def __init__(self, graph: Graph, samples: int | None):
         self.graph, self.samples = graph, samples
-        self.most = policy().rewriting.most_numbers
+        self.front = () if samples is None else (samples,)
+        self.rank = len(self.front)
+        limits = policy().rewriting
+        self.most = limits.most_numbers if self.rank else limits.most_in_registers
         self.numbers: dict[int, Numbers] = {}  # of the old nodes that are written out
         self.chosen = {node.serial for node in graph.operators if self._can_be_written_out(node)}
 
@@ -82,28 +91,48 @@ class _WrittenOut:
             gains += node.op in (index, concatenate) and self._size(node.inputs[0]) > 1
         return (products > 0 or gains > 2) and values <= policy().rewriting.most_written_out
 
+    def is_all(self) -> bool:
+        """Whether there are small arrays, and after that nothing but numbers, of which none is one
+        of many that take long each: these are better done as vectors."""
+        limits = policy().rewriting
+        small = values = 0
+        for node in self.graph.operators:
+            is_number = _is_number(node)
+            if node.serial not in self.chosen and not is_number:
+                return False
+            if node.op.cost is Cost.LONG and self._size(node) > limits.most_long:
+                return False
+            small += not is_number or any(map(self._is_small, node.inputs))
+            terms = self._size(node.inputs[0]) if node.op is contract else 1
+            values += self._size(node) * terms
+        return small > 0 and values <= limits.most_in_turn
+
     # ------------------------------------------------------------ what is small
 
     def _is_small(self, node: Node) -> bool:
-        return self._has_samples(node) and len(node.type.shape) > 1
+        return self._has_samples(node) and len(node.type.shape) > self.rank
 
     def _has_samples(self, node: Node) -> bool:
-        shape: Any = getattr(node.type, "shape", ())
-        return bool(shape) and shape[0] == self.samples and 0 < prod(shape[1:]) <= self.most
+        shape: Any = getattr(node.type, "shape", None)
+        if shape is None or shape[: self.rank] != self.front:
+            return False
+        return 0 < prod(shape[self.rank :]) <= self.most
 
     def _size(self, node: Node) -> int:
-        return prod(node.type.shape[1:])
+        return prod(node.type.shape[self.rank :])
 
     def _can_be_written_out(self, node: Operator) -> bool:
         if node.op.multiple or not self._has_samples(node):
             return False
-        if _rule_of(node) is None:
+        if _rule_of(node, self.rank) is None or _is_number(node, *node.inputs):
             return False
         return all(self._is_read(node, source) for source in node.inputs)
 
     def _is_read(self, node: Operator, source: Node) -> bool:
         """Whether the elements of an argument are numbers: along the samples, or a few."""
         rank = len(source.type.shape)
+        if self.samples is None:
+            return self._has_samples(source)
         if self._has_samples(source):
             return rank == len(node.type.shape) or not _is_elementwise(node)
         if source.type.size > self.most or self.samples in source.type.shape:
@@ -113,6 +142,14 @@ class _WrittenOut:
         return _is_elementwise(node) and rank < len(node.type.shape)
 
     # ------------------------------------------------------------ the new graph
+
+    def result(self) -> Graph:
+        """The graph with numbers in place of small arrays."""
+        new = rewrite(self.graph.nodes, self.change)
+        for node in self.graph.outputs:
+            if node is not None:
+                new[node.serial] = self.whole(node, new)
+        return with_nodes(self.graph, new)
 
     def change(self, node: Node, new: New) -> Node | None:
         """What stands for a node: for one that is written out, itself, which nobody reads."""
@@ -139,16 +176,16 @@ class _WrittenOut:
         along = [self._along(number) for number in numbers]
         if len(along) == 1:
             return apply(reshape, along[0], params={"shape": shape}, like=node)
-        column = {"shape": (self.samples, 1)}
+        column = {"shape": (*self.front, 1)}
         columns = [apply(reshape, number, params=column) for number in along]
-        joined = apply(concatenate, *columns, params={"axis": 1})
+        joined = apply(concatenate, *columns, params={"axis": self.rank})
         return apply(reshape, joined, params={"shape": shape}, like=node)
 
     def _along(self, number: Node) -> Node:
         """A number for each sample."""
-        if number.type.shape:
+        if number.type.shape == self.front:
             return number
-        return apply(broadcast_to, number, params={"shape": (self.samples,)})
+        return apply(broadcast_to, number, params={"shape": self.front})
 
     def of(self, source: Node, new: New) -> Numbers:
         """The elements of an argument."""
@@ -160,32 +197,35 @@ class _WrittenOut:
     def _taken(self, source: Node, whole: Node) -> Numbers:
         shape = source.type.shape
         first: tuple[Any, ...] = ()
-        if self._has_samples(source):
-            first, shape = ((0, self.samples, 1),), shape[1:]
-            if not shape:
-                return [whole]
+        if self.front and self._has_samples(source):
+            first, shape = tuple((0, n, 1) for n in self.front), shape[self.rank :]
         elif constant_value(source) is not None:
             values = np.broadcast_to(constant_value(source), shape).reshape(-1)
             weak = source.type.weak
             return [Constant(v if not weak else source.output, _scalar(source)) for v in values]
-        elif not shape:
+        if not shape:
             return [whole]
         places = itertools.product(*map(range, shape))
         return [apply(index, whole, params={"key": (*first, *place)}) for place in places]
 
     def _inner(self, node: Node) -> tuple[int, ...]:
         """The shape of a sample."""
-        return node.type.shape[1:] if self._has_samples(node) else node.type.shape
+        return node.type.shape[self.rank :] if self._has_samples(node) else node.type.shape
 
     def _written_out(self, node: Operator, new: New) -> Numbers:
         arguments = [
             np.array([*self.of(source, new), None], object)[:-1].reshape(self._inner(source))
             for source in node.inputs
         ]
-        rule = _rule_of(node)
+        rule = _rule_of(node, self.rank)
         assert rule is not None
-        result = rule(node, [self._has_samples(s) for s in node.inputs], *arguments)
+        fronts = [self.rank if self._has_samples(source) else 0 for source in node.inputs]
+        result = rule(node, self.rank, fronts, *arguments)
         return list(np.reshape(result, -1))
+
+
+def _is_number(*nodes: Node) -> bool:
+    return all(getattr(node.type, "shape", None) == () for node in nodes)
 
 
 def _scalar(node: Node) -> ArrayType:
@@ -195,8 +235,8 @@ def _scalar(node: Node) -> ArrayType:
 # ---------------------------------------------------------------- one operation, element by element
 
 
-def _elementwise(node: Operator, samples: list[bool], *xs: np.ndarray) -> Any:
-    shape = node.type.shape[1:]
+def _elementwise(node: Operator, front: int, fronts: list[int], *xs: np.ndarray) -> Any:
+    shape = node.type.shape[front:]
     grids = [np.broadcast_to(x, shape).reshape(-1) for x in xs]
     return [_applied(node, args) for args in zip(*grids, strict=True)]
 
@@ -221,47 +261,55 @@ class _Zero(Constant):
         return cls(dtype.type(0), ArrayType(dtype, ()))
 
 
-def _index(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
-    return x[python_key(node.params["key"][1:])]
+def _index(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
+    return x[python_key(node.params["key"][front:])]
 
 
-def _embed(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
-    result = np.full(node.type.shape[1:], _Zero.of(node.type.dtype), object)
-    result[python_key(node.params["key"][1:])] = x if x.ndim else x[()]
+def _embed(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
+    result = np.full(node.type.shape[front:], _Zero.of(node.type.dtype), object)
+    result[python_key(node.params["key"][front:])] = x if x.ndim else x[()]
     return result
 
 
-def _reshape(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
+def _reshape(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
     return x
 
 
-def _permute(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
-    return x.transpose([axis - 1 for axis in node.params["axes"][1:]])
+def _permute(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
+    return x.transpose([axis - front for axis in node.params["axes"][front:]])
 
 
-def _broadcast(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
-    return np.broadcast_to(x, node.type.shape[1:])
+def _broadcast(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
+    return np.broadcast_to(x, node.type.shape[front:])
 
 
-def _concatenate(node: Operator, samples: list[bool], *xs: np.ndarray) -> Any:
-    return np.concatenate(xs, node.params["axis"] - 1)
+def _concatenate(node: Operator, front: int, fronts: list[int], *xs: np.ndarray) -> Any:
+    return np.concatenate(xs, node.params["axis"] - front)
 
 
-def _reduce_sum(node: Operator, samples: list[bool], x: np.ndarray) -> Any:
-    axes = [axis - 1 for axis in node.params["axes"]]
+def _reduction(node: Operator, front: int, fronts: list[int], x: np.ndarray) -> Any:
+    axes = [axis - front for axis in node.params["axes"]]
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    lines = x.transpose([*kept, *axes]).reshape(prod(node.type.shape[1:]), -1)
-    return [_total(line) for line in lines]
+    lines = x.transpose([*kept, *axes]).reshape(prod(node.type.shape[front:]), -1)
+    return [_total(line, _REDUCTIONS[node.op]) for line in lines]
 
 
-def _contract(node: Operator, samples: list[bool], x: np.ndarray, y: np.ndarray) -> Any:
+def _index_set(
+    node: Operator, front: int, fronts: list[int], x: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    result = x.copy()
+    result[python_key(node.params["key"][front:])] = y if y.ndim else y[()]
+    return result
+
+
+def _contract(node: Operator, front: int, fronts: list[int], x: np.ndarray, y: np.ndarray) -> Any:
     x_labels, y_labels, out = node.params["spec"]
-    own = [x_labels[1:] if samples[0] else x_labels, y_labels[1:] if samples[1] else y_labels]
+    own = [x_labels[fronts[0] :], y_labels[fronts[1] :]]
     lengths = dict(zip(own[0], x.shape, strict=True)) | dict(zip(own[1], y.shape, strict=True))
     summed = [label for label in lengths if label not in out]
     found = []
-    for place in itertools.product(*[range(lengths[label]) for label in out[1:]]):
-        at = dict(zip(out[1:], place, strict=True))
+    for place in itertools.product(*[range(lengths[label]) for label in out[front:]]):
+        at = dict(zip(out[front:], place, strict=True))
         terms = []
         for inner in itertools.product(*[range(lengths[label]) for label in summed]):
             at.update(zip(summed, inner, strict=True))
@@ -274,47 +322,69 @@ def _contract(node: Operator, samples: list[bool], x: np.ndarray, y: np.ndarray)
     return found
 
 
-def _total(terms: Any) -> Node:
+def _total(terms: Any, op: Any = ew.add) -> Node:
     total: Node = terms[0]
     for term in terms[1:]:
-        total = apply(ew.add, total, term, params={})
+        total = apply(op, total, term, params={})
     return total
 
 
 def _is_elementwise(node: Operator) -> bool:
-    return node.op.elementary or node.op is ew.integer_power
+    return node.op.elementary or node.op in (ew.integer_power, convert)
 
 
-def _rule_of(node: Operator) -> Any:
-    """How the operation is written out; None: it is not."""
-    op, params = node.op, node.params
-    if _is_elementwise(node):
-        return _elementwise if node.type.dtype.kind in "fb" else None
-    if op is contract:
-        return _contract if _is_by_sample(node) else None
-    rank = len(node.type.shape)
-    whole = node.inputs and getattr(node.inputs[0].type, "shape", ())[:1] == node.type.shape[:1]
-    if not whole or node.type.dtype.kind not in "fb":
+# What elements are reduced by.
+_REDUCTIONS: dict[Any, Any] = {
+    reduce_sum: ew.add,
+    reduce_prod: ew.multiply,
+    reduce_max: ew.maximum,
+    reduce_min: ew.minimum,
+    reduce_any: logical_or,
+    reduce_all: logical_and,
+}
+_RULES: dict[Any, Any] = {
+    index: _index,
+    embed: _embed,
+    index_set: _index_set,
+    reshape: _reshape,
+    permute: _permute,
+    broadcast_to: _broadcast,
+    concatenate: _concatenate,
+    contract: _contract,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+}
+
+
+def _rule_of(node: Operator, front: int) -> Any:
+    """How the operation is written out, if it leaves the first axes alone; None: it is not."""
+    if node.type.dtype.kind not in "fb" or not node.inputs:
         return None
-    if op is index and params["key"][0] == (0, node.type.shape[0], 1):
-        return _index if None not in params["key"] else None
-    if op is embed and params["key"][0] == (0, node.type.shape[0], 1):
-        return _embed if None not in params["key"] else None
-    if op is reshape:
-        return _reshape
-    if op is permute:
-        return _permute if params["axes"][0] == 0 else None
-    if op is broadcast_to:
-        return _broadcast if len(node.inputs[0].type.shape) == rank else None
-    if op is concatenate:
-        return _concatenate if params["axis"] > 0 else None
-    if op is reduce_sum:
-        return _reduce_sum if 0 not in params["axes"] else None
-    return None
+    if _is_elementwise(node):
+        return _elementwise
+    rule = _RULES.get(node.op)
+    return rule if rule is not None and (not front or _is_by_sample(node)) else None
 
 
 def _is_by_sample(node: Operator) -> bool:
-    """Whether a product keeps samples apart: its factors have them, or are constants without."""
+    """Whether an operation keeps samples, the first axis, apart."""
+    op, params, shape = node.op, node.params, node.type.shape
+    if op is contract:
+        return _multiplies_by_sample(node)
+    if node.inputs[0].type.shape[:1] != shape[:1]:
+        return False
+    if op in (index, embed, index_set):
+        return params["key"][0] == (0, shape[0], 1) and None not in params["key"]
+    if op is permute:
+        return bool(params["axes"][0] == 0)
+    if op is broadcast_to:
+        return len(node.inputs[0].type.shape) == len(shape)
+    if op is concatenate:
+        return bool(params["axis"] > 0)
+    return op is reshape or 0 not in params["axes"]
+
+
+def _multiplies_by_sample(node: Operator) -> bool:
+    """Whether the factors of a product have samples, or are constants without."""
     *labels, out = node.params["spec"]
     length = node.type.shape[0]
     with_samples = [

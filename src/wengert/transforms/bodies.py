@@ -4,21 +4,18 @@ A transform of a loop is a transform of its body: forward mode gives a body of v
 batching a body of batches, reverse mode two bodies. These come from one graph, that of the step
 followed by its pullback. The part of it that depends on the cotangents becomes a body that runs
 backward in time. The rest is the step itself; what the backward body reads of it, the *residuals*,
-the forward body gives out row by row. Which values these are is a matter of cost: a value that is
-cheap to compute from others that are kept is computed again.
+the forward body gives out row by row. Which values these are is a matter of cost (`residuals.py`).
 """
 
 from __future__ import annotations
 
 import functools
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..functions import Cost
 from ..graph import Constant, Graph, Node, Operator, Variable, reachable
 from ..graph.rewrite import New, copied, rewrite
 from ..ops.elementwise import add
@@ -28,6 +25,7 @@ from ..types import ArrayType, type_of
 from .batching import evaluate_batched
 from .modes import pull, push
 from .plans import Replay, strong
+from .residuals import kept_values
 from .sums import begun_with, count_uses, first_of, is_zero
 
 
@@ -304,7 +302,8 @@ class Pullback:
 def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
     """Derive both bodies; with `recompute` the only residuals are the carries of each step."""
     step = _StepAndBack(body, active)
-    residuals = _residuals(body, step.plain, step.cotangents, step.unknown, recompute)
+    own = slice(body.constants, body.constants + body.carry)
+    residuals = kept_values(step.plain, own, step.cotangents, step.unknown, recompute)
     shown = {node.serial: k for k, node in enumerate(step.results) if k >= body.carry}
     extra = [node for node in residuals if node.serial not in shown]
     shown.update({node.serial: len(step.results) + k for k, node in enumerate(extra)})
@@ -422,58 +421,6 @@ def _pulled(
         for k, g in zip(wanted, found, strict=True)
         if g is not None
     }
-
-
-def _residuals(
-    body: Body, plain: list[Node], outputs: list[Node], unknown: list[Node], recompute: bool
-) -> list[Node]:
-    """The values of the step that the backward body reads."""
-    first, second = body.constants, body.constants + body.carry
-    carry = {node.serial: node for node in plain[first:second]}
-    nodes = reachable(outputs)
-    if recompute:
-        return [node for node in nodes if node.serial in carry]
-    backward = {node.serial for node in unknown}
-    varies = {node.serial for node in plain[first:]}  # from step to step
-    for node in nodes:
-        if any(source.serial in backward for source in node.inputs):
-            backward.add(node.serial)
-        elif any(source.serial in varies for source in node.inputs):
-            varies.add(node.serial)
-    rows = {node.serial for node in plain[second:]}
-
-    def is_kept(node: Node) -> bool:
-        return node.serial in varies and node.serial not in rows
-
-    frontier = {
-        source.serial: source
-        for node in nodes
-        if node.serial in backward
-        for source in node.inputs
-        if source.serial not in backward and is_kept(source)
-    }
-    return _cheapest(frontier, is_kept)
-
-
-def _cheapest(kept: dict[int, Node], is_kept: Callable[[Node], bool]) -> list[Node]:
-    """Replace values by those they are quickly computed from, where that keeps no more bytes."""
-    pending = [-serial for serial in kept]
-    heapq.heapify(pending)
-    while pending:
-        node = kept.get(-heapq.heappop(pending))
-        if not isinstance(node, Operator) or node.op.cost is not Cost.QUICK:
-            continue
-        more = {s.serial: s for s in node.inputs if is_kept(s) and s.serial not in kept}
-        if sum(map(_nbytes, more.values())) <= _nbytes(node):
-            del kept[node.serial]
-            kept.update(more)
-            for serial in more:
-                heapq.heappush(pending, -serial)
-    return [kept[serial] for serial in sorted(kept)]
-
-
-def _nbytes(node: Node) -> int:
-    return int(node.type.size * node.type.dtype.itemsize)
 
 
 def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:

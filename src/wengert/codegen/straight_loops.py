@@ -1,0 +1,324 @@
+"""Emits loops around code without loops, whose values stay in registers (see `registers`)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from ..loops import (
+    Affine,
+    Branch,
+    Buffer,
+    Carry,
+    Check,
+    Expr,
+    Kernel,
+    Load,
+    Loop,
+    Nest,
+    Store,
+)
+from ..schedule.memory import buffers_of
+from .accumulators import combined
+from .llvm_types import element_type
+from .loop_code import Loops, find_homes, left_at, may_be_endless, test_of
+from .memory import Memory
+from .nest_values import NestValues
+from .nests import NestEmitter
+from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes, rounded
+from .registers import Held, Place, Registers, is_straight, written_out
+
+Elements = dict[int, ir.Value]  # of what is carried, by their places
+
+
+class StraightLoops(Loops):
+    """Loops as `Loops` emits them, but for those around code without loops."""
+
+    def _loop(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        loop: Loop,
+        pointers: Pointers,
+        watch: ir.Value | None,
+    ) -> int:
+        if not is_straight(loop):
+            return super()._loop(builder, name, loop, pointers, watch)
+        begin = self._run(builder, f"{name}.begin", loop.begin, pointers, None)
+        held = Held(loop)
+        straight = _Straight(self, builder, held)
+        kept = held.kept()
+        for buffer, element in kept:
+            straight.registers.values[buffer, element] = straight.load(buffer, element, pointers)
+        scratch = straight.turns(loop, pointers, watch)
+        for buffer, element in kept:
+            value = straight.registers.values[buffer, element]
+            straight.store(buffer, element, value, pointers)
+        if loop.join:
+            pointers = pointers.within(straight.in_memory(loop, pointers))
+        join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
+        return max(begin, scratch, join)
+
+
+class _Straight:
+    """One loop, all of whose code is emitted in place."""
+
+    def __init__(self, scope: StraightLoops, builder: ir.IRBuilder, held: Held):
+        self.scope, self.builder, self.held = scope, builder, held
+        self.registers = Registers(held.owners)
+        self.left: dict[Key, ir.Value] = {}  # where carries in memory are after their loop
+
+    # ------------------------------------------------------------ memory
+
+    def load(self, buffer: Buffer, element: int, pointers: Pointers) -> ir.Value:
+        """An element, wherever it is."""
+        if self.registers.holds(buffer):
+            known = self.registers.find(buffer, Affine(element))
+            if known is not None:
+                return known
+        memory = Memory(self.builder, buffer.dtype)
+        return memory.read(memory.at(pointers(buffer), element), 0, 1, 1)
+
+    def store(self, buffer: Buffer, element: int, value: ir.Value, pointers: Pointers) -> None:
+        """Put an element into memory."""
+        memory = Memory(self.builder, buffer.dtype)
+        memory.write(value, memory.at(pointers(buffer), element), 0, 1)
+
+    def in_memory(self, loop: Loop, pointers: Pointers) -> dict[Key, ir.Value]:
+        """Where what a loop carries lies after it; what is in registers is stored."""
+        found: dict[Key, ir.Value] = {}
+        for carry in loop.carries:
+            if not self.held.holds(carry):
+                found[carry.before] = self.left[carry.before]
+                continue
+            place = carry.places[0]
+            for element in self.elements(carry):
+                value = self.registers.get(carry.before, Affine(element))
+                self.store(place, element, value, pointers)
+            found[carry.before] = pointers(place)
+        return found
+
+    def elements(self, carry: Carry) -> list[int]:
+        """The elements of what is carried."""
+        return sorted(self.held.places[carry.before])
+
+    # ------------------------------------------------------------ turns
+
+    def turns(self, loop: Loop, pointers: Pointers, watch: ir.Value | None) -> int:
+        """All turns of a loop; bytes of scratch that they need."""
+        b, scope, registers = self.builder, self.scope, self.registers
+        first, stop, _ = scope._range(b, loop, pointers)
+        own = rounded(loop.private_bytes)
+        behind = moved_bytes(b, pointers.scratch, own)
+        apart = [carry for carry in loop.carries if not self.held.holds(carry)]
+        held = [carry for carry in loop.carries if self.held.holds(carry)]
+        for carry in held:
+            for element in self.elements(carry):
+                start = self.load(carry.start, element, pointers)
+                registers.put(carry.before, Affine(element), start)
+        starts = {carry: pointers(carry.start) for carry in apart}
+        for carry in loop.carries:
+            if carry in apart or len(carry.places) == 1:
+                find_homes(loop, carry, pointers)
+        moving = [(c.before, e) for c in held for e in self.elements(c)]
+        moving += self._changed(loop)
+        before = [registers.values.get(place, _undefined(place)) for place in moving]
+        entry, head = b.block, b.append_basic_block("turns")
+        b.branch(head)
+        b.position_at_end(head)
+        number = b.phi(I64)
+        phis = [b.phi(value.type) for value in before]
+        places = {carry: b.phi(PTR) for carry in apart}
+        now = {**registers.values, **dict(zip(moving, phis, strict=True))}
+        registers.values = dict(now)
+        if loop.going is None:
+            more = b.icmp_signed("<", number, stop if isinstance(stop, ir.Value) else i64(stop))
+        else:
+            more = self._is_going(loop.going, places)
+        inner, after = b.append_basic_block("turn"), b.append_basic_block("after")
+        b.cbranch(more, inner, after)
+        b.position_at_end(inner)
+        leaves, scratch = self._turn(loop, number, stop, places, pointers, behind, watch)
+        following = b.add(number, i64(1))
+        for phi, old, new in [
+            (number, i64(0) if isinstance(first, int) else first, following),
+            *zip(phis, before, [registers.values[place] for place in moving], strict=True),
+            *[(places[carry], starts[carry], leaves[carry]) for carry in apart],
+        ]:
+            phi.add_incoming(old, entry)
+            phi.add_incoming(new, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        registers.values = now
+        self.left.update({carry.before: place for carry, place in places.items()})
+        for carry in held:
+            if carry.end is not None and len(carry.places) > 1:
+                self._leave(carry, carry.end, pointers)
+        return own + scratch
+
+    def _changed(self, loop: Loop) -> list[Place]:
+        """What turns change and do not carry, and what is not of a single turn."""
+        private = {*loop.private}
+        return [
+            place
+            for place in sorted(
+                self.held.written_in(loop), key=lambda place: (place[0].name, place[1])
+            )
+            if place[0] not in private
+        ]
+
+    def _is_going(self, going: Carry, places: Mapping[Carry, ir.Value]) -> ir.Value:
+        if self.held.holds(going):
+            return self.registers.get(going.before, Affine(0))
+        return Memory(self.builder, going.before.dtype).read(places[going], 0, 1, 1)
+
+    def _turn(
+        self,
+        loop: Loop,
+        number: ir.Value,
+        stop: int | ir.Value,
+        places: Mapping[Carry, ir.Value],
+        pointers: Pointers,
+        scratch: ir.Value,
+        watch: ir.Value | None,
+    ) -> tuple[dict[Carry, ir.Value], int]:
+        """One turn: where it leaves what is carried in memory, and the scratch that it needs."""
+        b, scope = self.builder, self.scope
+        if watch is not None:
+            scope._look(b, loop, number, watch)
+        endless = watch if any(map(may_be_endless, loop.body)) else None
+        last = i64(stop - 1) if isinstance(stop, int) else b.sub(stop, i64(1))
+        at = b.sub(last, number) if loop.reverse else number
+        given: dict[Key, ir.Value] = {loop.var: at}
+        counted = pointers.within(given)
+        leaves = {
+            carry: left_at(b, loop, carry, number, counted)
+            for carry in loop.carries
+            if carry in places or len(carry.places) == 1
+        }
+        for carry, place in places.items():
+            given[carry.before], given[carry.after] = place, leaves[carry]
+        if loop.private:
+            given[loop] = pointers.scratch
+        needed = self.run(loop.body, pointers.within(given, scratch), endless)
+        values = self.registers.values
+        for carry in loop.carries:
+            if carry in places:
+                continue
+            for element in self.elements(carry):
+                value = values.get((carry.after, element), values[carry.before, element])
+                values[carry.before, element] = value
+                if carry in leaves:
+                    memory = Memory(b, carry.after.dtype)
+                    memory.write(value, memory.at(leaves[carry], element), 0, 1)
+        return leaves, needed
+
+    def _leave(self, carry: Carry, end: Buffer, pointers: Pointers) -> None:
+        """What is carried, as the last turn left it, brought to where it is expected."""
+        for element in self.elements(carry):
+            value = self.registers.get(carry.before, Affine(element))
+            if self.registers.holds(end):
+                self.registers.put(end, Affine(element), value)
+            else:
+                self.store(end, element, value, pointers)
+
+    # ------------------------------------------------------------ kernels
+
+    def run(self, kernels: Sequence[Kernel], pointers: Pointers, watch: ir.Value | None) -> int:
+        """The code of kernels one after the other; bytes of scratch that they need."""
+        scratch = 0
+        for kernel in kernels:
+            if isinstance(kernel, Nest):
+                self._nest(kernel, pointers)
+            elif isinstance(kernel, Check):
+                self._check(kernel, pointers)
+            elif isinstance(kernel, Branch):
+                scratch = max(scratch, self._branch(kernel, pointers, watch))
+            else:
+                assert isinstance(kernel, Loop)
+                scratch = max(scratch, self._inner(kernel, pointers, watch))
+        return scratch
+
+    def _nest(self, nest: Nest, pointers: Pointers) -> None:
+        nest = written_out(nest)
+        for buffer in buffers_of(nest):
+            if not self.registers.holds(buffer):
+                pointers(buffer)
+        emitter = NestEmitter(self.builder, self.scope.target, pointers, pointers.counters)
+        emitter.values_of = functools.partial(_Values, self.registers)
+        emitter.emit(nest)
+
+    def _check(self, check: Check, pointers: Pointers) -> None:
+        flag = self.load(check.flag, 0, pointers)
+        with self.builder.if_then(self.builder.not_(flag), likely=False):
+            self.builder.ret(ir.Constant(I32, check.code))
+
+    def _branch(self, branch: Branch, pointers: Pointers, watch: ir.Value | None) -> int:
+        b = self.builder
+        test = test_of(b, branch, pointers, self._decides(branch, pointers))
+        before = dict(self.registers.values)
+        sides: list[tuple[ir.Block, dict[Place, ir.Value]]] = []
+        needed = 0
+        with b.if_else(test) as ways:
+            for way, kernels in zip(ways, (branch.yes, branch.no), strict=True):
+                with way:
+                    self.registers.values = dict(before)
+                    inner = pointers.within({})  # what is found here is known here alone
+                    needed = max(needed, self.run(kernels, inner, watch))
+                    sides.append((b.block, self.registers.values))
+        self.registers.values = merged = {}
+        for place in {**sides[0][1], **sides[1][1]}:
+            found = [(values.get(place), block) for block, values in sides]
+            if found[0][0] is found[1][0]:
+                merged[place] = found[0][0]
+                continue
+            phi = b.phi(element_type(place[0].dtype))
+            for value, block in found:
+                phi.add_incoming(_undefined(place) if value is None else value, block)
+            merged[place] = phi
+        return needed
+
+    def _decides(self, branch: Branch, pointers: Pointers) -> ir.Value | None:
+        """The number that decides, where it is not an index."""
+        return None if branch.value is None else self.load(branch.value, 0, pointers)
+
+    def _inner(self, loop: Loop, pointers: Pointers, watch: ir.Value | None) -> int:
+        """A loop in a turn of another one."""
+        begin = self.run(loop.begin, pointers, None)
+        turns = self.turns(loop, pointers, watch)
+        after = pointers.within({k: v for k, v in self.left.items() if k in _carried(loop)})
+        return max(begin, turns, self.run(loop.join, after, watch))
+
+
+class _Values(NestValues):
+    """The values of a nest, of whose elements some are not in memory."""
+
+    def __init__(self, registers: Registers, *args: Any):
+        super().__init__(*args)
+        self.registers = registers
+
+    def _leaf(self, expr: Expr) -> ir.Value:
+        if isinstance(expr, Load) and self.registers.holds(expr.buffer):
+            return self.registers.get(expr.buffer, expr.at)
+        return super()._leaf(expr)
+
+    def store(self, store: Store, value: ir.Value, combines: bool) -> None:
+        """Store a scalar, or combine it with what is there."""
+        if not self.registers.holds(store.buffer):
+            super().store(store, value, combines)
+            return
+        if combines:
+            there = self.registers.get(store.buffer, store.at)
+            value = combined(self.scalar, store, there, value)
+        self.registers.put(store.buffer, store.at, value)
+
+
+def _carried(loop: Loop) -> set[Buffer]:
+    return {carry.before for carry in loop.carries}
+
+
+def _undefined(place: Place) -> ir.Value:
+    return ir.Constant(element_type(place[0].dtype), ir.Undefined)

@@ -1,0 +1,180 @@
+"""What a step keeps for its pullback: as few bytes as can be, without computing much again.
+
+The pullback reads some values of its step. A value that is quickly computed from others may be
+computed again where these are kept. In a step of small arrays all such ways are weighed at once:
+the fewest bytes that all that is read can be computed from are a smallest cut of the graph.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from ..functions import Cost
+from ..graph import Node, Operator, reachable
+
+# Elements of the largest array in a step whose values are in registers: what is computed again is
+# not read from anywhere.
+SMALL = 16
+# So many bytes are kept, to be written once and read once, in the time of one addition or product.
+# Of those many wait for each other, so that less than what a processor can do at best is counted.
+BYTES_OF_TIME = 2
+
+IsKept = Callable[[Node], bool]  # whether a value is at hand only if it is kept
+
+
+def kept_values(
+    inputs: list[Node], carry: slice, outputs: list[Node], unknown: list[Node], recompute: bool
+) -> list[Node]:
+    """The values of a step that its pullback reads.
+
+    That has these outputs, and depends on what is `unknown` in the step. With `recompute` they are
+    among the carries, of which `carry` says where they are among the inputs of the step.
+    """
+    carries = {node.serial: node for node in inputs[carry]}
+    nodes = reachable(outputs)
+    if recompute:
+        return [node for node in nodes if node.serial in carries]
+    backward = {node.serial for node in unknown}
+    varies = {node.serial for node in inputs[carry.start :]}  # from step to step
+    for node in nodes:
+        if any(source.serial in backward for source in node.inputs):
+            backward.add(node.serial)
+        elif any(source.serial in varies for source in node.inputs):
+            varies.add(node.serial)
+    rows = {node.serial for node in inputs[carry.stop :]}
+
+    def is_kept(node: Node) -> bool:
+        return node.serial in varies and node.serial not in rows
+
+    frontier = {
+        source.serial: source
+        for node in nodes
+        if node.serial in backward
+        for source in node.inputs
+        if source.serial not in backward and is_kept(source)
+    }
+    region = _region(frontier, is_kept)
+    if all(_is_small(node) for node in region.values()):
+        return _smallest_cut(frontier, region, is_kept)
+    return _cheapest(frontier, is_kept)
+
+
+def _is_small(node: Node) -> bool:
+    return bool(node.type.size <= SMALL)
+
+
+def _is_quick(node: Node) -> bool:
+    return isinstance(node, Operator) and node.op.cost is Cost.QUICK
+
+
+def _time(node: Node) -> float:
+    """What it takes to compute a value again where nothing is in memory, in bytes that are kept:
+    nothing to put an array together of others, and too much for what is not quick."""
+    if isinstance(node, Operator) and getattr(node.op.loops, "free", False):
+        return 0
+    return float(node.type.size * BYTES_OF_TIME) if _is_quick(node) else inf
+
+
+def _nbytes(node: Node) -> int:
+    return int(node.type.size * node.type.dtype.itemsize)
+
+
+def _cheapest(kept: dict[int, Node], is_kept: IsKept) -> list[Node]:
+    """Replace values by those they are quickly computed from, where that keeps no more bytes."""
+    pending = [-serial for serial in kept]
+    heapq.heapify(pending)
+    while pending:
+        node = kept.get(-heapq.heappop(pending))
+        if node is None or not _is_quick(node):
+            continue
+        more = {s.serial: s for s in node.inputs if is_kept(s) and s.serial not in kept}
+        if sum(map(_nbytes, more.values())) <= _nbytes(node):
+            del kept[node.serial]
+            kept.update(more)
+            for serial in more:
+                heapq.heappush(pending, -serial)
+    return [kept[serial] for serial in sorted(kept)]
+
+
+# ---------------------------------------------------------------- a smallest cut
+
+
+def _region(frontier: dict[int, Node], is_kept: IsKept) -> dict[int, Node]:
+    """The values that the frontier may be computed from, and itself."""
+    found, pending = dict(frontier), list(frontier.values())
+    while pending:
+        node = pending.pop()
+        if _time(node) < inf:
+            new = [s for s in node.inputs if is_kept(s) and s.serial not in found]
+            found.update({source.serial: source for source in new})
+            pending += new
+    return found
+
+
+def _smallest_cut(
+    frontier: dict[int, Node], region: dict[int, Node], is_kept: IsKept
+) -> list[Node]:
+    """The values with the fewest bytes through which all ways to the frontier lead, with the time
+    that is computed again for them; of equal ones those that are nearest to it.
+
+    Bytes flow to the frontier, into each value what it takes to compute it again and through it at
+    most its own. Where no more can, the values that are full are the cut.
+    """
+    room: dict[Any, dict[Any, float]] = {place: {} for place in (_FIRST, _LAST)}
+    for serial, node in region.items():
+        room[serial, 0], room[serial, 1] = {(serial, 1): _nbytes(node)}, {}
+    for serial, node in region.items():
+        room[_FIRST][serial, 0] = _time(node)
+        for source in node.inputs if _time(node) < inf else ():
+            if is_kept(source):
+                room[source.serial, 1][serial, 0] = inf
+    for serial in frontier:
+        room[serial, 1][_LAST] = inf
+    while True:
+        following = _ways(room)
+        if _FIRST not in following:
+            break
+        _send(room, following)
+    return [
+        region[serial]
+        for serial in sorted(region)
+        if (serial, 1) in following and (serial, 0) not in following
+    ]
+
+
+_FIRST, _LAST = "first", "last"
+
+
+def _ways(room: dict[Any, dict[Any, float]]) -> dict[Any, Any]:
+    """The places from which more can flow to the last one, each with the next on its way."""
+    before: dict[Any, list[Any]] = {place: [] for place in room}
+    for place, ways in room.items():
+        for after, left in ways.items():
+            if left > 0:
+                before[after].append(place)
+    following: dict[Any, Any] = {_LAST: None}
+    pending = deque([_LAST])
+    while pending:
+        after = pending.popleft()
+        for place in before[after]:
+            if place not in following:
+                following[place] = after
+                pending.append(place)
+    return following
+
+
+def _send(room: dict[Any, dict[Any, float]], following: dict[Any, Any]) -> None:
+    """Let as much flow as can along the way from the first place."""
+    way = [_FIRST]
+    while way[-1] != _LAST:
+        way.append(following[way[-1]])
+    steps = list(itertools.pairwise(way))
+    most = min(room[one][other] for one, other in steps)
+    for one, other in steps:
+        room[one][other] -= most
+        room[other][one] = room[other].get(one, 0) + most
