@@ -5,6 +5,7 @@ import numpy as np
 import wengert as wg
 import wengert.numpy as wnp
 from wengert.graph import Operator
+from wengert.passes import optimise
 from wengert.transforms.loop import is_loop
 
 
@@ -56,3 +57,47 @@ def test_the_nearest_of_equal_cuts():
     backward = loops[-1].params["body"].graph
     assert len(loops) == 2
     assert not any(node.op.name == "add" for node in backward.operators)
+
+
+def backward_of(f, *args):
+    """The body of the last loop in the gradient of a function."""
+    traced = optimise(wg.trace(wg.grad(f), *args))
+    return [node for node in traced.nodes if is_loop(node)][-1].params["body"]
+
+
+def test_what_the_end_is_decided_by_has_no_cotangent():
+    """How far a step went is carried along, and nothing that is differentiated depends on it."""
+
+    def step(state, _):
+        x = state[0]
+        new = wnp.cos(x)
+        return (new, wnp.max(wnp.abs(new - x)), x), None
+
+    def end(x):
+        return wnp.sum(wg.scan(step, (x, 1.0, x), length=5)[0][0] ** 2)
+
+    body = backward_of(end, np.ones(3))
+    assert body.carry == 1
+    assert body.rows == 1  # the step's own x, and nothing of the distance
+    slopes = np.ones(3)
+    x = np.ones(3)
+    for _ in range(5):
+        slopes, x = -np.sin(x) * slopes, np.cos(x)
+    np.testing.assert_allclose(wg.grad(end)(np.ones(3)), 2 * x * slopes, rtol=1e-14)
+
+
+def test_what_reaches_the_result_in_a_later_step_has_a_cotangent():
+    """Carries that are shifted through each other: none is used in the step that it comes from."""
+
+    def step(state, i):
+        a, b, c = state
+        return (wnp.sin(b), wnp.cos(c), a * i), None
+
+    def end(x):
+        return wg.scan(step, (x, x * x, x * x * x), np.arange(1.0, 5.0))[0][0]
+
+    x = 0.7
+    assert backward_of(end, x).carry == 3
+    np.testing.assert_allclose(wg.grad(end)(x), wg.grad(wg.jit(end))(x))
+    h = 1e-6
+    np.testing.assert_allclose(wg.grad(end)(x), (end(x + h) - end(x - h)) / (2 * h), rtol=1e-8)

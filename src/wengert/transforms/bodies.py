@@ -423,14 +423,44 @@ def _pulled(
     }
 
 
-def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
-    """A backward body where some of its last rows, the `seeds`, are zero and not given.
+def without_zeros(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
+    """A backward body where some of its inputs, carries or `seeds`, which are its last rows, are
+    zero and not given; a carry that is zero stays so.
 
     What is linear in zeros alone is zero, and a zero is not added.
     """
     inputs = body.graph.inputs
+    new = _without(body, seeds, zero)
+    first, gone = body.constants, {*zero}
+    outputs = [
+        _orzeros(new[node.serial], node)
+        for number, node in enumerate(body.graph.outputs)
+        if node is not None and not (number < body.carry and first + number in gone)
+    ]
+    kept = [node for number, node in enumerate(inputs) if number not in gone]
+    carry = sum(first + number not in gone for number in range(body.carry))
+    return Body(Graph(kept, outputs), first, carry)
+
+
+def staying_zero(body: Body, seeds: int, zero: tuple[int, ...]) -> tuple[int, ...]:
+    """Those carries of a backward body that are zero at every step, of some that are at first; as
+    numbers of inputs."""
+    outputs: list[Any] = body.graph.outputs
+    while zero:
+        new = _without(body, seeds, zero)
+        after = {k: new[outputs[k - body.constants].serial] for k in zero}
+        still = tuple(k for k, node in after.items() if node is None or is_zero(node))
+        if still == zero:
+            break
+        zero = still
+    return zero
+
+
+def _without(body: Body, seeds: int, zero: Sequence[int]) -> dict[int, Node | None]:
+    """What the nodes of a backward body are where some of its inputs are zero; None: zero too."""
+    inputs = body.graph.inputs
+    gone = {inputs[number].serial for number in zero}
     start = len(inputs) - seeds
-    gone = {inputs[start + number].serial for number in zero}
     linear = {node.serial for node in [*body.split(inputs)[1], *inputs[start:]]}
     new: dict[int, Node | None] = {}
     for node in body.graph.nodes:
@@ -440,9 +470,7 @@ def without_seeds(body: Body, seeds: int, zero: tuple[int, ...]) -> Body:
             continue
         linear.add(node.serial)
         new[node.serial] = _linear_node(node, depends, new)
-    outputs = [_orzeros(new[node.serial], node) for node in body.graph.outputs if node is not None]
-    kept = [node for node in inputs if node.serial not in gone]
-    return Body(Graph(kept, outputs), body.constants, body.carry)
+    return new
 
 
 def _linear_node(

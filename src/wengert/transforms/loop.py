@@ -34,9 +34,10 @@ from .bodies import (
     batched_body,
     pullback,
     pushforward,
+    staying_zero,
     with_batch,
     without_pullback,
-    without_seeds,
+    without_zeros,
     zeros,
 )
 from .modes import zero_like
@@ -200,11 +201,11 @@ def _run_backward(
     take: Function = lambda number: None,
 ) -> list[Any]:
     first = half.forward.constants
-    starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in half.carry]
-    backward, seeds = _seeded(half, g)
+    backward, carry, seeds = _seeded(half, g)
+    starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in carry]
     arguments = _backward_arguments(half, values, residuals, starts, seeds)
     added = backward.derived(_added)
-    for number, k in enumerate(half.sums, len(half.carry)):
+    for number, k in enumerate(half.sums, len(carry)):
         so_far = take(k) if number in added else None
         if so_far is not None:
             arguments[backward.constants + number] = so_far
@@ -213,7 +214,7 @@ def _run_backward(
     reverse = not params["reverse"]
     found = loop(*arguments, **{**params, "body": backward, "reverse": reverse})
     cotangents: list[Any] = [None] * len(values)
-    places = [first + k for k in half.carry] + half.sums + half.inner
+    places = [first + k for k in carry] + half.sums + half.inner
     for place, part in zip(places, found, strict=True):
         cotangents[place] = part
     return [part if flag else None for part, flag in zip(cotangents, half.active, strict=True)]
@@ -236,14 +237,21 @@ def _backward_arguments(
     ]
 
 
-def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[Any]]:
-    """The backward body for the cotangents that there are, and these."""
-    zero = tuple(n for n, k in enumerate(half.seeds) if g[k] is None)
+def _seeded(half: Pullback, g: Sequence[Any]) -> tuple[Body, list[int], list[Any]]:
+    """The backward body for the cotangents that there are, the carries that have one, and those of
+    rows. A carry that only the end of the loop is decided by has none at any step."""
+    body, count = half.backward, len(half.seeds)
+    rows = len(body.graph.inputs) - count
+    zero = tuple(rows + n for n, k in enumerate(half.seeds) if g[k] is None)
     seeds = [g[k] for k in half.seeds if g[k] is not None]
-    body = half.backward
     if zero:
-        body = body.derived(without_seeds, len(half.seeds), zero)
-    return body, seeds
+        body = body.derived(without_zeros, count, zero)
+    none = tuple(body.constants + n for n, k in enumerate(half.carry) if g[k] is None)
+    still = body.derived(staying_zero, len(seeds), none)
+    if still:
+        body = body.derived(without_zeros, len(seeds), still)
+    first = half.backward.constants
+    return body, [k for n, k in enumerate(half.carry) if first + n not in still], seeds
 
 
 def _added(body: Body) -> dict[int, int]:
