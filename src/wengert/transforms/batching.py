@@ -7,6 +7,7 @@ form: values that depend on the batch carry it as their first axis, the others s
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +32,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class _Mapping(threading.local):
+    """Whether a function is traced for one sample of many."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+
+mapping = _Mapping()
+
+
 def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """Map `f` over an axis of its arguments.
 
@@ -50,7 +66,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
         size = _batch_size(leaves, axes, name)
-        with Trace(places=places_to_change(f, (), kwargs)) as trace:
+        with Trace(places=places_to_change(f, (), kwargs)) as trace, mapping:
             tracers = [
                 _shared(trace, leaf) if axis is None else _sample(trace, leaf, axis)
                 for leaf, axis in zip(leaves, axes, strict=True)

@@ -27,7 +27,7 @@ from ..ops.op import Op, Traced, recorder
 from ..ops.reductions import reduce_max
 from ..trace import Trace
 from ..types import ArrayType, Function, type_of
-from .batching import evaluate_batched
+from .batching import evaluate_batched, mapping
 from .bodies import (
     Body,
     Pullback,
@@ -110,8 +110,22 @@ class _Rooms(threading.local):
 
 
 _rooms = _Rooms()
-# Steps that compiled programs have memory for, where their number is not known.
-ROOM = 64
+# Steps that compiled programs have memory for, where their number is not known: so many, or more as
+# long as what they keep is not many bytes. What is not used of it costs nothing.
+ROOM, MOST_ROOM = 64, 1024
+ROOM_BYTES = 1 << 18
+
+
+def _room(number: int, half: Pullback) -> int:
+    """The steps that there is memory for in a loop of this number."""
+    if number in _rooms.known:
+        return _rooms.known[number]
+    kept = [half.forward.types[k] for k in half.residuals]
+    row = sum(t.size * t.dtype.itemsize for t in kept)
+    length = ROOM
+    while not mapping.depth and length < MOST_ROOM and 2 * length * row <= ROOM_BYTES:
+        length *= 2
+    return length
 
 
 @contextlib.contextmanager
@@ -181,7 +195,8 @@ def pull_counted(
     """The pullback of a loop of `count` steps, a number that is not known yet."""
     number = _rooms.next_number()
     params |= {"body": params["body"].derived(with_count), "counted": number}
-    params["length"] = _rooms.known.get(number, ROOM)
+    half = params["body"].derived(pullback, (False, *active), params["recompute"])
+    params["length"] = _room(number, half)
     return pull_loop((False, *active), [count, *values], g, **params)[1:]
 
 
