@@ -27,15 +27,16 @@ def getitem(x: Any, key: Any) -> Any:
         known = x._recall(basic)
         if known is not None:
             return known
-    if advanced and _block_rank(arrays) == 0:
+    if not advanced:
+        taken = ops.index(x, key=basic)
+    elif _block_rank(arrays) == 0:
         taken = element(x, basic, arrays, advanced)
-        return snapshot(taken) if _is_number(taken, key) else taken
-    taken = x if is_whole(type_of(x).shape, basic) and advanced else ops.index(x, key=basic)
-    if advanced:
+    else:
         axes, position = _advanced_axes(basic, advanced)
+        taken = x if is_whole(type_of(x).shape, basic) else ops.index(x, key=basic)
         result = ops.gather(taken, *arrays, axes=axes)
         taken = _move_block(result, _block_rank(arrays), position)
-    return taken
+    return snapshot(taken) if _is_number(taken, key) else taken
 
 
 def _is_number(taken: Any, key: Any) -> bool:
