@@ -298,7 +298,7 @@ def _front(x: Any, axes: tuple[int, ...]) -> np.ndarray:
     return np.moveaxis(np.asarray(x), axes, range(len(axes)))
 
 
-def _gather(x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+def _gather(x: Any, *indices: Any, axes: tuple[int, ...], **known: bool) -> Any:
     check_indices("gather", indices, [np.shape(x)[axis] for axis in axes])
     return _front(x, axes)[tuple(indices)]
 
@@ -319,7 +319,9 @@ def _check_integer(name: str, indices: Sequence[ArrayType]) -> None:
             )
 
 
-def _gather_type(x: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> ArrayType:
+def _gather_type(
+    x: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **known: bool
+) -> ArrayType:
     _check_integer("gather", indices)
     shape = broadcast_shapes("gather", indices)
     return ArrayType(x.dtype, shape + _rest(x.shape, axes))
@@ -343,10 +345,10 @@ def _batch_indices(
 
 
 def _batch_gather(
-    size: int, flags: Sequence[bool], x: Any, *indices: Any, axes: tuple[int, ...]
+    size: int, flags: Sequence[bool], x: Any, *indices: Any, axes: tuple[int, ...], **known: bool
 ) -> Any:
     if not any(flags[1:]):
-        result = gather(x, *indices, axes=tuple(axis + 1 for axis in axes))
+        result = gather(x, *indices, axes=tuple(axis + 1 for axis in axes), **known)
         position = len(np.broadcast_shapes(*[type_of(i).shape for i in indices]))
         rank = len(type_of(result).shape)
         order = (position, *[axis for axis in range(rank) if axis != position])
@@ -354,16 +356,20 @@ def _batch_gather(
     aligned = _batch_indices(size, flags[1:], indices, with_iota=flags[0])
     if flags[0]:
         axes = (0, *[axis + 1 for axis in axes])
-    return gather(x, *aligned, axes=axes)
+    return gather(x, *aligned, axes=axes, **known)
 
 
-def _clamped(value: Expr, length: int) -> Expr:
-    """A negative index counted from the front; an impossible one moved to a place that exists."""
+def _clamped(value: Expr, length: int, inside: bool) -> Expr:
+    """A negative index counted from the front; an impossible one moved to a place that exists.
+
+    One that is known to be inside is so as well: no mistake elsewhere shall touch other memory.
+    """
     zero = Literal(INDEX.type(0), INDEX)
     last = Literal(INDEX.type(max(length - 1, 0)), INDEX)
-    shifted = Apply("add", (value, Literal(INDEX.type(length), INDEX)), INDEX)
-    wrapped = Apply("where", (Apply("less", (value, zero), BOOL), shifted, value), INDEX)
-    return Apply("minimum", (Apply("maximum", (wrapped, zero), INDEX), last), INDEX)
+    if not inside:
+        shifted = Apply("add", (value, Literal(INDEX.type(length), INDEX)), INDEX)
+        value = Apply("where", (Apply("less", (value, zero), BOOL), shifted, value), INDEX)
+    return Apply("minimum", (Apply("maximum", (value, zero), INDEX), last), INDEX)
 
 
 def counting_axis(constant: Any, length: int) -> int | None:
@@ -382,7 +388,7 @@ def counting_axis(constant: Any, length: int) -> int | None:
 
 
 def _picks(
-    at: Index, x: Buffer, indices: Sequence[Operand], axes: Sequence[int]
+    at: Index, x: Buffer, indices: Sequence[Operand], axes: Sequence[int], inside: bool = False
 ) -> tuple[Affine, tuple[tuple[Expr, int], ...]]:
     """Where the element `at` of gather(x, *indices) is in x."""
     rank = max(len(i.type.shape) for i in indices)
@@ -394,16 +400,18 @@ def _picks(
         if counting is not None:
             place = place + at[rank - len(values.type.shape) + counting] * x.strides[axis]
             continue
-        picks.append((_clamped(value, x.shape[axis]), x.strides[axis]))
+        picks.append((_clamped(value, x.shape[axis], inside), x.strides[axis]))
     rest = [axis for axis in range(len(x.shape)) if axis not in axes]
     for position, axis in zip(at[rank:], rest, strict=True):
         place = place + position * x.strides[axis]
     return place, tuple(picks)
 
 
-def _gather_loops(at: Index, x: Operand, indices: Sequence[Operand], axes: Sequence[int]) -> Expr:
+def _gather_loops(
+    at: Index, x: Operand, *indices: Operand, axes: tuple[int, ...], inside: bool = False
+) -> Expr:
     buffer = x.memory()
-    place, picks = _picks(at, buffer, indices, axes)
+    place, picks = _picks(at, buffer, indices, axes, inside)
     return LoadAt(buffer, place, picks)
 
 
@@ -431,7 +439,7 @@ def scatter_loops(combine: str | None) -> Scatter:
     """The loops of a scatter: for each element of `y`, its place in `x`."""
 
     def shape(
-        x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **apart: bool
+        x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **known: bool
     ) -> Any:
         return np.broadcast_shapes(*[i.shape for i in indices]) + _rest(x.shape, axes)
 
@@ -442,32 +450,36 @@ def scatter_loops(combine: str | None) -> Scatter:
         y: Operand,
         *indices: Operand,
         axes: tuple[int, ...],
-        **apart: bool,
+        **known: bool,
     ) -> Any:
-        return _picks(at, out, indices, axes)
+        return _picks(at, out, indices, axes, known.get("inside", False))
 
     def check(
-        at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...], **apart: bool
+        at: Index, x: Operand, y: Operand, *indices: Operand, axes: tuple[int, ...], **known: bool
     ) -> Expr:
         return _indices_in_range(at, x.type.shape, indices, axes)
 
     return Scatter(combine, place, shape, check)
 
 
+# The elements of `x` at the places that the indices name. With `inside=True` these are known to be
+# places, counted from the front, and nobody looks.
 gather: Op = Op(
     "gather",
     _gather,
     _gather_type,
     linear=(0,),
-    transpose=lambda g, position, x, *indices, axes: scatter_add(
-        np.zeros(x.shape, x.dtype), g, *indices, axes=axes
+    transpose=lambda g, position, x, *indices, **params: scatter_add(
+        np.zeros(x.shape, x.dtype), g, *indices, **params
     ),
     batch=_batch_gather,
     loops=Pointwise(
-        lambda at, x, *indices, axes: _gather_loops(at, x, indices, axes),
+        _gather_loops,
         free=True,
         whole=(0,),
-        check=lambda at, x, *indices, axes: _indices_in_range(at, x.type.shape, indices, axes),
+        check=lambda at, x, *indices, axes, **known: _indices_in_range(
+            at, x.type.shape, indices, axes
+        ),
     ),
     samples=lambda rng: [
         ((rng.normal(size=(4, 3)), np.array([0, 2, 2, -1])), {"axes": (0,)}),
@@ -479,7 +491,7 @@ gather: Op = Op(
 
 
 def _scatter(write: Function) -> Function:
-    def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **apart: bool) -> Any:
+    def evaluate(x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **known: bool) -> Any:
         check_indices("scatter", indices, [np.shape(x)[axis] for axis in axes])
         result = np.array(x)
         write(_front(result, axes), tuple(indices), y)
@@ -489,7 +501,7 @@ def _scatter(write: Function) -> Function:
 
 
 def _scatter_type(
-    x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **apart: bool
+    x: ArrayType, y: ArrayType, *indices: ArrayType, axes: tuple[int, ...], **known: bool
 ) -> ArrayType:
     _check_integer("scatter", indices)
     shape = broadcast_shapes("scatter", indices) + _rest(x.shape, axes)
@@ -511,7 +523,7 @@ def batch_scatter(op_of: Callable[[], Op]) -> Function:
         y: Any,
         *indices: Any,
         axes: tuple[int, ...],
-        **apart: bool,
+        **known: bool,
     ) -> Any:
         x = x if flags[0] else _repeat(x, size)
         shapes = [type_of(i).shape[flag:] for i, flag in zip(indices, flags[2:], strict=True)]
@@ -521,9 +533,9 @@ def batch_scatter(op_of: Callable[[], Op]) -> Function:
             y = reshape(y, shape=(size, *(1,) * (len(target) + 1 - len(own)), *own[1:]))
         y = broadcast_to(y, shape=(size, *target))
         aligned = _batch_indices(size, flags[2:], indices, with_iota=True)
-        if "apart" in apart or (op_of() is scatter_set and _is_one_place(indices, flags[2:])):
-            apart = {"apart": True}  # each sample has places of its own
-        return op_of()(x, y, *aligned, axes=(0, *[axis + 1 for axis in axes]), **apart)
+        if op_of() is scatter_set and _is_one_place(indices, flags[2:]):
+            known["apart"] = True  # each sample has a place of its own
+        return op_of()(x, y, *aligned, axes=(0, *[axis + 1 for axis in axes]), **known)
 
     return rule
 
@@ -549,9 +561,9 @@ def scatter_samples(rng: np.random.Generator) -> Any:
 
 
 def _scatter_add_transpose(
-    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...]
+    g: Any, position: int, x: Any, y: Any, *indices: Any, **params: Any
 ) -> Any:
-    return g if position == 0 else gather(g, *indices, axes=axes)
+    return g if position == 0 else gather(g, *indices, **params)
 
 
 scatter_add: Op = Op(
@@ -581,12 +593,12 @@ def _is_one_place(indices: Sequence[Any], flags: Sequence[bool]) -> bool:
 
 
 def _scatter_set_transpose(
-    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **apart: bool
+    g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **known: bool
 ) -> Any:
     if position == 0:
-        return scatter_set(g, _zero_like(g), *indices, axes=axes, **apart)
+        return scatter_set(g, _zero_like(g), *indices, axes=axes, **known)
     taken = gather(g, *indices, axes=axes)
-    if apart or _is_one_place(indices, [False] * len(indices)):
+    if known.get("apart") or _is_one_place(indices, [False] * len(indices)):
         return taken
     return select(winners(type_of(g).shape, type_of(taken).shape, indices, axes), taken, 0.0)
 

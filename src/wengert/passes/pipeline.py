@@ -17,6 +17,7 @@ from .narrowing import narrow
 from .ordering import put_in_order
 from .products import turn_products
 from .programs import optimise_programs, prune_programs, write_out_turns
+from .ranges import know_ranges
 from .simplify import fold_constants, share_common, simplify
 from .small_arrays import write_out_small
 
@@ -31,7 +32,7 @@ def optimise(
     For `any_length` those are left out that decide by the length at hand.
     """
     for function in PASSES:
-        if any_length and function in (write_out_small, write_out_turns):
+        if any_length and function in (write_out_small, write_out_turns, know_ranges):
             continue
         graph = function(graph)
         if watch is not None:
@@ -71,6 +72,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     write_out_turns,
     turn_products,
+    know_ranges,
     share_common,
     put_in_order,
 ]

@@ -347,7 +347,7 @@ class Scheduler:
         """The condition under which the node may be computed, as a flag that is read at the end."""
         loops = self.forms.lowering(node)
         check = getattr(loops, "check", None)
-        if check is None:
+        if check is None or node.params.get("inside"):
             return
         flag = self._new_flag()
         shape = node.type.shape
