@@ -6,11 +6,11 @@ their turns lies (see `Around`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from ..loops import Branch, Carry, Kernel, Loop, can_fail, inside
+from ..loops import Branch, Carry, Kernel, Loop, Nest, can_fail, inside
 from ..machine import policy
 from ..runtime.limits import MORE_STEPS, STEP_CODES
 from ..schedule.cost import kernel_cost
@@ -18,6 +18,7 @@ from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
 from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes, rounded, words_of
 from .products import Products
+from .program import values_in_line
 from .tasks import one_by_one
 
 
@@ -60,6 +61,28 @@ class Loops(Products):
                 pointers = pointers.within(left)
         join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
         return max(begin, turns, join)
+
+    def _run(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        kernels: Sequence[Kernel],
+        pointers: Pointers,
+        watch: ir.Value | None,
+        first: int = 0,
+    ) -> int:
+        """Code for kernels, and calls of them, as ever; but a few numbers in a turn of a loop are
+        computed in line: a call would take longer."""
+        values = list(map(values_in_line, kernels))
+        in_line = pointers.around.keys and sum(values) <= policy().code.most_in_turn
+        most = 0
+        for number, kernel in enumerate(kernels):
+            if in_line and isinstance(kernel, Nest) and values[number]:
+                self._nest(builder, kernel, pointers.within({}), None)
+                continue
+            scratch = super()._run(builder, name, [kernel], pointers, watch, first + number)
+            most = max(most, scratch)
+        return most
 
     # ------------------------------------------------------------ on several threads
 

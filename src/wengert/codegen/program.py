@@ -95,7 +95,7 @@ def _segments(kernels: Sequence[Kernel]) -> list[Any]:
     return groups or [[]]
 
 
-def _values_in_line(kernel: Kernel) -> int:
+def values_in_line(kernel: Kernel) -> int:
     """The values that a kernel computes outside of all loops."""
     if not isinstance(kernel, Nest) or kernel.vars:
         return 0
@@ -108,7 +108,7 @@ class Segments(Scope):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.watched = {*self.program.kernels[: self.program.watched]}
-        straight = sum(map(_values_in_line, self.program.kernels))
+        straight = sum(map(values_in_line, self.program.kernels))
         self.is_long = straight > policy().code.most_straight
 
     def segment(self, name: str, kernels: Sequence[Kernel]) -> str:
@@ -148,7 +148,7 @@ class Segments(Scope):
         says so; `i32` if it can fail."""
         result = I32 if can_fail(kernel) else None
         function = self._function(name, around.arguments(watched), result)
-        if self.is_long and _values_in_line(kernel):
+        if self.is_long and values_in_line(kernel):
             function.attributes.add("noinline")
             function.attributes.add("optnone")
         builder = ir.IRBuilder(function.append_basic_block())
