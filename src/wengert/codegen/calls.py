@@ -38,6 +38,10 @@ def emit_call(
             value = ir.Constant(I8, ord(one))
         elif isinstance(one, int):
             value = ir.Constant(integer, one)
+        elif isinstance(one, np.complexfloating):
+            kind = element_type(one.real.dtype)
+            parts = [float(one.real), float(one.imag)]
+            value = ir.Constant(ir.ArrayType(kind, 2), [ir.Constant(kind, x) for x in parts])
         else:
             value = ir.Constant(element_type(np.dtype(type(one))), float(one))
         place = builder.alloca(value.type)

@@ -73,7 +73,7 @@ from .lowerings import (
     Running,
     Scatter,
 )
-from .pairs import as_reals, pairs_in, reals_in
+from .pairs import as_reals, pairs_in, part_of, reals_in
 from .programs import (
     Blocks,
     Branch,
@@ -139,6 +139,7 @@ __all__ = [
     "inside",
     "not_an_integer",
     "pairs_in",
+    "part_of",
     "parts_of",
     "reals_in",
     "root",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .buffers import Buffer
+from .expressions import Expr, Literal, Load
 
 
 def pairs_in(buffer: Buffer) -> Buffer:
@@ -26,3 +27,12 @@ def reals_in(buffer: Buffer) -> int:
 def as_reals(buffer: Buffer) -> Buffer:
     """The memory as real numbers, whatever it holds."""
     return pairs_in(buffer) if reals_in(buffer) > 1 else buffer
+
+
+def part_of(number: Expr, part: int) -> Expr:
+    """The real or the imaginary part of a complex number, which is in memory or known."""
+    if isinstance(number, Literal):
+        dtype = np.dtype(f"f{number.dtype.itemsize // 2}")
+        return Literal(dtype.type((np.real, np.imag)[part](number.value)), dtype)
+    assert isinstance(number, Load), number
+    return Load(pairs_in(number.buffer), number.at * 2 + part)

@@ -17,7 +17,6 @@ from .linalg import (
     LAPACK,
     H,
     MatrixShapeError,
-    T,
     _regular,
     check_matrix,
     column,
@@ -76,7 +75,7 @@ def _pinv_by_values(a: Any, rcond: Any, hermitian: bool) -> Any:
         return None
     if hermitian:
         values, left = eigh(a)
-        right = T(left)
+        right = H(left)
     else:
         left, values, right = svd(a, full_matrices=False)
     sizes = absolute(values)
@@ -84,7 +83,7 @@ def _pinv_by_values(a: Any, rcond: Any, hermitian: bool) -> Any:
     largest = reduce_max(sizes, axes=(rank - 1,), ties="first")
     is_large = greater(sizes, column(rcond * largest))
     inverse = select(is_large, 1 / select(is_large, values, 1), 0)
-    return matmul(T(right) * row(inverse), T(left))
+    return matmul(H(right) * row(inverse), H(left))
 
 
 pinv: Op = Op(
@@ -106,6 +105,7 @@ pinv: Op = Op(
         ((np.zeros((0, 2)), np.float64(LEAST_RATIO)), {"hermitian": False}),
     ],
 )
+pinv.composes_complex = True
 
 
 def _batch_pinv(size: int, flags: Sequence[bool], a: Any, rcond: Any, hermitian: bool) -> Any:

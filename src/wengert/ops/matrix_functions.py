@@ -127,6 +127,7 @@ lift: Op = Op(
     compose=_lift_by_svd,
     samples=lambda rng: [((_regular(rng, 4, 4),), {}), ((np.ones((2, 5, 5)),), {})],
 )
+lift.composes_complex = True
 
 
 def cofactors(a: Any) -> Any:
@@ -235,12 +236,12 @@ slogdet: Op = Op(
 
 # Numerator of the diagonal Padé approximant of degree 13, and the norm up to which it is exact
 # to double precision (Higham, 2005).
-_PADE = (
+PADE = (
     64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
     129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
     40840800.0, 960960.0, 16380.0, 182.0, 1.0,
 )  # fmt: skip
-_PADE_NORM = 5.371920351148152
+PADE_NORM = 5.371920351148152
 
 
 def _expm(a: Any) -> Any:
@@ -249,7 +250,7 @@ def _expm(a: Any) -> Any:
     a = a.astype(field_dtype("expm", type_of(a)))
     norms = np.abs(a).sum(-2).max(-1, initial=0)
     with np.errstate(divide="ignore"):
-        halvings = np.ceil(np.log2(norms / _PADE_NORM))
+        halvings = np.ceil(np.log2(norms / PADE_NORM))
     halvings = np.where(np.isfinite(halvings), np.maximum(halvings, 0), 0).astype(int)
     result = _pade(a * np.exp2(-halvings).astype(norms.dtype)[..., None, None])
     for done in range(int(halvings.max(initial=0))):
@@ -258,7 +259,7 @@ def _expm(a: Any) -> Any:
 
 
 def _pade(a: np.ndarray) -> np.ndarray:
-    p = _PADE
+    p = PADE
     eye = np.eye(a.shape[-1], dtype=a.dtype)
     a2 = a @ a
     a4 = a2 @ a2
@@ -281,7 +282,7 @@ expm: Op = Op(
 )
 
 
-def _blocks(a: Any, b: Any, c: Any) -> Any:
+def blocks(a: Any, b: Any, c: Any) -> Any:
     """The matrices [[a, b], [0, c]]."""
     rank = type_of(a).ndim
     zero = np.zeros(type_of(a).shape, type_of(a).dtype)
@@ -289,14 +290,15 @@ def _blocks(a: Any, b: Any, c: Any) -> Any:
     return concatenate(top, concatenate(zero, c, axis=rank - 1), axis=rank - 2)
 
 
-def _corner(x: Any) -> Any:
+def corner(x: Any) -> Any:
+    """The block on the upper right."""
     half = type_of(x).shape[-1] // 2
     return part(x, slice(half), slice(half, None))
 
 
 def _expm_tangent_by_a(s: Any, ans: Any, a: Any, t: Any) -> Any:
     zero = np.zeros(type_of(a).shape, type_of(a).dtype)
-    return _corner(expm_tangent(_blocks(a, t, a), _blocks(s, zero, s)))
+    return corner(expm_tangent(blocks(a, t, a), blocks(s, zero, s)))
 
 
 def _expm_tangent_type(a: ArrayType, t: ArrayType) -> ArrayType:
@@ -316,7 +318,7 @@ def _batch_pair(size: int, flags: Any, a: Any, t: Any) -> Any:
 # [[a, t], [0, a]]. Its own derivative is a corner of itself.
 expm_tangent: Op = Op(
     "expm_tangent",
-    lambda a, t: np.ascontiguousarray(_corner(_expm(_blocks(a, t, a)))),
+    lambda a, t: np.ascontiguousarray(corner(_expm(blocks(a, t, a)))),
     _expm_tangent_type,
     jvp=(_expm_tangent_by_a, lambda s, ans, a, t: expm_tangent(a, s)),
     transpose=(None, lambda g, a, t: expm_tangent(T(a), g)),

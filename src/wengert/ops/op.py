@@ -131,6 +131,8 @@ class Op:
         # says what, and it is run as it is, from inside the compiled program.
         self.compose = compose or (evaluate if loops is None and hosted is None else None)
         self.hosted = hosted
+        # Whether that is right for complex numbers too.
+        self.composes_complex = False
         self.samples = samples
         # Whether the result is a tuple of arrays.
         self.multiple = multiple

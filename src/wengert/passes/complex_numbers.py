@@ -136,13 +136,12 @@ class _Split:
         if found is None:
             self.new[node.serial] = copied(node, [self.whole(source) for source in node.inputs])
             return
-        if isinstance(found, Number):
-            wanted = part_type(node.type)
-            re = _fitted(found.re, wanted, node)
-            im = None if found.im is None else _fitted(found.im, wanted, node)
-            self.parts[node.serial] = Number(re, im)
+        if isinstance(found, list):
+            self.new[node.serial] = node  # which nobody reads
+            pairs = zip(found, node.type, strict=True)
+            self.items[node.serial] = [_in_type(one, wanted, node) for one, wanted in pairs]
         else:
-            self.new[node.serial] = _fitted(found, node.type, node)
+            self._note(node, _in_type(found, node.type, node))
 
     # ------------------------------------------------------------ programs inside
 
@@ -212,6 +211,15 @@ def _split_constant(node: Constant) -> Number | Node:
     if isinstance(value, np.ndarray) and any(value.strides):
         parts = np.ascontiguousarray(parts[0]), np.ascontiguousarray(parts[1])
     return Number(*[Constant(part, part_type(node.type)) for part in parts])
+
+
+def _in_type(found: Number | Node, wanted: ArrayType, place: Node) -> Number | Node:
+    """What a rule has found, in its dtype and shape."""
+    if not isinstance(found, Number):
+        return _fitted(found, wanted, place)
+    part = part_type(wanted)
+    im = None if found.im is None else _fitted(found.im, part, place)
+    return Number(_fitted(found.re, part, place), im)
 
 
 def _fitted(node: Node, wanted: ArrayType, place: Node) -> Node:

@@ -1,8 +1,9 @@
 """What operations on complex numbers are in terms of the real and the imaginary parts.
 
 A rule gets the node and a `Number` for each argument, and gives a `Number`, or a node for the
-whole result, or None where the operation stays and is given whole arrays. Dtypes and shapes are
-brought to those of the result afterwards. Formulas are NumPy's, infinities and all.
+whole result, a list of these for several, or None where the operation stays and is given whole
+arrays. Dtypes and shapes are brought to those of the result afterwards. Formulas are NumPy's,
+infinities and all.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Constant, Node, Operator
+from ..machine import current
 from ..ops import elementwise as ew
-from ..ops import fft, indexing, layout, logic, structure
+from ..ops import fft, indexing, layout, linalg, logic, matrix_functions, structure
 from ..ops.contract import contract
 from ..ops.cumulative import cumsum
 from ..ops.op import Op
 from ..ops.windows import fold, windows
+from ..trace.tracer import ITEM
 from ..types import result_dtype, type_of
 from .rewriting import apply
 
@@ -91,6 +94,63 @@ def _transform(node: Operator, x: Number) -> Node | None:
     if node.op is not fft.rfft:
         numbers = done(ew.complex_of, numbers, part.type(0))
     return apply(node.op, numbers, params=node.params, like=node)
+
+
+# ---------------------------------------------------------------- matrices
+
+
+@_rule(linalg.inv)
+def _inverse(node: Operator, a: Number) -> Node:
+    eye = np.eye(node.type.shape[-1], dtype=node.type.dtype)
+    whole = done(ew.complex_of, *a.both())
+    return done(linalg.solve, whole, Constant(eye), transposed=False)
+
+
+@_rule(matrix_functions.det)
+def _determinant(node: Operator, a: Number) -> Number | None:
+    found = _by_elimination(a)
+    if found is None:
+        return None
+    (re, im), size = found
+    size = do.exp(size)
+    return Number(do.multiply(re, size), do.multiply(im, size))
+
+
+@_rule(matrix_functions.slogdet)
+def _sign_and_size(node: Operator, a: Number) -> list[Any] | None:
+    found = _by_elimination(a)
+    return None if found is None else [Number(*found[0]), found[1]]
+
+
+def _by_elimination(a: Number) -> tuple[tuple[Node, Node], Node] | None:
+    """The direction of determinants and the logarithms of their lengths."""
+    *batch, n, _ = a.re.type.shape
+    if not current().lapack or not 0 < n <= MOST_FACTORS:
+        return None
+    made = done(linalg.lu, done(ew.complex_of, *a.both()))
+    factors, pivots = (
+        Operator(ITEM, (made,), {"index": number}, None, made.type[number]) for number in (0, 1)
+    )
+    swapped = do.not_equal(pivots, Constant(np.arange(n)))
+    count = done(layout.reduce_sum, _in_dtype(swapped, np.dtype(np.int64)), axes=(len(batch),))
+    odd = do.equal(do.bitwise_and(count, 1), 1)
+    direction: tuple[Node, Node] = (do.select(odd, -1.0, 1.0), _node(0.0))
+    size: Node | None = None
+    front = [(0, length, 1) for length in batch]
+    parts = done(ew.real, factors), done(ew.imag, factors)
+    for k in range(n):
+        key = (*front, (k, k + 1, 1), (k, k + 1, 1))
+        c, d = (
+            done(layout.reshape, done(indexing.index, part, key=key), shape=(*batch,))
+            for part in parts
+        )
+        length = do.hypot(c, d)
+        none = do.equal(length, 0.0)
+        whole = do.select(none, 1.0, length)
+        direction = _product(direction, (do.divide(c, whole), do.divide(d, whole))).both()
+        size = do.log(length) if size is None else do.add(size, do.log(length))
+    assert size is not None
+    return direction, size
 
 
 # ---------------------------------------------------------------- part by part

@@ -6,7 +6,8 @@ traced. So is a program inside of an operation (`checkpoint`, `custom_rule`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +33,10 @@ def expand(graph: Graph, within: frozenset[Op] = frozenset()) -> Graph:
             return several[node.inputs[0].serial][node.params["index"]]
         if node.op in within or not _is_composed(node):
             return None
-        composition = _composition(node)
-        if composition is None:
+        made = composition(node, node.op.compose)
+        if made is None:
             return None
-        results = _insert(expand(composition, within | {node.op}), node)
+        results = insert(expand(made, within | {node.op}), node)
         if not node.op.multiple:
             return results[0]
         several[node.serial] = results
@@ -49,7 +50,8 @@ def _is_composed(node: Operator) -> bool:
         return False
     if node.op.pull_rule is not None:
         return True  # a program is the same for all values
-    return all(source.type.dtype.kind in "biuf" for source in node.inputs)
+    kinds = "biufc" if node.op.composes_complex else "biuf"
+    return all(source.type.dtype.kind in kinds for source in node.inputs)
 
 
 def _has_loops(node: Operator) -> bool:
@@ -57,14 +59,14 @@ def _has_loops(node: Operator) -> bool:
     return bool(loops(**node.params) if callable(loops) else loops)
 
 
-def _composition(node: Operator) -> Graph | None:
+def composition(node: Operator, compose: Callable[..., Any]) -> Graph | None:
     """The node's operation written out; None where that would not pay, or cannot be done."""
     types = node.type if node.op.multiple else (node.type,)
     with Trace(lazy=True) as trace, np.errstate(all="ignore"):
         inputs = [trace.variable(array_type=source.type, active=False) for source in node.inputs]
         variables = [tracer.node for tracer in inputs]
         try:
-            composed = node.op.compose(*inputs, **node.params)
+            composed = compose(*inputs, **node.params)
         except Exception:
             # it looks at values, takes the largest of no elements, calls what is not NumPy's:
             # whatever is wrong with it, its evaluation will tell
@@ -82,7 +84,7 @@ def _composition(node: Operator) -> Graph | None:
     return None if any(inner.op is node.op for inner in graph.operators) else graph
 
 
-def _insert(graph: Graph, place: Operator) -> list[Node]:
+def insert(graph: Graph, place: Operator) -> list[Node]:
     """The graph's results, computed from the inputs of `place`."""
 
     def change(node: Node, new: New) -> Node | None:

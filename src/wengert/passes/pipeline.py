@@ -8,6 +8,7 @@ from ..graph import Graph
 from .complex_numbers import split_complex
 from .convolution import correlate, trim
 from .expand import expand
+from .exponential import write_out_exponentials
 from .forward import join_forward
 from .gathering import gather_products
 from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
@@ -43,6 +44,7 @@ def optimise(
 PASSES: list[Callable[[Graph], Graph]] = [
     join_forward,
     narrow,
+    write_out_exponentials,
     expand,
     split_complex,
     narrow,

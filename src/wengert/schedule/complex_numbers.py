@@ -15,16 +15,13 @@ from ..graph import Node, Operator
 from ..loops import (
     Affine,
     Buffer,
-    Expr,
-    Index,
     LibraryCall,
-    Load,
-    Operand,
     Pointwise,
     Store,
     Symbol,
     cast,
     pairs_in,
+    part_of,
 )
 from ..machine import current
 from ..ops.elementwise import direction, imag, power, real
@@ -39,12 +36,7 @@ _FUNCTIONS = {power: np.power, direction: np.sign}
 
 
 def _read(number: int) -> Pointwise:
-    def rule(at: Index, x: Operand) -> Expr:
-        found = x(at)
-        assert isinstance(found, Load), found
-        return Load(pairs_in(found.buffer), found.at * 2 + number)
-
-    return Pointwise(rule, free=True)
+    return Pointwise(lambda at, x: part_of(x(at), number), free=True)
 
 
 _PARTS = {real: _read(0), imag: _read(1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
@@ -21,7 +22,9 @@ from ..loops import (
     Literal,
     Load,
     Operand,
+    as_reals,
     cast,
+    reals_in,
 )
 from .library import Stack, by_calls
 
@@ -40,13 +43,15 @@ def _same(index: Index, x: Operand, *rest: Operand) -> Expr:
     return x.broadcast(index)
 
 
-def _symmetric(dtype: np.dtype) -> Callable[..., Expr]:
-    """(x + xᵀ) / 2, as the operations on symmetric matrices take it."""
+def _symmetric(stack: Stack) -> Callable[..., Expr]:
+    """(x + xᴴ) / 2, as the operations on symmetric matrices take it."""
+    dtype = stack.real
 
     def value(index: Index, x: Operand) -> Expr:
         *front, i, j = index
         pair = cast(x((*front, i, j)), dtype), cast(x((*front, j, i)), dtype)
-        return Apply("multiply", (Apply("add", pair, dtype), _number(0.5, dtype)), dtype)
+        both = Apply("subtract" if stack.part else "add", pair, dtype)
+        return Apply("multiply", (both, _number(0.5, dtype)), dtype)
 
     return value
 
@@ -74,7 +79,7 @@ def cholesky(stack: Stack) -> None:
     *batch, n, _ = stack.types[0].shape
     stack.over(batch)
     out, info = stack.result(), stack.info()
-    half = _symmetric(stack.dtype)
+    half = _symmetric(stack)
     stack.put(out, lambda at, x: _where(_lower(at), half(at, x)))
     matrix, said = stack.at(out, n, n), stack.at(info)
     # row by row, the lower triangle is what LAPACK calls the upper one
@@ -97,11 +102,18 @@ def triangular_solve(stack: Stack) -> None:
     if not unit:
         step = strides[-1] + strides[-2]
 
+        zero = _number(0, as_reals(a).dtype)
+
         def diagonal(index: Index) -> Expr:
             place = Affine(offset) + index[-1] * step
             for at, stride in zip(index[:-1], strides, strict=False):
                 place = place + at * stride
-            return Apply("not_equal", (Load(a, place), _number(0, a.dtype)), BOOL)
+            parts = as_reals(a)
+            tests = [
+                Apply("not_equal", (Load(parts, place * reals_in(a) + k), zero), BOOL)
+                for k in range(reals_in(a))
+            ]
+            return functools.reduce(lambda x, y: Apply("logical_or", (x, y), BOOL), tests)
 
         stack.check((*batch, n), diagonal)
     _work_with_triangle(stack, "trs", lower, unit, (a, strides, offset), out)
@@ -179,7 +191,7 @@ def solve(stack: Stack) -> None:
         reads=[matrix, sides], writes=[matrix, sides, swaps, said],
         flops=2 * n**3 // 3 + 2 * n * n * m,
     )  # fmt: skip
-    stack.put(out, lambda at, a, b: Load(sides, sides.flat(at[-2:])))
+    stack.put(out, lambda at, a, b: stack.load(sides, sides.flat(at[-2:])))
     stack.check_info(info)
     stack.finish(out)
 
@@ -207,7 +219,7 @@ def lu(stack: Stack) -> None:
     # numbers of rows that are swapped one after the other, and back
     for number, direction in ((2, 1), (3, -1)):
         if stack.is_wanted(number):
-            rows = stack.work(n)
+            rows = stack.work(n, dtype=stack.real)
             _swap(stack, rows, swaps, direction, orders[number - 2])
     stack.finish(factors, pivots, *orders)
 
@@ -216,8 +228,9 @@ def _swap(stack: Stack, rows: Buffer, swaps: Buffer, direction: int, result: Buf
     n = rows.size
     stack.put(rows, lambda at, x: IndexValue(at[-1]))
     stack.call(
-        "laswp", 1, rows, n, 1, n, swaps, direction, reads=[rows, swaps], writes=[rows], flops=n
-    )
+        "laswp", 1, rows, n, 1, n, swaps, direction,
+        reads=[rows, swaps], writes=[rows], flops=n, kind="d",
+    )  # fmt: skip
     stack.put(result, lambda at, x: Load(rows, at[-1]))
 
 
@@ -244,19 +257,21 @@ def qr(stack: Stack) -> None:
     def first_columns(at: Index, x: Operand) -> Expr:
         # what is right of the reflections does not matter
         if columns <= n:
-            return Load(factors, factors.flat(at))
+            return stack.load(factors, factors.flat(at))
         column = InRange(at[-1], 0, n)
-        return Choose(column, Load(factors, factors.flat(at)), _number(0, stack.dtype), stack.dtype)
+        found = stack.load(factors, factors.flat(at))
+        return Choose(column, found, _number(0, stack.real), stack.real)
 
     stack.put(q, first_columns)
     matrix = stack.at(q, m, columns)
     stack.call(
-        "orgqr", m, columns, k, matrix, m, scale, work, length, said,
+        "ungqr" if stack.is_complex else "orgqr", m, columns, k,
+        matrix, m, scale, work, length, said,
         reads=[matrix, scale], writes=[matrix, work, said], flops=2 * m * columns * k,
     )  # fmt: skip
     stack.check_info(info)
     r = stack.result(1)
-    stack.put(r, lambda at, x: _where(_upper(at), Load(factors, factors.flat(at))))
+    stack.put(r, lambda at, x: _where(_upper(at), stack.load(factors, factors.flat(at))))
     stack.finish(q, r)
 
 
@@ -270,17 +285,24 @@ def eigenvalues(stack: Stack) -> None:
     stack.over(batch)
     vectors = len(stack.types) > 1
     matrices, info, values = stack.memory(n, n, turned=True), stack.info(), stack.result()
-    stack.put(matrices, _symmetric(stack.dtype))
+    stack.put(matrices, _symmetric(stack))
     length = 1 + 6 * n + 2 * n * n + _BLOCK * n
     count = 3 + 5 * n
     work, numbers = stack.work(length), stack.work(count, dtype=stack.integer)
     matrix, found, said = stack.at(matrices, n, n), stack.at(values, n), stack.at(info)
+    more = _real_work(stack, 1 + 5 * n + 2 * n * n)
     stack.call(
-        "syevd", "NV"[vectors], "L", n, matrix, n, found, work, length, numbers, count, said,
-        reads=[matrix], writes=[matrix, found, work, numbers, said], flops=9 * n**3,
+        "heevd" if stack.is_complex else "syevd", "NV"[vectors], "L", n, matrix, n, found,
+        work, length, *more, *[one.size for one in more], numbers, count, said,
+        reads=[matrix], writes=[matrix, found, work, *more, numbers, said], flops=9 * n**3,
     )  # fmt: skip
     stack.check_info(info)
     stack.finish(*([values, matrices] if vectors else [values]))
+
+
+def _real_work(stack: Stack, length: int) -> list[Buffer]:
+    """The real memory that functions of complex matrices want besides."""
+    return [stack.work(length, dtype=stack.real)] if stack.is_complex else []
 
 
 @by_calls
@@ -306,14 +328,69 @@ def singular_values(stack: Stack) -> None:
     u = stack.at(left, m, rows) if vectors else left
     v = stack.at(right, columns, n) if vectors else right
     leading = (m, columns) if vectors else (1, 1)
+    more = _real_work(stack, 7 * least * (least + 1) + 2 * most * least)
     stack.call(
         "gesdd", job, m, n, matrix, m, found, u, leading[0], v, leading[1],
-        work, length, numbers, said,
-        reads=[matrix], writes=[matrix, found, u, v, work, numbers, said],
+        work, length, *more, numbers, said,
+        reads=[matrix], writes=[matrix, found, u, v, work, *more, numbers, said],
         flops=9 * most * least * least,
     )  # fmt: skip
     stack.check_info(info)
     stack.finish(*([left, values, right] if vectors else [values]))
+
+
+@by_calls
+def general_eigenvalues(stack: Stack) -> None:
+    """Eigenvalues of any matrices, which are complex, and vectors if they are wanted."""
+    *batch, n, _ = stack.node.inputs[0].type.shape
+    stack.over(batch)
+    vectors = len(stack.types) > 1
+    dtype = stack.dtype if stack.node.inputs[0].type.dtype.kind == "c" else stack.real
+    matrices, info = stack.memory(n, n, dtype=dtype, turned=True), stack.info()
+    stack.put(matrices, _same)
+    is_complex = dtype.kind == "c"
+    found = [stack.memory(n, dtype=dtype) for _ in range(1 if is_complex else 2)]
+    length = _BLOCK * n + 4 * n
+    work, none = stack.work(length, dtype=dtype), stack.work(1, dtype=dtype)
+    more = [stack.work(2 * n, dtype=stack.real)] if is_complex else []
+    right = stack.memory(n, n, dtype=dtype, turned=True) if vectors else none
+    matrix, said, values = stack.at(matrices, n, n), stack.at(info), [stack.at(w, n) for w in found]
+    v = stack.at(right, n, n) if vectors else none
+    stack.call(
+        "geev", "N", "NV"[vectors], n, matrix, n, *values, none, 1, v, n if vectors else 1,
+        work, length, *more, said,
+        reads=[matrix], writes=[matrix, *values, none, v, work, *more, said],
+        flops=25 * n**3, kind="z" if is_complex else "d",
+    )  # fmt: skip
+    stack.check_info(info)
+    results = [stack.result(number) for number in range(len(stack.types))]
+    if is_complex:
+        stack.put(results[0], lambda at, x: stack.load(found[0], found[0].flat(at)))
+    else:
+        stack.put(results[0], lambda at, x: Load(found[stack.part], found[0].flat(at)))
+    if vectors and is_complex:
+        stack.put(results[1], lambda at, x: stack.load(right, right.flat(at)))
+    elif vectors:
+        stack.put(results[1], lambda at, x: _one_of_pairs(stack, right, found[1], at))
+    stack.finish(*results)
+
+
+def _one_of_pairs(stack: Stack, vectors: Buffer, imaginary: Buffer, at: Index) -> Expr:
+    """Of two eigenvalues that are conjugates, the first one with the positive imaginary part, the
+    real parts of the vectors are in the first column, and the imaginary ones in the second."""
+    *front, i, j = at
+    n, zero = imaginary.shape[-1], _number(0, stack.real)
+    turn = Load(imaginary, imaginary.flat((*front, j)))
+    first, second = (Apply(name, (turn, zero), BOOL) for name in ("greater", "less"))
+
+    def column(step: int) -> Expr:
+        found = Load(vectors, vectors.flat((*front, i, j + step)))
+        return Choose(InRange(j + step, 0, n), found, zero, stack.real) if step else found
+
+    if stack.part == 0:
+        return Apply("where", (second, column(-1), column(0)), stack.real)
+    negative = Apply("negative", (column(0),), stack.real)
+    return Apply("where", (first, column(1), _where(second, negative)), stack.real)
 
 
 @by_calls
@@ -330,7 +407,8 @@ def least_squares(stack: Stack) -> None:
     def below_zeros(at: Index, a: Operand, b: Operand) -> Expr:
         if m == most:
             return b(at)
-        return Choose(InRange(at[-2], 0, m), b(at), _number(0, b.type.dtype), b.type.dtype)
+        found = cast(b(at), stack.real)
+        return Choose(InRange(at[-2], 0, m), found, _number(0, stack.real), stack.real)
 
     stack.put(sides, below_zeros)
     eps = float(np.finfo(stack.types[0].dtype).eps)
@@ -342,15 +420,18 @@ def least_squares(stack: Stack) -> None:
     length += _BLOCK * (m + n + columns) + 2 * most
     count = 3 * least * levels + 11 * least
     work, numbers = stack.work(length), stack.work(count, dtype=stack.integer)
-    values, rank = stack.work(least), stack.work(1, dtype=stack.integer)
+    values, rank = stack.work(least, dtype=stack.real), stack.work(1, dtype=stack.integer)
+    more = _real_work(
+        stack, most * (73 + 8 * levels + columns) + 80 * columns + 26 * 26 + 9 * _BLOCK
+    )
     matrix, side, said = stack.at(matrices, m, n), stack.at(sides, most, columns), stack.at(info)
     stack.call(
-        "gelsd", m, n, columns, matrix, m, side, most, values, stack.dtype.type(ratio), rank,
-        work, length, numbers, said,
-        reads=[matrix, side], writes=[matrix, side, values, rank, work, numbers, said],
+        "gelsd", m, n, columns, matrix, m, side, most, values, stack.real.type(ratio), rank,
+        work, length, *more, numbers, said,
+        reads=[matrix, side], writes=[matrix, side, values, rank, work, *more, numbers, said],
         flops=4 * most * least * least,
     )  # fmt: skip
     stack.check_info(info)
     out = stack.result()
-    stack.put(out, lambda at, a, b: Load(sides, sides.flat(at)))
+    stack.put(out, lambda at, a, b: stack.load(sides, sides.flat(at)))
     stack.finish(out)

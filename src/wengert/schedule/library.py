@@ -7,13 +7,15 @@ operations find their arguments as they lie. `info`, by which LAPACK says that t
 is kept for each matrix and looked at after the loop.
 
 As NumPy does, all is computed in double precision, of which float32 is given what it can hold.
-Without a LAPACK, for other numbers than floats, and where a matrix is empty, NumPy is called.
+Complex numbers are copied part by part. Without a LAPACK, for numbers that it does not have, and
+where a matrix is empty, NumPy is called.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -35,10 +37,14 @@ from ..loops import (
     Load,
     Loop,
     Nest,
+    Operand,
     Store,
     Var,
+    as_reals,
     c_strides,
     cast,
+    part_of,
+    reals_in,
 )
 from ..machine import current, policy
 from ..types import ArrayType
@@ -55,8 +61,9 @@ def by_calls(rule: Callable[[Stack], None]) -> Callable[[Scheduler, Operator], N
     def lower(scheduler: Scheduler, node: Operator) -> None:
         types = node.type if node.op.multiple else (node.type,)
         sizes = [t.size for t in (*types, *[source.type for source in node.inputs])]
-        real = all(t.dtype.kind in "fi" for t in types) and all(map(is_native, node.inputs))
-        if not current().lapack or not real or 0 in sizes:
+        known = all(is_native(source) or source.type.dtype.char in "FD" for source in node.inputs)
+        known = known and all(t.dtype.kind in "fi" or t.dtype.char in "FD" for t in types)
+        if not current().lapack or not known or 0 in sizes:
             scheduler._schedule_host(node)
         else:
             rule(Stack(scheduler, node, types))
@@ -70,7 +77,11 @@ class Stack:
     def __init__(self, scheduler: Scheduler, node: Operator, types: Sequence[ArrayType]):
         self.scheduler, self.node, self.types = scheduler, node, types
         self.params = node.params
-        self.dtype = np.dtype(np.float64)
+        kinds = {t.dtype.kind for t in (*types, *[source.type for source in node.inputs])}
+        self.is_complex = "c" in kinds
+        self.real = np.dtype(np.float64)
+        self.dtype = np.dtype(np.complex128) if self.is_complex else self.real
+        self.part = 0  # of complex numbers, that is being put somewhere
         self.integer = np.dtype(f"i{int(current().lapack[-2:]) // 8}")
         self.kernels: list[Kernel] = []
         self.body: list[Kernel] = []  # of the loop over the stack
@@ -107,16 +118,39 @@ class Stack:
 
     def put(self, target: Buffer, value: Callable[..., Expr]) -> None:
         """A nest that stores ``value(index, *operands)`` everywhere in the matrix or vector of a
-        turn, which is near when it is worked on."""
+        turn, which is near when it is worked on; of complex numbers one part after the other."""
         each = target in self.own
         nest = FusedNest(self.scheduler, target.shape[0 if each else len(self.batch) :])
-        operands = nest.operands(self.node)
         index = (*map(Affine.of, self.turns), *nest.index)
-        found = nest.complete(lambda: cast(value(index, *operands), target.dtype))
-        store = Store(target, target.flat(nest.index if each else index), found)
-        made = Nest(nest.vars, [store], self.node.op.name, [self.node])
+        memory, place = as_reals(target), target.flat(nest.index if each else index)
+        stores = []
+        for self.part in range(reals_in(target)):
+            operands = [self._in_part(one) for one in nest.operands(self.node)]
+            build = functools.partial(value, index, *operands)
+            found = cast(nest.complete(build), memory.dtype)
+            stores.append(Store(memory, place * reals_in(target) + self.part, found))
+        made = Nest(nest.vars, stores, self.node.op.name, [self.node])
         # what is in a loop is not looked at by the steps that shape nests
         self.body += [made] if prod(self.batch) == 1 else shape_nest(made)
+
+    def _in_part(self, operand: Operand) -> Operand:
+        """An argument, of which the part is read that is being put somewhere."""
+        if not self.is_complex:
+            return operand
+        part, read = self.part, operand.element
+
+        def element(index: Index) -> Expr:
+            found = read(index)
+            if found.dtype.kind == "c":
+                return part_of(found, part)
+            return found if part == 0 else Literal(self.real.type(0), self.real)
+
+        return replace(operand, element=element)
+
+    def load(self, buffer: Buffer, at: Affine) -> Expr:
+        """What is in memory of our own: of complex numbers the part that is being put."""
+        found = Load(buffer, at)
+        return part_of(found, self.part) if buffer.dtype.kind == "c" else found
 
     def matrices(self, number: int, rank: int = 2) -> tuple[Buffer, Sequence[int], int]:
         """An argument as it lies in memory, with a stride for each axis of the stack."""
@@ -146,11 +180,11 @@ class Stack:
 
     def call(
         self, function: str, *arguments: Any, reads: Sequence[Buffer], writes: Sequence[Buffer],
-        flops: int,
+        flops: int, kind: str = "",
     ) -> None:  # fmt: skip
-        """One more call for each matrix."""
+        """One more call for each matrix, of the function for numbers of a kind, "d" or "z"."""
         cost = flops // policy().costs.flops + 100
-        label = f"d{function}"
+        label = f"{kind or 'dz'[self.is_complex]}{function}"
         self.body.append(
             LibraryCall(label, arguments, tuple(reads), tuple(writes), cost, label, [self.node])
         )
@@ -198,7 +232,7 @@ class Stack:
         if found.dtype == self.types[number].dtype:
             return found
         result = self._given(number)
-        self.put(result, lambda at, *operands: Load(found, found.flat(at)))
+        self.put(result, lambda at, *operands: self.load(found, found.flat(at)))
         return result
 
     def is_wanted(self, number: int) -> bool:
@@ -208,8 +242,8 @@ class Stack:
     def result(self, number: int = 0) -> Buffer:
         """Memory that LAPACK can put a result into, row by row: where it is wanted, if it can."""
         shape, dtype = self.types[number].shape, self.types[number].dtype
-        is_float32 = dtype.kind == "f" and dtype != self.dtype
-        return self._memory(shape, self.dtype) if is_float32 else self._given(number)
+        own = {"c": self.dtype, "f": self.real}.get(dtype.kind, dtype)
+        return self._given(number) if own == dtype else self._memory(shape, own)
 
     def _given(self, number: int) -> Buffer:
         """The memory of a result as the program has it."""
