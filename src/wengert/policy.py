@@ -384,10 +384,10 @@ class CodeLimits(Record):
     # Values that are computed outside of all loops: beyond so many LLVM is not to make the best of
     # code that runs once, which takes it most of its time and gains a fifth.
     most_straight: int = 1 << 13
-    # So many values in a turn of a loop are computed in line, without calls between them (LLVM's time
-    # for one long function grows faster than the function); and loops of nothing else keep what they
-    # hand on in registers, of each array up to so many elements: what does not fit LLVM puts on the
-    # stack, which costs what memory does.
+    # So many values in a turn of a loop are computed in line, without calls between them: LLVM's
+    # time for one long function grows faster than the function. Loops of nothing else keep what
+    # they hand on in registers, of each array up to so many elements: what does not fit LLVM puts
+    # on the stack, which costs what memory does.
     most_in_turn: int = 1 << 11
     most_registers: int = 32
 
