@@ -176,3 +176,13 @@ def test_dirichlet():
     wg.check_grads(own.logpdf, (x, alpha), order=2)
     with pytest.raises(wg.errors.ShapeError, match=r"^dirichlet\.logpdf.*: got x of shape \(4,\)"):
         own.logpdf(np.ones(4), np.ones(2))
+
+
+def test_vectors_drawn_from_dirichlets_distribution():
+    drawn = stats.dirichlet.rvs([1.0, 2.0, 3.0], size=4, random_state=1)
+    assert drawn.shape == (4, 3)
+    np.testing.assert_allclose(drawn.sum(axis=1), 1)
+    np.testing.assert_array_equal(drawn, stats.dirichlet.rvs([1.0, 2.0, 3.0], 4, random_state=1))
+    old = stats.dirichlet.rvs([1.0, 2.0, 3.0], 4, np.random.RandomState(1))
+    want = scipy.stats.dirichlet.rvs([1.0, 2.0, 3.0], 4, np.random.RandomState(1))
+    np.testing.assert_array_equal(old, want)

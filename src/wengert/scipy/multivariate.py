@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import numpy as wnp
 from ..errors import DTypeError, ShapeError, explain
 from ..numpy.common import as_value, shape
@@ -114,6 +116,12 @@ class Dirichlet:
     def pdf(self, x: Any, alpha: Any) -> Any:
         """The density."""
         return wnp.exp(self.logpdf(x, alpha))
+
+    def rvs(self, alpha: Any, size: Any = 1, random_state: Any = None) -> np.ndarray:
+        """Vectors drawn at random, by NumPy: of plain numbers, a vector in each row."""
+        if isinstance(random_state, np.random.RandomState):
+            return random_state.dirichlet(alpha, size)
+        return np.random.default_rng(random_state).dirichlet(alpha, size)
 
 
 multivariate_normal = MultivariateNormal()
