@@ -186,3 +186,16 @@ def test_vectors_drawn_from_dirichlets_distribution():
     old = stats.dirichlet.rvs([1.0, 2.0, 3.0], 4, np.random.RandomState(1))
     want = scipy.stats.dirichlet.rvs([1.0, 2.0, 3.0], 4, np.random.RandomState(1))
     np.testing.assert_array_equal(old, want)
+
+
+def test_multivariate_normal_of_a_singular_covariance():
+    factor = RNG.normal(size=(3, 2))
+    cov, mean = factor @ factor.T, RNG.normal(size=3)
+    inside = mean + RNG.normal(size=(4, 2)) @ factor.T
+    x = np.concatenate([inside, inside[:1] + 0.1])
+    own = lambda x, mean: stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
+    want = scipy.stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
+    assert want[-1] == -np.inf
+    np.testing.assert_allclose(own(x, mean), want, rtol=1e-10)
+    along = lambda z: own(mean + z @ factor.T, mean)
+    wg.check_grads(along, (RNG.normal(size=(4, 2)),), order=2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import numpy as wnp
-from ..errors import DTypeError, ShapeError, explain
+from ..errors import ShapeError, explain
 from ..numpy.common import as_value, shape
 from . import special as sp
 
@@ -28,28 +28,20 @@ class MultivariateNormal:
     name = "multivariate_normal"
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-        """The logarithm of the density at vectors, which lie along the last axis of x."""
-        if allow_singular:
-            raise DTypeError(
-                explain(
-                    "multivariate_normal.logpdf",
-                    "got allow_singular=True, expected a covariance that has an inverse",
-                    "Add a small number to its diagonal.",
-                )
-            )
-        size, mean, root = _normal("logpdf", x, mean, cov)
+        """The logarithm of the density at vectors, which lie along the last axis of x.
+
+        With `allow_singular` in the space that the covariance spans, and -inf beside it.
+        """
+        size, mean, matrix = _normal("logpdf", x, mean, cov)
         x = as_value(x)
         if size == 1 and (not shape(x) or shape(x)[-1] != 1):
             x = wnp.reshape(x, (*shape(x), 1))
         elif size > 1 and len(shape(x)) == 1 and shape(x)[0] != size:
             x = wnp.reshape(x, (-1, 1))
         away = x - mean
-        lead = shape(away)[:-1]
-        columns = wnp.reshape(away, (-1, size)).T
-        white = wnp.linalg.solve_triangular(root, columns, lower=True)
-        square = wnp.reshape(wnp.sum(white * white, axis=0), lead)
-        half_log = wnp.sum(wnp.log(wnp.diagonal(root)))
-        return -0.5 * square - (half_log + 0.5 * size * LOG_2PI)
+        rows = wnp.reshape(away, (-1, size))
+        value = _in_its_span(rows, matrix) if allow_singular else _regular(rows, matrix)
+        return wnp.reshape(value, shape(away)[:-1])
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """The density at vectors."""
@@ -57,12 +49,13 @@ class MultivariateNormal:
 
     def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
         """The differential entropy."""
-        size, _, root = _normal("entropy", None, mean, cov)
+        size, _, matrix = _normal("entropy", None, mean, cov)
+        root = wnp.linalg.cholesky(matrix)
         return 0.5 * size * (1 + LOG_2PI) + wnp.sum(wnp.log(wnp.diagonal(root)))
 
 
 def _normal(method: str, x: Any, mean: Any, cov: Any) -> tuple[int, Any, Any]:
-    """The number of dimensions, the mean, and the Cholesky factor of the covariance."""
+    """The number of dimensions, the mean, and the covariance as a matrix."""
     cov = as_value(cov)
     mean = None if mean is None else as_value(mean)
     sizes = [shape(value)[-1] for value in (mean, cov) if value is not None and shape(value)]
@@ -80,7 +73,28 @@ def _normal(method: str, x: Any, mean: Any, cov: Any) -> tuple[int, Any, Any]:
             )
         )
     matrix = cov if len(shape(cov)) == 2 else cov * wnp.eye(size)
-    return size, 0.0 if mean is None else mean, wnp.linalg.cholesky(matrix)
+    return size, 0.0 if mean is None else mean, matrix
+
+
+def _regular(away: Any, matrix: Any) -> Any:
+    """The logarithm of the density of rows."""
+    root = wnp.linalg.cholesky(matrix)
+    white = wnp.linalg.solve_triangular(root, away.T, lower=True)
+    half_log = wnp.sum(wnp.log(wnp.diagonal(root))) + 0.5 * shape(matrix)[0] * LOG_2PI
+    return -0.5 * wnp.sum(white * white, axis=0) - half_log
+
+
+def _in_its_span(away: Any, matrix: Any) -> Any:
+    """The same in the space of the eigenvectors with variances that are not 0."""
+    variances, vectors = wnp.linalg.eigh(matrix)
+    least = 1e6 * np.finfo(float).eps * wnp.max(wnp.abs(variances))
+    spanned = variances > least
+    along = away @ vectors
+    kept = wnp.where(spanned, variances, 1.0)
+    square = wnp.sum(wnp.where(spanned, along * along / kept, 0.0), axis=-1)
+    log_all = wnp.sum(wnp.where(spanned, wnp.log(kept) + LOG_2PI, 0.0))
+    beside = wnp.sum(wnp.where(spanned, 0.0, along * along), axis=-1)
+    return wnp.where(beside < least * least, -0.5 * (square + log_all), -math.inf)
 
 
 class Dirichlet:
