@@ -5,8 +5,9 @@
 
 CHECKOUT is a checkout of https://github.com/HIPS/autograd, of which nothing is kept here. What it
 imports as `autograd` is `benchmarks/autograd_layer`: its names, as thin as they can be, over
-wengert. Printed are how many pass, and why others do not. An example works if it ends well, or is
-still at it after a minute; those that fetch MNIST from the network are left out.
+wengert. Printed are how many pass, and why others do not; thirteen are skipped without xarray. An
+example works if it ends well, or is still at it after a minute; those that fetch MNIST from the
+network are left out.
 """
 
 import argparse

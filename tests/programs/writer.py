@@ -343,12 +343,16 @@ class Writer:
         x = self.array()
         axis = self.random.randrange(len(x.shape))
         self.away_from(f"np.diff(np.sort({x.name}, axis={axis}), axis={axis})")
+        method = self.word("linear hazen weibull lower nearest midpoint median_unbiased")
         self.value(
             self.choice(
                 f"np.sort({x.name}, axis={axis})",
                 f"np.max({x.name}, axis={axis})",
                 f"np.min({x.name}, axis={axis}, keepdims=True)",
                 f"np.median({x.name}, axis={axis})",
+                f"np.nanmedian({x.name}, axis={axis})",
+                f"np.quantile({x.name}, 0.3, axis={axis}, method='{method}')",
+                f"np.nanpercentile({x.name}, [20, 70], axis={axis}, method='{method}')",
                 f"np.take_along_axis({x.name}, np.argsort({x.name}, axis={axis}), axis={axis})",
                 f"np.ptp({x.name}, axis={axis})",
             )
@@ -375,6 +379,8 @@ class Writer:
                 f"np.cumprod(np.cos({x.name}), axis={axis})",
                 f"wnp.softmax({x.name}, axis={axis})",
                 f"np.gradient({x.name}, axis={axis})",
+                f"np.r_['{axis}', {x.name}, np.sin({x.name})]",
+                f"np.polyval([0.5, -1.0, 0.25], np.sin({x.name}))",
             )
         )
 
@@ -391,6 +397,8 @@ class Writer:
             ]
         else:
             texts += [f"np.outer({x.name}, {x.name})", f"np.convolve({x.name}, [0.5, 1.0, -0.25])"]
+            texts += [f"np.polymul({x.name}, [1.0, 0.5])", f"np.polyder({x.name})"]
+            texts += [f"np.polyfit(np.arange({n}.0), {x.name}, 1)"] if n > 2 else []
         self.value(self.random.choice(texts))
 
     def square(self):

@@ -9,8 +9,20 @@ from .. import of_wengert
 _wengert = of_wengert("stats")
 
 
+class _Distribution:
+    """A distribution of wengert, and SciPy's for what is drawn at random."""
+
+    def __init__(self, name):
+        self.places = [getattr(place, name) for place in (_wengert, _scipy) if hasattr(place, name)]
+
+    def __getattr__(self, name):
+        return next(getattr(own, name) for own in self.places if hasattr(own, name))
+
+
 def __getattr__(name):
-    return getattr(_wengert if hasattr(_wengert, name) else _scipy, name)
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _Distribution(name)
 
 
 # autograd has these as modules
