@@ -149,7 +149,7 @@ def hardswish(input: Any) -> Any:
     array([-0.,  3.,  5.])
     """
     line = (input + 3.0) * (1 / 6)
-    return input * wnp.where(input < -3.0, 0.0, wnp.where(input > 3.0, 1.0, line))
+    return input * wnp.where(input <= -3.0, 0.0, wnp.where(input >= 3.0, 1.0, line))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
@@ -159,7 +159,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     >>> hardshrink(np.array([-1.0, 0.3]))
     array([-1.,  0.])
     """
-    return wnp.where(wnp.abs(input) > lambd, input, 0.0)
+    return wnp.where(wnp.abs(input) <= lambd, 0.0, input)
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
@@ -169,8 +169,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     >>> softshrink(np.array([-1.0, 0.3]))
     array([-0.5,  0. ])
     """
-    outside = wnp.where(input < -lambd, input + lambd, 0.0)
-    return wnp.where(input > lambd, input - lambd, outside)
+    return wnp.where(wnp.abs(input) <= lambd, 0.0, input - lambd * wnp.sign(input))
 
 
 def tanhshrink(input: Any) -> Any:
@@ -226,7 +225,7 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
     >>> threshold(np.array([0.5, 2.0]), 1.0, -1.0)
     array([-1.,  2.])
     """
-    return wnp.where(input > threshold, input, value)
+    return wnp.where(input <= threshold, value, input)
 
 
 def glu(input: Any, dim: int = -1) -> Any:

@@ -227,8 +227,8 @@ def binary_cross_entropy(
 
 def _bounded_log(p: Any) -> Any:
     """log(p), at least -100, without a derivative where that holds it."""
-    positive = p > 0
-    return wnp.where(positive, wnp.maximum(wnp.log(wnp.where(positive, p, 1.0)), -100.0), -100.0)
+    outside = p <= 0
+    return wnp.where(outside, -100.0, wnp.maximum(wnp.log(wnp.where(outside, 1.0, p)), -100.0))
 
 
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:

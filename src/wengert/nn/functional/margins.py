@@ -42,6 +42,11 @@ def pairwise_distance(
     return wnp.linalg.norm(x1 - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
+def _lack(x: Any) -> Any:
+    """The positive part, with the derivative 1 at 0: a margin just reached still holds."""
+    return wnp.where(x < 0, 0, x)
+
+
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -52,7 +57,7 @@ def hinge_embedding_loss(
     array([0.25, 0.75])
     """
     check_same_shape("hinge_embedding_loss", input, target)
-    apart = wnp.where(target != 1, wnp.relu(margin - input), 0)
+    apart = wnp.where(target != 1, _lack(margin - input), 0)
     losses = apart + wnp.where(target != -1, input, 0)
     return reduced("hinge_embedding_loss", losses, reduction)
 
@@ -67,7 +72,7 @@ def margin_ranking_loss(
     np.float64(2.5)
     """
     check_same_shape("margin_ranking_loss", input1, target)
-    losses = wnp.relu(margin - target.astype(input1.dtype) * (input1 - input2))
+    losses = _lack(margin - target.astype(input1.dtype) * (input1 - input2))
     return reduced("margin_ranking_loss", losses, reduction)
 
 
@@ -86,7 +91,7 @@ def cosine_embedding_loss(
     squares = [wnp.sum(wnp.square(x), axis=-1) + 1e-12 for x in (input1, input2)]
     cosine = product / wnp.sqrt(squares[0] * squares[1])
     check_same_shape("cosine_embedding_loss", cosine, target)
-    losses = wnp.where(target == 1, 1 - cosine, wnp.relu(cosine - margin))
+    losses = wnp.where(target == 1, 1 - cosine, _lack(cosine - margin))
     return reduced("cosine_embedding_loss", losses, reduction)
 
 
@@ -138,7 +143,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = wnp.minimum(far, distance(positive, negative))
-    return reduced("triplet_margin_loss", wnp.relu(margin + near - far), reduction)
+    return reduced("triplet_margin_loss", _lack(margin + near - far), reduction)
 
 
 def multi_margin_loss(

@@ -203,9 +203,8 @@ def lp_pool(
     power = input**norm_type
     count = math.prod(numbers(f"lp_pool{rank}d", "kernel_size", kernel_size, rank))
     total = avg_pool(rank, power, kernel_size, stride, 0, ceil_mode) * float(count)
-    positive = total > 0
-    root = wnp.where(positive, total, 1.0) ** (1.0 / norm_type)
-    return wnp.where(positive, root, 0.0)
+    nothing = total <= 0
+    return wnp.where(nothing, 0.0, wnp.where(nothing, 1.0, total) ** (1.0 / norm_type))
 
 
 def _arguments(
