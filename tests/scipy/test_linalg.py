@@ -55,6 +55,7 @@ CASES = {
     "polar": ("polar", (A,), {}),
     "polar left": ("polar", (WIDE,), {"side": "left"}),
     "sqrtm": ("sqrtm", (A,), {}),
+    "logm": ("logm", (A,), {}),
     "expm": ("expm", (0.3 * A,), {}),
     "inv": ("inv", (A,), {}),
     "det": ("det", (A,), {}),
@@ -209,6 +210,8 @@ def test_errors():
         wg.jvp(linalg.schur, (turn,), (turn,))
     with pytest.raises(np.linalg.LinAlgError, match="no square root of real numbers"):
         linalg.sqrtm(-np.eye(2))
+    with pytest.raises(np.linalg.LinAlgError, match="no logarithm of real numbers"):
+        linalg.logm(-np.eye(2))
     with pytest.raises(ValueError, match=r"ab needs 3 rows and as many columns as b has rows"):
         linalg.solve_banded((1, 1), AB, V)
     with pytest.raises(ValueError, match=r"got mode='raw'. Use one of 'full', 'economic', 'r'"):

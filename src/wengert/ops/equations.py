@@ -1,4 +1,4 @@
-"""Matrix equations that NumPy does not solve: Sylvester's, banded ones, roots, Schur's form.
+"""Matrix equations that NumPy does not solve: Sylvester's, banded, roots, logarithms, Schur's.
 
 SciPy evaluates them, one matrix of a stack after the other. Their derivatives are the same
 equations with other right-hand sides.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingPackageError, explain
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .families import batch_elementwise
 from .indexing import embed
 from .linalg import (
@@ -31,6 +31,7 @@ from .linalg import (
     square_type,
     upper_triangle,
 )
+from .matrix_functions import tangent_of
 from .op import Op
 from .structure import concatenate
 
@@ -139,34 +140,39 @@ sylvester: Op = Op(
 )
 
 
-# ---------------------------------------------------------------- square roots
+# ---------------------------------------------------------------- square roots and logarithms
 
 
-def _sqrtm(a: Any) -> Any:
-    own = square_type("sqrtm")(type_of(a))
-    root = scipy_linalg("sqrtm").sqrtm
+def _by_scipy(name: str, what: str) -> Function:
+    """SciPy's function of that name; the one of real matrices must be real."""
 
-    def one(matrix: np.ndarray) -> Any:
-        found = root(matrix)
-        if np.iscomplexobj(found) and own.dtype.kind != "c":
-            raise LinearAlgebraError(
-                explain(
-                    "sqrtm",
-                    "the matrix has no square root of real numbers",
-                    "Convert it with astype(complex).",
+    def evaluate(a: Any) -> Any:
+        own = square_type(name)(type_of(a))
+        function = getattr(scipy_linalg(name), name)
+
+        def one(matrix: np.ndarray) -> Any:
+            found = function(matrix.astype(np.result_type(own.dtype, np.float64)))
+            if np.iscomplexobj(found) and own.dtype.kind != "c":
+                raise LinearAlgebraError(
+                    explain(
+                        name,
+                        f"the matrix has no {what} of real numbers",
+                        "Convert it with astype(complex).",
+                    )
                 )
-            )
-        return (found,)
+            return (found,)
 
-    if 0 in own.shape:
-        return np.zeros(own.shape, own.dtype)
-    return _one_by_one(one, (own,), (a,))[0]
+        if 0 in own.shape:
+            return np.zeros(own.shape, own.dtype)
+        return _one_by_one(one, (own,), (a,))[0]
+
+    return evaluate
 
 
 # The matrix r with r r = a whose eigenvalues have positive real parts.
 sqrtm: Op = Op(
     "sqrtm",
-    guarded("sqrtm", _NOT_FINITE, _sqrtm, lambda: sqrtm),
+    guarded("sqrtm", _NOT_FINITE, _by_scipy("sqrtm", "square root"), lambda: sqrtm),
     square_type("sqrtm"),
     jvp=(lambda t, ans, a: sylvester(ans, ans, t),),
     batch=batch_leading(lambda: sqrtm),
@@ -178,6 +184,25 @@ sqrtm: Op = Op(
         ((np.eye(2, dtype=np.float32),), {}),
     ],
 )
+
+
+_logm = _by_scipy("logm", "logarithm")
+# The matrix l with expm(l) = a whose eigenvalues have imaginary parts between -pi and pi.
+logm: Op = Op(
+    "logm",
+    guarded("logm", _NOT_FINITE, _logm, lambda: logm),
+    square_type("logm"),
+    jvp=(lambda t, ans, a: logm_tangent(a, t),),
+    batch=batch_leading(lambda: logm),
+    hosted=_SCIPY,
+    samples=lambda rng: [
+        ((_regular(rng, 3, 3),), {}),
+        ((_regular(rng, 2, 2, 2),), {}),
+        ((_regular(rng, 2, 2, complex_=True),), {}),
+        ((np.eye(2, dtype=np.float32),), {}),
+    ],
+)
+logm_tangent: Op = tangent_of("logm", _logm, _SCIPY)
 
 
 # ---------------------------------------------------------------- banded matrices

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import current
-from ..types import ArrayType, type_of
+from ..types import ArrayType, Function, type_of
 from .decompositions import svd
 from .elementwise import absolute, exp, imag, log, real, scale, select, subtract
 from .indexing import index
@@ -296,37 +296,42 @@ def corner(x: Any) -> Any:
     return part(x, slice(half), slice(half, None))
 
 
-def _expm_tangent_by_a(s: Any, ans: Any, a: Any, t: Any) -> Any:
-    zero = np.zeros(type_of(a).shape, type_of(a).dtype)
-    return corner(expm_tangent(blocks(a, t, a), blocks(s, zero, s)))
+def tangent_of(name: str, evaluate: Function, hosted: str) -> Op:
+    """The derivative of a function of matrices at `a` in the direction `t`.
 
+    It is the corner of the function of [[a, t], [0, a]], and its own derivative a corner of itself.
+    """
 
-def _expm_tangent_type(a: ArrayType, t: ArrayType) -> ArrayType:
-    check_matrix("expm", a, square=True)
-    return ArrayType(field_dtype("expm", a, t), a.shape)
+    def by_a(s: Any, ans: Any, a: Any, t: Any) -> Any:
+        zero = np.zeros(type_of(a).shape, type_of(a).dtype)
+        return corner(made(blocks(a, t, a), blocks(s, zero, s)))
 
+    def own_type(a: ArrayType, t: ArrayType) -> ArrayType:
+        check_matrix(name, a, square=True)
+        return ArrayType(field_dtype(name, a, t), a.shape)
 
-def _batch_pair(size: int, flags: Any, a: Any, t: Any) -> Any:
-    a, t = (
-        x if flag else broadcast_to(x, shape=(size, *type_of(x).shape))
-        for x, flag in zip((a, t), flags, strict=True)
+    def batch(size: int, flags: Any, a: Any, t: Any) -> Any:
+        a, t = (
+            x if flag else broadcast_to(x, shape=(size, *type_of(x).shape))
+            for x, flag in zip((a, t), flags, strict=True)
+        )
+        return made(a, t)
+
+    made: Op = Op(
+        f"{name}_tangent",
+        lambda a, t: np.ascontiguousarray(corner(evaluate(blocks(a, t, a)))),
+        own_type,
+        jvp=(by_a, lambda s, ans, a, t: made(a, s)),
+        transpose=(None, lambda g, a, t: made(T(a), g)),
+        batch=batch,
+        hosted=hosted,
+        samples=lambda rng: [
+            ((_regular(rng, 3, 3), rng.normal(size=(3, 3))), {}),
+            ((_regular(rng, 2, 2, 2), rng.normal(size=(2, 2, 2))), {}),
+            ((_regular(rng, 2, 2, complex_=True), _regular(rng, 2, 2, complex_=True)), {}),
+        ],
     )
-    return expm_tangent(a, t)
+    return made
 
 
-# The derivative of expm at `a` in the direction `t`: the corner of the exponential of
-# [[a, t], [0, a]]. Its own derivative is a corner of itself.
-expm_tangent: Op = Op(
-    "expm_tangent",
-    lambda a, t: np.ascontiguousarray(corner(_expm(blocks(a, t, a)))),
-    _expm_tangent_type,
-    jvp=(_expm_tangent_by_a, lambda s, ans, a, t: expm_tangent(a, s)),
-    transpose=(None, lambda g, a, t: expm_tangent(T(a), g)),
-    batch=_batch_pair,
-    hosted=LAPACK,
-    samples=lambda rng: [
-        ((_regular(rng, 3, 3), rng.normal(size=(3, 3))), {}),
-        ((_regular(rng, 2, 2, 2), rng.normal(size=(2, 2, 2))), {}),
-        ((_regular(rng, 2, 2, complex_=True), _regular(rng, 2, 2, complex_=True)), {}),
-    ],
-)
+expm_tangent: Op = tangent_of("expm", _expm, LAPACK)

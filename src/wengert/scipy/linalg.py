@@ -23,9 +23,9 @@ from ..types import Function, type_of
 
 __all__ = [
     "LinAlgError", "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "eig",
-    "eigh", "eigvals", "eigvalsh", "expm", "hankel", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
-    "norm", "pinv", "polar", "qr", "schur", "solve", "solve_banded", "solve_sylvester",
-    "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+    "eigh", "eigvals", "eigvalsh", "expm", "hankel", "inv", "logm", "lstsq", "lu", "lu_factor",
+    "lu_solve", "norm", "pinv", "polar", "qr", "schur", "solve", "solve_banded",
+    "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip
 
 LinAlgError = linalg.LinAlgError
@@ -425,6 +425,18 @@ def sqrtm(a: Any) -> Any:
            [0., 3.]])
     """
     return equations.sqrtm(wnp.asarray(a))
+
+
+def logm(A: Any) -> Any:
+    """``scipy.linalg.logm``: the matrix l with ``expm(l) = A``.
+
+    A real matrix must have a real logarithm; convert others with astype(complex).
+
+    >>> logm(np.eye(2))
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    return equations.logm(wnp.asarray(A))
 
 
 # ---------------------------------------------------------------- special matrices
