@@ -74,7 +74,7 @@ def test_odeint_is_as_exact_as_scipys():
 
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_derivatives_by_all_arguments(order):
-    times = np.array([0.2, 0.7, 1.1])
+    times = np.array([0.2, 0.7, 1.1]) if order == 1 else np.array([0.2, 0.35])
 
     def solution(y, times, rate, force):
         args = (rate, force)
