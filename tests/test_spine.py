@@ -21,6 +21,7 @@ BESIDE = {
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",
     "functions of libraries, complex numbers": "loops.library loops.pairs",
+    "limits of size": "schedule.inlining",
     "Ctrl-C": "codegen.interrupts codegen.objects",
     "the machine and its thresholds": "machine policy runtime.lapack runtime.numpy_loops",
     "limits, and what threads there are": "runtime.limits runtime.layout runtime.threads",

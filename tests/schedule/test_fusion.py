@@ -383,3 +383,21 @@ def test_the_innermost_loop_is_not_of_three_turns_where_another_will_do():
     program = loops_of(function, np.ones((40, 3)), np.ones((40, 40)))
     nests = [kernel for kernel in program.kernels if isinstance(kernel, Nest)]
     assert [[var.extent for var in nest.vars] for nest in nests] == [[40, 3, 40]]
+
+
+def test_sums_of_sums_are_not_written_out_without_end():
+    """A determinant by cofactors, all minors at once: n sums of n - 1 sums, and so on."""
+
+    def determinant(a):
+        n = a.shape[-1]
+        if n == 1:
+            return a[..., 0, 0]
+        others = np.array([[k for k in range(n) if k != j] for j in range(n)])
+        minors = np.moveaxis(a[..., 1:, :][..., others], -2, -3)
+        return np.sum((-1.0) ** np.arange(n) * a[..., 0, :] * determinant(minors), axis=-1)
+
+    a = np.random.default_rng(0).normal(size=(8, 8))
+    nests = [one for one in loops_of(determinant, a).kernels if isinstance(one, Nest)]
+    sizes = [len(list(walk(roots_of(nest.stores)))) for nest in nests]
+    assert max(sizes) < 2000 and sum(sizes) < 6000, sizes
+    np.testing.assert_allclose(jit(determinant)(a), np.linalg.det(a), rtol=1e-9)

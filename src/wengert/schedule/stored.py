@@ -13,6 +13,7 @@ from ..loops import Accumulate, Assembled, Pointwise, Product, Reduction, Runnin
 from ..machine import policy
 from ..passes.rewriting import users_of
 from .forms import Forms, reads_views
+from .inlining import Pieces
 
 
 class Keeper(Protocol):
@@ -31,7 +32,7 @@ def choose_stored(graph: Graph, forms: Forms) -> set[int]:
     keeper = _keeper(graph, forms, users)
     given = {node.serial for node in graph.outputs if node is not None}
     stored: set[int] = set()
-    pieces = _Pieces(policy().fusion.most_inlined)
+    pieces = Pieces(policy().fusion.most_inlined)
     for node in graph.operators:
         readers = users.get(node.serial, [])
         if (
@@ -46,44 +47,6 @@ def choose_stored(graph: Graph, forms: Forms) -> set[int]:
             pieces.take(node, stored)
         keeper.note(node, stored)
     return stored
-
-
-class _Pieces:
-    """Operations that lead to each other without memory between them, each piece limited in size.
-
-    Long programs, of scalars above all, would be one expression: nests that share a part of it
-    would compute that anew, and LLVM's time grows faster than the size of a body.
-    """
-
-    def __init__(self, most: int):
-        self.most = most
-        # each by the serial of an operation that is in it; the last one stands for all
-        self.sizes: dict[int, int] = {}
-        self.later: dict[int, int] = {}
-
-    def take(self, node: Operator, stored: set[int]) -> None:
-        """Join the pieces that the operation reads; those too large for that are cut off: what it
-        reads of them is stored."""
-        found: dict[int, list[int]] = {}
-        for source in node.inputs:
-            if source.serial in self.sizes and source.serial not in stored:
-                found.setdefault(self._find(source.serial), []).append(source.serial)
-        own, size = node.serial, 1
-        for piece in sorted(found, key=lambda piece: (self.sizes[piece], piece)):
-            if size + self.sizes[piece] > self.most:
-                stored.update(found[piece])
-            else:
-                size += self.sizes[piece]
-                self.later[piece] = own
-        self.sizes[own] = size
-
-    def _find(self, serial: int) -> int:
-        piece = serial
-        while piece in self.later:
-            piece = self.later[piece]
-        while serial != piece:  # found sooner the next time
-            self.later[serial], serial = piece, self.later[serial]
-        return piece
 
 
 def _keeper(graph: Graph, forms: Forms, users: dict[int, list[Operator]]) -> Keeper:
