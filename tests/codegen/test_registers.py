@@ -166,3 +166,20 @@ def test_any_dtype():
     for found, wanted in zip(wg.jit(f)(*args), f(*args), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_branches_in_turns_are_held_too():
+    """A descent with steps that are taken or not: all of it is one loop without memory."""
+
+    def turn(state):
+        x, rate, count = state
+        new = x - rate * 2 * x
+        smaller = wnp.sum(new**2) < wnp.sum(x**2)
+        return wg.cond(smaller, lambda: (new, rate, count + 1), lambda: (x, rate / 2, count))
+
+    f = lambda x: wg.while_loop(lambda s: wnp.sum(s[0] ** 2) > 1e-6, turn, (x, 0.6, 0))
+    (loop,) = loops_of(f, X)
+    assert is_straight(loop)
+    assert all(map(Held(loop).holds, loop.carries))
+    for found, wanted in zip(wg.jit(f)(X), f(X), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -6,6 +6,7 @@ along, and a choice that is known is made.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,20 +44,25 @@ def optimise_programs(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], G
 
 
 def write_out_turns(graph: Graph) -> Graph:
-    """scan(dot(carry, carry)) -> scan(carry0 * carry0 + carry1 * carry1); while_loop likewise."""
+    """scan(dot(carry, carry)) -> scan(carry0 * carry0 + carry1 * carry1); programs likewise."""
 
     def edit(node: Operator, used: set[int]) -> list[Node] | list[Node | None] | None:
         if is_loop(node):
             body: Body = node.params["body"]
             better = _written_out(body)
             return None if better is body else loop_items(node, better, node.inputs)
+        if is_switch(node):
+            bodies = node.params["branches"].bodies
+            written = [_written_out(body) for body in bodies]
+            same = all(map(operator.is_, written, bodies))
+            return None if same else _items(node, {"branches": Branches(written)}, node.inputs)
         turn: Turn = node.params["turn"]
         test, inner = _written_out(turn.test), _written_out(turn.body)
         if test is turn.test and inner is turn.body:
             return None
         return _items(node, {"turn": turn.like(test, inner)}, node.inputs)
 
-    return edit_operations(graph, edit, lambda node: is_loop(node) or is_while(node))
+    return edit_operations(graph, edit, lambda node: is_loop(node) or _has_programs(node))
 
 
 def _written_out(body: Body) -> Body:

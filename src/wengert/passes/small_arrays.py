@@ -30,6 +30,7 @@ from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
 from ..ops.logic import logical_and, logical_or
 from ..ops.reductions import reduce_all, reduce_any, reduce_max, reduce_min, reduce_prod
 from ..ops.structure import concatenate
+from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .rewriting import apply, constant_value
 
@@ -97,6 +98,8 @@ class _WrittenOut:
         limits = policy().rewriting
         small = values = 0
         for node in self.graph.operators:
+            if node.op.multiple or (node.op is ITEM and self._has_samples(node)):
+                continue  # programs inside, which are written out by themselves
             is_number = _is_number(node)
             if node.serial not in self.chosen and not is_number:
                 return False
