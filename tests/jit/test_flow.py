@@ -11,7 +11,7 @@ import pytest
 import wengert as wg
 from flow_programs import POINTS, PROGRAMS, Python, W, X, assert_same
 from wengert.errors import OutOfRangeError
-from wengert.loops import Branch, Loop
+from wengert.loops import Branch, Loop, inside
 
 
 def is_native(compiled, *args):
@@ -155,10 +155,22 @@ class TestLoops:
         monkeypatch.setenv("WENGERT_SCHEDULE", steps)
         f = lambda x, n: wg.fori_loop(0, n, lambda i, s: np.sin(s) + x, x)
         compiled = wg.jit(wg.value_and_grad(f))
-        for n in (3, 64, 65, 5000, 10, 0, 4999):
+        for n in (3, 1024, 1025, 5000, 10, 0, 4999):
             assert_same(compiled(0.3, n), wg.value_and_grad(f)(0.3, n))
         assert compiled._compilations == 3
         assert is_native(compiled, 0.3, 10) is not bool(steps)
+
+    def test_the_first_tape_has_room_for_some_bytes_and_for_few_turns_of_many_samples(self):
+        f = lambda x, n: np.sum(wg.fori_loop(0, n, lambda i, s: np.sin(s) + x, x))
+
+        def room(f, *args):
+            kernels = wg.jit(f).program(*args).stages.loops.kernels
+            found = [one for kernel in kernels for one in inside(kernel)]
+            return {one.turns for one in found if isinstance(one, Loop) and one.limit is not None}
+
+        assert room(wg.grad(f), 0.3, 5) == {1024}
+        assert room(wg.grad(f), np.ones(1000), 5) == {64}
+        assert room(wg.vmap(wg.grad(f), in_axes=(0, None)), np.ones(1000), 5) == {64}
 
     def test_plain(self, monkeypatch):
         monkeypatch.setenv("WENGERT_SCHEDULE", "plain")
