@@ -99,6 +99,7 @@ def assert_close(found, expected):
 
 FUNCTIONS = {
     "elementwise": (lambda x: np.sin(x) * 2 + x**3, line, {"x": 0}),
+    "complex inside": (lambda x: np.abs(x * (1 + 2j)), line, {"x": 0}),
     "elementwise rows": (lambda x: np.tanh(x) - W[:, 0], rows, {"x": 0}),
     "float32": (lambda x: (x / len(x), np.sum(x, axis=(1, 2)), x.mean()), single, {"x": 0}),
     "sums": (lambda x: (np.sum(x), np.mean(x, axis=0), np.sum(x * x, axis=1)), rows, {"x": 0}),
@@ -537,7 +538,8 @@ FALLBACKS = {
         lambda x: x * np.arange(len(x)) ** 2,
         "a constant array of shape (331,) lies along",
     ),
-    "complex": (lambda x: np.abs(x * 1j), "has no loops of its own"),
+    "complex": (lambda x: np.exp(1j * x), "has no loops of its own"),
+    "divisors": (lambda x: np.gcd(x.astype(int), 12), "has no loops of its own"),
     "joined": (lambda x: np.concatenate([x, x]), "makes an axis whose length is not the dynamic"),
 }
 
