@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 
+F = TypeVar("F")
+# The file of generated code that evaluates recorded operations; its global `SOURCES` has the line
+# of the user's for each of its own. And the ids of the code that does so one by one; it lasts.
+GENERATED, SOURCES = "<wengert>", "sources"
+_EVALUATING: set[int] = set()
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
+    GENERATED,
 )
 
 
@@ -128,23 +134,36 @@ class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a 
         super().__init__(f"{name}{problem}".rstrip("."))
 
 
+def evaluates(function: F) -> F:
+    """Mark a function that goes through recorded operations, each of which it calls `node`."""
+    _EVALUATING.add(id(function.__code__))  # type: ignore[attr-defined]
+    return function
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame outside wengert and numpy, or None."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+def user_line() -> str:
+    """``file.py:12`` of the user's line that is running now, or at which it was recorded; or ""."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_OURS):
-            return frame
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        recorded: str | None = None
+        if name == GENERATED:
+            recorded = frame.f_globals.get(SOURCES, {}).get(frame.f_lineno)
+        elif id(frame.f_code) in _EVALUATING:
+            recorded = getattr(frame.f_locals.get("node"), "source", None)
+        if recorded:
+            return recorded
         frame = frame.f_back
-    return None
-
-
-def user_line() -> str:
-    """``file.py:12`` of the user's line that is running now; empty when there is none."""
-    frame = user_frame()
-    if frame is None:
-        return ""
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return ""
 
 
 def explain(operation: str, problem: str, remedy: str = "") -> str:

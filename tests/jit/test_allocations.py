@@ -10,6 +10,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 
 # What CPython itself takes, and gives back, to pass a keyword on.
 KEYWORDS = 100
@@ -53,5 +54,6 @@ def test_memory_says_what_a_call_allocates():
     said = one.memory(np.ones(10))
     assert (said["allocations_per_call"], said["allocations_with_out"]) == (2, 0)
     evaluated = wg.jit(lambda x: wnp.real(wnp.fft.fft(x)))  # by NumPy
-    said = evaluated.memory(np.ones((3, 3)))
+    with machine.use(numpy_loops=False):
+        said = evaluated.memory(np.ones((3, 3)))
     assert said["allocations_with_out"] >= 1

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import tree
-from ..errors import GraphError, ShapeError, StructureError
+from ..errors import GraphError, ShapeError, StructureError, evaluates
 from ..keeping import keep
 from ..types import Function, type_of, weaken
 from .nodes import Constant, Node, Operator, Variable, reachable
@@ -65,6 +65,7 @@ class Graph:
         """The operator nodes alone, in order."""
         return [node for node in self.nodes if isinstance(node, Operator)]
 
+    @evaluates
     def evaluate(self, values: Sequence[Any]) -> list[Any]:
         """The outputs for flat input values, as a flat list. Values may be traced."""
         env: dict[int, Any] = {}
@@ -81,6 +82,7 @@ class Graph:
         """Evaluate for new arguments of the structure that was traced."""
         return self._rebuild(self.evaluate(self._leaves(args)))
 
+    @evaluates
     def forward(self, *args: Any) -> Any:
         """Evaluate and keep every node's `output`. Without arguments, the values held now."""
         if args:

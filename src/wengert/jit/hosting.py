@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import GENERATED
 from ..loops import Buffer, Host, MemoryKind, c_strides, root
 
 
@@ -71,7 +72,8 @@ class Values:
 
     def compiled(self, lines: Sequence[str]) -> Callable[[], None]:
         """Lines of source as a function without arguments."""
-        exec("\n    ".join(["def call():", *lines, "return"]), self.names)
+        text = "\n    ".join(["def call():", *lines, "return"])
+        exec(compile(text, GENERATED, "exec"), self.names)
         call: Callable[[], None] = self.names.pop("call")  # no cycle: arenas go at once
         return call
 

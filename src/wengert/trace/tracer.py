@@ -52,10 +52,11 @@ def is_for_any_length() -> bool:
 class Trace:
     """Records operations while a function runs; use as a context manager.
 
-    `keep_source` stores the user's line with every node (for printing). A `lazy` trace records
-    operations on large constants too, instead of computing them: the compiler knows better. One
-    that `captures` records what is done to values of traces around it too: it may never run. One
-    that `shares`, and all inside it, records what is computed of the same values again but once.
+    `keep_source` stores the user's line with every node, of all traces inside it too. A `lazy`
+    trace records operations on large constants too, instead of computing them: the compiler knows
+    better. One that `captures` records what is done to values of traces around it too: it may never
+    run. One that `shares`, and all inside it, records what is computed of the same values again but
+    once.
     """
 
     captures = False
@@ -88,12 +89,13 @@ class Trace:
         self.captures = captures
         if places:
             self.places = places
-        if shares or (_state.stack and _state.stack[-1].recorded is not None):
+        around = _state.stack[-1] if _state.stack else None
+        if shares or (around is not None and around.recorded is not None):
             self.recorded = {}
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
-        self.keep_source = keep_source
+        self.keep_source: bool = keep_source or (around is not None and around.keep_source)
 
     def __enter__(self) -> Trace:
         if self.places:

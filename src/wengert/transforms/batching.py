@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from .. import tree
-from ..errors import AxisError, ShapeError, StructureError
+from ..errors import AxisError, ShapeError, StructureError, evaluates
 from ..graph import Constant, Graph, Operator
 from ..ops.elementwise import select
 from ..ops.indexing import index
@@ -93,6 +93,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     return batched
 
 
+@evaluates
 def evaluate_batched(
     graph: Graph, size: int, values: Sequence[Any], flags: Sequence[bool], going: Any = None
 ) -> list[tuple[Any, bool]]:

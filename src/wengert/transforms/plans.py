@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DerivativeError, explain
+from ..errors import GENERATED, SOURCES, DerivativeError, explain
 from ..graph import Constant, Graph, Node, Operator, reachable
 from ..ops.elementwise import add, scale, unless
 from ..ops.layout import fit
@@ -39,7 +39,7 @@ class Replay:
     `unless` for its last argument. The two differ only where the quick one gives a NaN; see `pull`.
     """
 
-    __slots__ = ("_careful", "_quick", "_types", "constants", "outputs", "steps")
+    __slots__ = ("_careful", "_quick", "_sources", "_types", "constants", "outputs", "steps")
 
     def __init__(self, graph: Graph):
         slots = {node.serial: slot for slot, node in enumerate(graph.inputs)}
@@ -52,6 +52,7 @@ class Replay:
         # what to call on traced values, what on plain ones, where its arguments are
         self.steps: list[tuple[Function, Function, tuple[int, ...], dict[str, Any]]] = []
         self._types: list[Any] = []
+        self._sources: list[str | None] = []
         for node in graph.nodes:
             if isinstance(node, Operator) and node.serial not in inputs:
                 sources = tuple(slots[source.serial] for source in node.inputs)
@@ -61,6 +62,7 @@ class Replay:
                     functions = tuple(map(_then_weaken, functions))  # type: ignore[assignment]
                 self.steps.append((*functions, sources, node.params))
                 self._types.append(node.type)
+                self._sources.append(node.source)
         self.outputs = [None if node is None else slots[node.serial] for node in graph.outputs]
         self._quick: Callable[..., list[Any]] | None = None
         self._careful: Callable[..., list[Any]] | None = None
@@ -149,7 +151,8 @@ class Replay:
             lines.append(f" v{first + number} = f{number}({', '.join(arguments)})")
         names = ["None" if slot is None else f"v{slot}" for slot in outputs]
         lines.append(f" return [{', '.join(names)}]")
-        exec("\n".join(lines), known)  # only names and numbers made above
+        known[SOURCES] = {2 + place: self._sources[step[0]] for place, step in enumerate(steps)}
+        exec(compile("\n".join(lines), GENERATED, "exec"), known)  # names and numbers made above
         replay: Function = known["replay"]
         return replay
 
