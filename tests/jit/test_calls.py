@@ -243,6 +243,22 @@ def test_out(shape):
     np.testing.assert_array_equal(out[1]["twice"], np.full(shape, 4.0))
 
 
+def test_calls_with_out_have_an_entry_of_their_own(monkeypatch):
+    jf = wg.jit(lambda x: x + 1.0)
+    x, out = np.arange(3.0), np.empty(3)
+    jf(x)
+    jf(x, out=out)
+
+    def fell_through(self, native, args, kwargs):
+        raise AssertionError("no entry took the call")
+
+    monkeypatch.setattr(type(jf), "_take", fell_through)
+    assert jf(x, out=out) is out and out[2] == 3.0
+    assert jf(x)[1] == 2.0
+    with pytest.raises(AssertionError, match="no entry"):
+        jf(x, other=out)
+
+
 def test_out_overlapping_an_argument():
     jf = wg.jit(lambda x: x[::-1] + np.sum(x))
     for _ in range(3):

@@ -314,6 +314,10 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
         from .cache import shared_cache
 
         pool.load(shared_cache())
+    if any(name.startswith("wengert_entry_") for name in compiled.needs):
+        from . import gate
+
+        gate.load()
     for name in compiled.needs:
         address = symbols.get(name) or _registered.get(name)
         for library in (lapack, numpy_loops):

@@ -31,15 +31,13 @@ from llvmlite import ir
 from ..runtime.arena import ARENA_ALIGNMENT
 from ..runtime.builtin import (
     CONTEXT_FINISH,
-    CONTEXT_NEXT,
-    CONTEXT_ON_ERROR,
     CONTEXT_SPARES,
     RECYCLED_BYTES,
     SPARE_BYTES,
     Pointer,
 )
 from ..runtime.layout import WORD, ObjectLayout, native_layout
-from ..runtime.limits import NO_FALLBACK, SPARES, STACK_ARENA_LIMIT
+from ..runtime.limits import SPARES, STACK_ARENA_LIMIT
 from ..runtime.signature import (
     ArraySpec,
     Dim,
@@ -47,7 +45,8 @@ from ..runtime.signature import (
     StaticSpec,
     Tree,
 )
-from .native_arguments import Taking, global_constant
+from .entry_parts import shared_part
+from .native_arguments import Taking
 from .objects import (
     C_CONTIGUOUS,
     I1,
@@ -60,10 +59,6 @@ from .objects import (
     Value,
     c_function,
     constant,
-    emit_apart,
-    emit_measure,
-    emit_provide,
-    emit_recycle,
 )
 
 
@@ -115,8 +110,6 @@ class _Entry(Taking):
     ):
         super().__init__(module, name, signature, layout)
         self.run = run
-        self.provide = emit_provide(module, layout, f"{name}.provide")
-        self.recycle: ir.Function | None = None
         self.kept_bytes = 0  # of results that are used again, each of them once
 
     # The phases
@@ -130,9 +123,6 @@ class _Entry(Taking):
         by_position = [self.load(self.args, WORD * i) for i in range(len(signature.args))]
         found: list[tuple[Any, Value]] = []
         self.walk(signature.trees(), [*by_position, *by_name], found)
-        self.has_out = self.b.and_(
-            self.b.not_(self.is_null(self.out)), self.b.not_(self.same(self.out, self.object(None)))
-        )
         given = self.walk_out()
         found = self.check_statics(found, self.argument_statics)
         inputs = [(spec, value, self.check_leaf(spec, value)) for spec, value in found]
@@ -150,14 +140,16 @@ class _Entry(Taking):
         failed = self.function.append_basic_block("failed")
         self.require(self.same(code, constant(0, I32)), failed)
         self.build_result(given, results, made)
-        self.emit_failed(failed, code)
-        self.emit_mismatch()
+        self.emit_other_ends(failed, code)
         self.emit_leave()
         self.slots.branch(self.function.blocks[1])
 
     def keywords(self) -> tuple[list[Value], Value]:
         """Values of the declared keywords, and of `out` (NULL when it is not given)."""
-        names = [name for name, _ in self.signature.kwargs] + ["out"]
+        names = [name for name, _ in self.signature.kwargs] + ["out"] * self.signature.takes_out
+        if not names:
+            self.require(self.is_null(self.kwnames))
+            return [], NULL
         slots = [self.null_slot() for _ in names]
         b = self.b
         with b.if_then(b.not_(self.is_null(self.kwnames))):
@@ -175,15 +167,24 @@ class _Entry(Taking):
                     b.store(b.select(equal, value, b.load(slot, typ=PTR)), slot)
                 self.require(known)
         values = [b.load(slot, typ=PTR) for slot in slots]
-        for value in values[:-1]:
+        out = values.pop() if self.signature.takes_out else NULL
+        for value in values:
             self.require(b.not_(self.is_null(value)))
-        return values[:-1], values[-1]
+        return values, out
 
     # What is given with `out`, and state
 
     def walk_out(self) -> list[Value]:
-        """A slot for each array of the result: the array given with `out`, or NULL."""
-        slots = []
+        """A slot for each array of the result: the array given with `out`, or NULL.
+
+        None at all where `out` is not taken.
+        """
+        slots: list[Value] = []
+        if not self.signature.takes_out:
+            return slots
+        self.has_out = self.b.and_(
+            self.b.not_(self.is_null(self.out)), self.b.not_(self.same(self.out, self.object(None)))
+        )
         with self.b.if_then(self.has_out):
             found: list[tuple[Any, Value]] = []
             self.walk([self.signature.result], [self.out], found)
@@ -195,10 +196,11 @@ class _Entry(Taking):
         return slots
 
     def check_given(self, given: list[Value]) -> None:
-        for spec, slot in zip(self.signature.outputs(), given, strict=True):
+        for spec in self.signature.outputs():
             for dim in spec.shape:
                 if isinstance(dim, Dim) and (dim.plus < 0 or dim.times < 0):
                     self.require(self.b.icmp_signed(">=", self.length(dim), constant(0)))
+        for spec, slot in zip(self.signature.outputs(), given, strict=bool(given)):
             array = self.b.load(slot, typ=PTR)
             with self.b.if_then(self.b.not_(self.is_null(array))):
                 self.check_array(spec, array, C_CONTIGUOUS | WRITEABLE)
@@ -217,7 +219,7 @@ class _Entry(Taking):
 
     def check_overlap(self, inputs: list, given: list[Value], captured: list[Value]) -> None:
         """No array given with `out` and no written state may share memory with anything else."""
-        b, outputs = self.b, self.signature.outputs()
+        b, outputs = self.b, self.signature.outputs() if given else ()
         state = list(zip(self.signature.captured, captured, strict=True))
         written = [pair for pair in state if pair[0].written]
         if not outputs and not written:
@@ -227,9 +229,8 @@ class _Entry(Taking):
         count, total = len(outputs) + len(written), len(outputs) + len(state) + len(arrays)
         ranges = self.slot(ir.ArrayType(I64, 2 * total))
         always = constant(bool(written), I1)
-        with b.if_then(b.or_(always, self.has_out)):
-            measure = emit_measure(self.module, self.layout, f"{self.function.name}.measure")
-            apart = emit_apart(self.module, self.layout, f"{self.function.name}.apart")
+        with b.if_then(b.or_(always, self.has_out) if given else always):
+            measure, apart = (shared_part(self.module, name) for name in ("measure", "apart"))
             for index, (spec, data) in enumerate(written + read, len(outputs)):
                 start = b.ptrtoint(data, I64)
                 self.put(start, ranges, 2 * index)
@@ -274,9 +275,9 @@ class _Entry(Taking):
         b, pointers, made = self.b, [], []
         no_memory = self.function.append_basic_block("no_memory")
         new, exact = self.pointer(Pointer.NEW_FROM_DESCR), self.object(np.ndarray)
-        for number, (spec, slot) in enumerate(zip(self.signature.outputs(), given, strict=True)):
+        for number, spec in enumerate(self.signature.outputs()):
             made.append(self.own(None))
-            array = b.load(slot, typ=PTR)
+            array = b.load(given[number], typ=PTR) if given else NULL
             if spec.shape:
                 ndim = constant(len(spec.shape), I32)
                 arguments = [array, made[-1], new, exact, self.object(spec.dtype), ndim]
@@ -285,8 +286,12 @@ class _Entry(Taking):
                 self.require(b.not_(self.is_null(pointer)), no_memory)
                 pointers.append(pointer)
                 continue
+            place = self.slot(ir.ArrayType(I64, 2), 16)
+            if not given:
+                pointers.append(place)
+                continue
             pointer = self.slot(PTR)
-            b.store(self.slot(ir.ArrayType(I64, 2), 16), pointer)
+            b.store(place, pointer)
             with b.if_then(b.not_(self.is_null(array))):
                 b.store(self.load(array, self.layout.array_data), pointer)
             pointers.append(b.load(pointer, typ=PTR))
@@ -302,7 +307,7 @@ class _Entry(Taking):
         bytes_ = math.prod(lengths) * spec.dtype.itemsize
         if len(lengths) == len(spec.shape):
             if bytes_ < SPARE_BYTES or SPARES * (self.kept_bytes + bytes_) > RECYCLED_BYTES:
-                return b.call(self.provide, arguments)
+                return b.call(shared_part(self.module, "provide"), arguments)
             self.kept_bytes += bytes_
             return self.recycled(number, arguments)
         size: Value = constant(bytes_)
@@ -314,17 +319,15 @@ class _Entry(Taking):
         place = self.slot(PTR)
         with b.if_else(again) as (large, other):
             with other:
-                b.store(b.call(self.provide, arguments), place)
+                b.store(b.call(shared_part(self.module, "provide"), arguments), place)
             with large:
                 b.store(self.recycled(number, arguments), place)
         return b.load(place, typ=PTR)
 
     def recycled(self, number: int, arguments: list[Value]) -> Value:
-        if self.recycle is None:
-            name = f"{self.function.name}.recycle"
-            self.recycle = emit_recycle(self.module, self.layout, name, self.check, self.provide)
         first = constant(SPARES * number)
-        return self.b.call(self.recycle, [self.item(CONTEXT_SPARES), first, *arguments])
+        recycle = shared_part(self.module, "recycle")
+        return self.b.call(recycle, [self.item(CONTEXT_SPARES), first, *arguments])
 
     def shape_of(self, spec: ArraySpec) -> Value:
         """A result's shape as an array of i64, constant where it can be."""
@@ -344,11 +347,10 @@ class _Entry(Taking):
                 self.call("Py_IncRef", self.out)
                 b.store(self.out, self.result)
                 b.branch(self.leave)
+        outputs = zip(self.signature.outputs(), results, made, strict=True)
+        arrays = [b.load(slot, typ=PTR) if given else NULL for slot in given or made]
         finished = iter(
-            [
-                self.finished(spec, *slots)
-                for spec, *slots in zip(self.signature.outputs(), given, results, made, strict=True)
-            ]
+            [self.finished(*one, array) for one, array in zip(outputs, arrays, strict=True)]
         )
         statics = itertools.count(self.result_statics)
         result = self.build(self.signature.result, finished, statics)
@@ -359,20 +361,26 @@ class _Entry(Taking):
         b.store(result, self.result)
         b.branch(self.leave)
 
-    def finished(self, spec: ArraySpec, given: Value, data: Value, made: Value) -> Value:
+    def finished(self, spec: ArraySpec, data: Value, made: Value, given: Value) -> Value:
         """The object for one array of the result: given, or made, or now made of a scalar."""
         b = self.b
-        array = b.load(given, typ=PTR)
-        present = b.not_(self.is_null(array))
+        if given is NULL:
+            if not spec.shape:
+                self.make_scalar(spec, data, made)
+            return b.load(made, typ=PTR)
+        absent = self.is_null(given)
         if not spec.shape:
-            with b.if_then(b.not_(present)):
-                kind = ir.FunctionType(PTR, [PTR, PTR, PTR])
-                function = self.pointer(Pointer.SCALAR)
-                function.type = ir.PointerType(kind)  # a call needs the type of what it calls
-                scalar = b.call(function, [data, self.object(spec.dtype), NULL])
-                self.require(b.not_(self.is_null(scalar)), self.leave)
-                b.store(scalar, made)
-        return b.select(present, array, b.load(made, typ=PTR))
+            with b.if_then(absent):
+                self.make_scalar(spec, data, made)
+        return b.select(absent, b.load(made, typ=PTR), given)
+
+    def make_scalar(self, spec: ArraySpec, data: Value, made: Value) -> None:
+        function = self.pointer(Pointer.SCALAR)
+        kind = ir.FunctionType(PTR, [PTR, PTR, PTR])
+        function.type = ir.PointerType(kind)  # a call needs the type of what it calls
+        scalar = self.b.call(function, [data, self.object(spec.dtype), NULL])
+        self.require(self.b.not_(self.is_null(scalar)), self.leave)
+        self.b.store(scalar, made)
 
     def build(self, tree: Tree, finished: Iterator[Value], statics: Iterator[int]) -> Value:
         """The result's tree as a borrowed reference; what is new is owned by a slot."""
@@ -400,52 +408,16 @@ class _Entry(Taking):
 
     # The other ends
 
-    def emit_failed(self, block: ir.Block, code: Value) -> None:
-        """The kernel returned an error: pass on its exception, or let `on_error` raise one."""
-        b = self.b
-        b.position_at_end(block)
-        self.require(self.is_null(self.call("PyErr_Occurred")), self.leave)
-        names = len(self.signature.kwargs) + 1
-        arguments = self.slot(ir.ArrayType(PTR, 1 + len(self.signature.args) + names))
-        count_slot = self.slot(I64)
-        b.store(self.nargs, count_slot)
-        with b.if_then(b.not_(self.is_null(self.kwnames))):
-            b.store(b.add(self.nargs, self.load(self.kwnames, self.layout.size, I64)), count_slot)
-        with self.loop(b.load(count_slot, typ=I64)) as index:
-            value = b.load(b.gep(self.args, [index], source_etype=PTR), typ=PTR)
-            after = b.add(index, constant(1))
-            b.store(value, b.gep(arguments, [after], source_etype=PTR))
-        nargs = b.add(self.nargs, constant(1))
-        self.call_on_error(arguments, b.sext(code, I64), nargs, self.kwnames)
-
-    def call_on_error(self, arguments: Value, code: Value, nargs: Value, kwnames: Value) -> None:
-        b = self.b
-        number = self.call("PyLong_FromLongLong", code)
-        self.require(b.not_(self.is_null(number)), self.leave)
-        self.own(number)
-        b.store(number, arguments)
-        handler = self.item(CONTEXT_ON_ERROR)
-        b.store(self.call("PyObject_Vectorcall", handler, arguments, nargs, kwnames), self.result)
-        b.branch(self.leave)
-
-    def emit_mismatch(self) -> None:
-        """Give the call to the next callable, as it came."""
-        b = self.b
-        b.position_at_end(self.mismatch)
-        self.call("PyErr_Clear")  # a look-up or conversion may have raised
-        following = self.load(self.item(CONTEXT_NEXT), self.layout.cell_content)
-        nothing = self.function.append_basic_block("nothing")
-        self.require(b.not_(self.is_null(following)), nothing)
-        self.hold(following)  # the cell may be repointed meanwhile
-        text = _text(self.module, f"{self.function.name}.where", " in a compiled call")
-        entered = self.call("Py_EnterRecursiveCall", text)  # a ring of entries must not crash
-        self.require(self.same(entered, constant(0, I32)), self.leave)
-        answer = self.call("PyObject_Vectorcall", following, self.args, self.nargs, self.kwnames)
-        b.store(answer, self.result)
-        self.call("Py_LeaveRecursiveCall")
-        b.branch(self.leave)
-        b.position_at_end(nothing)
-        self.call_on_error(self.slot(PTR), constant(NO_FALLBACK), constant(1), NULL)
+    def emit_other_ends(self, failed: ir.Block, code: Value) -> None:
+        """The kernel returned an error; the call is not what this entry is for."""
+        call = self.function.args
+        for block, name, arguments in (
+            (failed, "failed", [*call, code]),
+            (self.mismatch, "pass_on", call),
+        ):
+            self.b.position_at_end(block)
+            self.b.store(self.b.call(shared_part(self.module, name), arguments), self.result)
+            self.b.branch(self.leave)
 
     def emit_leave(self) -> None:
         self.b.position_at_end(self.leave)
@@ -456,8 +428,3 @@ class _Entry(Taking):
             with self.b.if_then(self.b.not_(self.is_null(owned))):
                 self.call("Py_DecRef", owned)
         self.b.ret(self.b.load(self.result, typ=PTR))
-
-
-def _text(module: ir.Module, name: str, text: str) -> ir.GlobalVariable:
-    data = bytearray(text.encode() + b"\0")
-    return global_constant(module, name, ir.Constant(ir.ArrayType(I8, len(data)), data))

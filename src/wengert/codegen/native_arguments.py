@@ -25,6 +25,7 @@ from ..runtime.signature import (
     context_objects,
     leaves,
 )
+from .entry_parts import shared_part
 from .objects import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -40,7 +41,7 @@ from .objects import (
     Code,
     Value,
     constant,
-    emit_check,
+    global_constant,
 )
 from .unchanged import emit_unchanged
 
@@ -70,7 +71,6 @@ class Taking(Code):
         self.lengths: dict[str, Value] = {}
         self.dynamic: list[Value] = []  # in the order of the slots after the buffers
         self.tables: dict[tuple[int, ...], ir.GlobalVariable] = {}
-        self.check = emit_check(module, layout, f"{name}.check")
         self.unchanged: ir.Function | None = None
 
     # The context, and what is held
@@ -229,7 +229,9 @@ class Taking(Code):
         words = [constant(word, I32) for word in (numbers, mask, flags, ndim)]
         kinds = [self.object(np.ndarray), self.object(spec.dtype)]
         tables = [self.table(*lengths), strides]
-        self.require(self.b.call(self.check, [array, *kinds, *words, *tables]))
+        self.require(
+            self.b.call(shared_part(self.module, "check"), [array, *kinds, *words, *tables])
+        )
         if -1 in lengths:
             self.check_lengths(spec, self.load(array, self.layout.array_shape))
         return self.load(array, self.layout.array_data)
@@ -327,10 +329,9 @@ def _statics(tree: Tree) -> int:
 
 def _owned_limit(signature: Signature) -> int:
     """How many references an entry may hold at most."""
-    held = _count(signature.trees()) + _count(signature.result)
+    held = _count(signature.trees()) + _count(signature.result) * signature.takes_out
     made = _count(signature.result, tuples=True) + 1  # and the root
-    handlers = 3  # the next callable, and an error code on each of two ways
-    return held + made + handlers
+    return held + made
 
 
 def _count(tree: Tree, tuples: bool = False) -> int:
@@ -341,11 +342,3 @@ def _count(tree: Tree, tuples: bool = False) -> int:
     own = len(children) if tuples or not isinstance(tree, tuple) else 0
     own += isinstance(tree, ObjectSpec)  # its dictionary
     return own + sum(_count(child, tuples) for child in children)
-
-
-def global_constant(module: ir.Module, name: str, value: ir.Constant) -> ir.GlobalVariable:
-    """A constant of the module, as a pointer."""
-    variable = ir.GlobalVariable(module, value.type, name)
-    variable.initializer, variable.linkage, variable.global_constant = value, "private", True
-    variable.type = PTR
-    return variable

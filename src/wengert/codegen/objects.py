@@ -1,7 +1,7 @@
 """Pieces of native code that deal with CPython's and NumPy's objects.
 
-`Code` is a function under construction; the functions below it are the ones that every entry calls:
-to check an array, to compare the memory of several, to make room for a result.
+`Code` is a function under construction; `entry.py` makes entries with it, `entry_parts.py` the
+functions that all of them call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from llvmlite import ir
 
 from ..runtime.layout import WORD, ObjectLayout
-from ..runtime.limits import SPARES
 
 I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -80,6 +79,14 @@ def c_function(module: ir.Module, name: str) -> ir.Function:
         result, arguments = _C_TYPES[name]
         found = ir.Function(module, ir.FunctionType(result, arguments), name)
     return found
+
+
+def global_constant(module: ir.Module, name: str, value: ir.Constant) -> ir.GlobalVariable:
+    """A constant of the module, as a pointer."""
+    variable = ir.GlobalVariable(module, value.type, name)
+    variable.initializer, variable.linkage, variable.global_constant = value, "private", True
+    variable.type = PTR
+    return variable
 
 
 class Code:
@@ -163,167 +170,8 @@ class Code:
         self.b.position_at_end(self.mismatch)
         self.b.ret(bad)
 
-    def finish(self) -> ir.Function:
+    def finish(self, linkage: str = "internal") -> ir.Function:
         """End a helper function."""
-        self.function.linkage = "internal"
+        self.function.linkage = linkage
         self.slots.branch(self.function.blocks[1])
         return self.function
-
-
-def emit_check(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
-    """`i1 check(array, type, dtype, numbers, mask, flags, ndim, shape, strides)`.
-
-    A function, not code for each array, so that a tree of hundreds compiles fast. Its lengths and
-    strides are tables: -1 is any length, and no strides means that flags say it all.
-    """
-    kind = ir.FunctionType(I1, [PTR, PTR, PTR, I32, I32, I32, I32, PTR, PTR])
-    code = Code(module, layout, name, kind)
-    array, exact, dtype, numbers, mask, flags, ndim, shape, strides = code.function.args
-    b = code.b
-    code.require(code.same(code.load(array, layout.type), exact))
-    found_flags = b.and_(code.load(array, layout.array_flags, I32), mask)
-    found_ndim = code.load(array, layout.array_ndim, I32)
-    code.require(b.and_(code.same(found_flags, flags), code.same(found_ndim, ndim)))
-    found = code.load(array, layout.array_dtype)
-    with b.if_then(b.not_(code.same(found, dtype)), likely=False):
-        # Nearly always the same object; else the number of an equal type, in native order.
-        number = code.load(found, layout.dtype_number, I32)
-        code.require(b.icmp_unsigned("<", number, constant(32, I32)))
-        code.require(b.trunc(b.lshr(numbers, number), I1))
-        order = code.load(found, layout.dtype_byteorder, I8)
-        native = (code.same(order, constant(ord(mark), I8)) for mark in "=|")
-        code.require(b.or_(*native))
-    found_shape = code.load(array, layout.array_shape)
-    found_strides = code.load(array, layout.array_strides)
-    with code.loop(b.zext(ndim, I64)) as axis:
-        length = code.element(shape, axis)
-        equal = code.same(length, code.element(found_shape, axis))
-        code.require(b.or_(equal, code.same(length, constant(-1))))
-        with b.if_then(b.not_(code.is_null(strides))):
-            equal = code.same(code.element(strides, axis), code.element(found_strides, axis))
-            code.require(b.or_(equal, code.same(length, constant(1))))
-    code.ret(constant(1, I1), constant(0, I1))
-    return code.finish()
-
-
-def emit_apart(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
-    """`i1 apart(ranges, written, all)`: does none of the first, written, ranges meet another?"""
-    code = Code(module, layout, name, ir.FunctionType(I1, [PTR, I64, I64]))
-    ranges, written, total = code.function.args
-    b = code.b
-
-    def bounds(index: Value) -> tuple[Value, Value]:
-        low = b.shl(index, constant(1))
-        return code.element(ranges, low), code.element(ranges, b.add(low, constant(1)))
-
-    with code.loop(written) as one:
-        low, high = bounds(one)
-        with code.loop(total, b.add(one, constant(1))) as other:
-            start, end = bounds(other)
-            before, after = b.icmp_unsigned("<=", high, start), b.icmp_unsigned("<=", end, low)
-            code.require(b.or_(before, after))
-    code.ret(constant(1, I1), constant(0, I1))
-    return code.finish()
-
-
-def emit_measure(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
-    """`void measure(array, itemsize, range)`: where an array begins and ends in memory.
-
-    0 and 0 for NULL and for an array without elements: these meet nothing.
-    """
-    code = Code(module, layout, name, ir.FunctionType(VOID, [PTR, I64, PTR]))
-    array, itemsize, bounds = code.function.args
-    b, zero = code.b, constant(0)
-    low, high = code.slot(I64), code.slot(I64)
-    code.require(b.not_(code.is_null(array)))
-    start = b.ptrtoint(code.load(array, layout.array_data), I64)
-    b.store(start, low)
-    b.store(b.add(start, itemsize), high)
-    shape, strides = (
-        code.load(array, offset) for offset in (layout.array_shape, layout.array_strides)
-    )
-    with code.loop(b.zext(code.load(array, layout.array_ndim, I32), I64)) as axis:
-        length = code.element(shape, axis)
-        code.require(b.not_(code.same(length, zero)))
-        reach = b.mul(b.sub(length, constant(1)), code.element(strides, axis))
-        backwards = b.icmp_signed("<", reach, zero)
-        b.store(b.add(b.load(low, typ=I64), b.select(backwards, reach, zero)), low)
-        b.store(b.add(b.load(high, typ=I64), b.select(backwards, zero, reach)), high)
-    code.put(b.load(low, typ=I64), bounds, 0)
-    code.put(b.load(high, typ=I64), bounds, 1)
-    b.ret_void()
-    b.position_at_end(code.mismatch)
-    code.put(zero, bounds, 0)
-    code.put(zero, bounds, 1)
-    b.ret_void()
-    return code.finish()
-
-
-def emit_provide(module: ir.Module, layout: ObjectLayout, name: str) -> ir.Function:
-    """`ptr provide(given, made, new, type, dtype, ndim, shape)`: where to write a result.
-
-    The data of the array given, or of a new one that goes to the slot `made`; NULL without memory.
-    """
-    kind = ir.FunctionType(PTR, [PTR, PTR, PTR, PTR, PTR, I32, PTR])
-    code = Code(module, layout, name, kind)
-    given, made, new, exact, dtype, ndim, shape = code.function.args
-    b = code.b
-    with b.if_then(b.not_(code.is_null(given))):
-        b.ret(code.load(given, layout.array_data))
-    code.call("Py_IncRef", dtype)  # PyArray_NewFromDescr takes this reference
-    new_type = ir.FunctionType(PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR])
-    new.type = ir.PointerType(new_type)  # a call needs the type of what it calls
-    array = b.call(new, [exact, dtype, ndim, shape, NULL, NULL, constant(0, I32), NULL])
-    code.require(b.not_(code.is_null(array)))
-    b.store(array, made)
-    code.ret(code.load(array, layout.array_data), NULL)
-    return code.finish()
-
-
-def emit_recycle(
-    module: ir.Module, layout: ObjectLayout, name: str, check: ir.Function, provide: ir.Function
-) -> ir.Function:
-    """`ptr recycle(spares, first, given, made, new, type, dtype, ndim, shape)`: as `provide`, but
-    an array made before is given again if the list of spares is all that holds it.
-
-    One of another shape that nobody else holds makes way. It is an array of numbers and nobody
-    watches it, so no Python code runs when it dies.
-    """
-    kind = ir.FunctionType(PTR, [PTR, I64, PTR, PTR, PTR, PTR, PTR, I32, PTR])
-    code = Code(module, layout, name, kind)
-    spares, first, given, made, new, exact, dtype, ndim, shape = code.function.args
-    b = code.b
-    with b.if_then(b.not_(code.is_null(given))):
-        b.ret(code.load(given, layout.array_data))
-    items = code.load(spares, layout.list_items)
-    wanted = constant(C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, I32)
-    for number in range(SPARES):
-        place = b.gep(items, [b.add(first, constant(number))], source_etype=PTR)
-        spare = b.load(place, typ=PTR)
-        alone = code.same(code.load(spare, 0, I64), constant(1))
-        with b.if_then(alone):
-            arguments = [spare, exact, dtype, constant(0, I32), wanted, wanted, ndim, shape, NULL]
-            fits = b.call(check, arguments)
-            unwatched = code.is_null(code.load(spare, layout.array_weakrefs))
-            with b.if_then(b.and_(fits, unwatched)):
-                code.call("Py_IncRef", spare)
-                b.store(spare, made)
-                b.ret(code.load(spare, layout.array_data))
-    pointer = b.call(provide, [given, made, new, exact, dtype, ndim, shape])
-    code.require(b.not_(code.is_null(pointer)))
-    array = b.load(made, typ=PTR)
-    for number in range(SPARES):
-        place = b.gep(items, [b.add(first, constant(number))], source_etype=PTR)
-        held = b.load(place, typ=PTR)
-        makes_way = code.slot(ir.IntType(1))
-        b.store(b.not_(code.same(code.load(held, layout.type), exact)), makes_way)
-        with b.if_then(code.same(code.load(held, 0, I64), constant(1))):
-            unwatched = code.is_null(code.load(held, layout.array_weakrefs))
-            b.store(unwatched, makes_way)
-        with b.if_then(b.load(makes_way, typ=ir.IntType(1))):
-            code.call("Py_IncRef", array)
-            b.store(array, place)
-            code.call("Py_DecRef", held)
-            b.ret(pointer)
-    code.ret(pointer, NULL)
-    return code.finish()

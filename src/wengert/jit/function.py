@@ -292,7 +292,7 @@ class Jitted(staticmethod, Generic[P, R]):
             return _fill(out, self._inside(args, kwargs))
         if debugging.checking_nans():
             return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
-        entry = self._add_entry(program, args, kwargs)
+        entry = self._add_entry(program, args, kwargs, out is not None)
         if program.arena is not None and program.arena.wake():
             return self._again(args, kwargs, out)
         if entry is not None and native and entry in self._evicted:
@@ -486,9 +486,9 @@ class Jitted(staticmethod, Generic[P, R]):
             lookup.save(key, found[0])
         return found
 
-    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool) -> Any:
         """The entry for this way of writing a call; made where there is none and could be one."""
-        style = _style(args, kwargs)
+        style = (*_style(args, kwargs), *["out"] * with_out)
         known = style in program.entries or len(program.entries) >= ENTRIES
         if known or not program.native or not _is_on("entries"):
             return program.entries.get(style)
@@ -496,7 +496,7 @@ class Jitted(staticmethod, Generic[P, R]):
             return None  # converted; one without that may still come
         with self._lock:
             if style not in program.entries:
-                signature = self._signature(program, args, kwargs)
+                signature = self._signature(program, args, kwargs, with_out)
                 taken = program.is_flat and program.flat is not None
                 entry = None if signature is None or taken else program.add_entry(signature)
                 program.entries[style] = entry
@@ -504,9 +504,11 @@ class Jitted(staticmethod, Generic[P, R]):
                     self._put(program, entry)
             return program.entries[style]
 
-    def _signature(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _signature(
+        self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool = False
+    ) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
-        return program.signature(self._known_parameters(), args, kwargs)
+        return program.signature(self._known_parameters(), args, kwargs, with_out)
 
     def _put(self, program: Any, entry: Any) -> None:
         """Bring a new entry into use."""

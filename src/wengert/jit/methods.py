@@ -74,10 +74,12 @@ class Method(Jitted):
         super()._chain(entry)
         _find_natively()
 
-    def _signature(self, program: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _signature(
+        self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool = False
+    ) -> Any:
         from ..runtime.signature import OwnerSpec, StaticSpec
 
-        signature = super()._signature(program, args, kwargs)
+        signature = super()._signature(program, args, kwargs, with_out)
         if signature is None or program.is_flat:
             return signature
         weak = isinstance(self.owner, weakref.ref)

@@ -128,7 +128,9 @@ class Program:
         """Whether the state is now as it was when the program was traced."""
         return all(state.holds for state in self.state)
 
-    def signature(self, parameters: Parameters, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def signature(
+        self, parameters: Parameters, args: tuple, kwargs: dict[str, Any], takes_out: bool = False
+    ) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
         from ..runtime.signature import CapturedSpec, Finish, Signature, StaticSpec
 
@@ -169,6 +171,7 @@ class Program:
             tuple(captured),
             self.arena_bytes,
             release_gil=self._releases_gil(),
+            takes_out=takes_out,
             finish=finish,
         )
 

@@ -160,17 +160,20 @@ def walk(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
     what only they need. Iterative."""
     order: list[Expr] = []
     seen: set[int] = set()
-    pending: list[tuple[Expr, bool]] = [(root, False) for root in roots]
+    pending: list[Any] = list(roots)
     while pending:
-        expr, expanded = pending.pop()
-        if expanded:
-            order.append(expr)
+        expr = pending.pop()
+        if expr is None:  # all parts of the one below are in order
+            order.append(pending.pop())
             continue
         if id(expr) in seen or id(expr) in known:
             continue
         seen.add(id(expr))
-        pending.append((expr, True))
-        pending.extend((part, False) for part in parts_of(expr))
+        parts = parts_of(expr)
+        if parts:
+            pending += (expr, None, *parts)
+        else:
+            order.append(expr)
     return order
 
 

@@ -168,7 +168,8 @@ class Signature:
     """One way to call a program: arguments by position and by name, and the result, all trees.
 
     Buffers follow the order of the leaves, of a dictionary in the order of this signature's keys.
-    With `finish` the result is a tuple, and what that function makes of it is returned.
+    With `finish` the result is a tuple, and what that function makes of it is returned. The keyword
+    `out` gives the arrays of the result, where `takes_out` says that it may.
     """
 
     args: tuple[Tree, ...]
@@ -177,6 +178,7 @@ class Signature:
     captured: tuple[CapturedSpec, ...] = ()
     arena_bytes: int = 0
     release_gil: bool = False
+    takes_out: bool = True
     finish: Finish | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
