@@ -17,7 +17,7 @@ from .vectors import across_lanes
 
 # By store; of one that is folded the two parts of its total.
 SUM, LOST = range(2)
-Accumulators = dict[tuple[int, int], ir.Value]
+Accumulators = dict[tuple[Store, int], ir.Value]
 
 
 def identity(scalars: Scalars, store: Store) -> ir.Value:
@@ -42,16 +42,16 @@ class Combining:
         """Accumulators that hold nothing yet, and of what is folded totals."""
         found: Accumulators = {}
         for store in stores:
-            found[id(store), SUM] = identity(self.vector, store)
+            found[store, SUM] = identity(self.vector, store)
             if self.plan.is_folded(store):
-                found[id(store), LOST] = identity(self.vector, store)
+                found[store, LOST] = identity(self.vector, store)
         return found
 
     def number(self, store: Store, accumulators: Accumulators) -> ir.Value:
         """What an accumulator or a total holds, of all lanes together."""
-        value, vector = accumulators[id(store), SUM], self.vector
+        value, vector = accumulators[store, SUM], self.vector
         if self.plan.is_folded(store):
-            value = settled(vector, (value, accumulators[id(store), LOST]), store.buffer.dtype)
+            value = settled(vector, (value, accumulators[store, LOST]), store.buffer.dtype)
 
         def join(x: ir.Value, y: ir.Value) -> ir.Value:
             return combined(Scalars.like(vector.builder, x, vector.has_fma), store, x, y)
@@ -62,17 +62,17 @@ class Combining:
         """Accumulators for one stretch: those with totals start anew, the others go on."""
         found: Accumulators = {}
         for store in self.plan.stores:
-            if (id(store), SUM) in accumulators:
-                value = accumulators[id(store), SUM]
-                folded = (id(store), LOST) in accumulators
-                found[id(store), SUM] = identity(self.vector, store) if folded else value
+            if (store, SUM) in accumulators:
+                value = accumulators[store, SUM]
+                folded = (store, LOST) in accumulators
+                found[store, SUM] = identity(self.vector, store) if folded else value
         return found
 
     def folded(self, totals: Accumulators, accumulators: Accumulators) -> Accumulators:
         """Totals with what accumulators have taken since."""
         found = dict(totals)
         for store in self.plan.stores:
-            part, rest = (id(store), SUM), (id(store), LOST)
+            part, rest = (store, SUM), (store, LOST)
             if rest in totals:
                 total, dtype = (totals[part], totals[rest]), store.buffer.dtype
                 found[part], found[rest] = fold(self.vector, total, accumulators[part], dtype)
@@ -88,5 +88,5 @@ class Combining:
             while len(parts) > 1:
                 pairs = zip(parts[::2], parts[1::2], strict=True)
                 parts = [combined(self.vector, store, x, y) for x, y in pairs]
-            found[id(store), SUM] = parts[0]
+            found[store, SUM] = parts[0]
         return found

@@ -46,8 +46,8 @@ class Stores:
     def __init__(self, kernel: Contraction, has_fma: bool):
         self.has_fma = has_fma
         self.stores = kernel.stores
-        self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]
-        places = [(id(buffer), at) for buffer, at in kernel.accesses()]
+        places = kernel.accesses()
+        self.dtypes = [buffer.dtype for buffer, _ in places]
         self.number = {place: number for number, place in enumerate(places)}
         self.has_chains = has_chains(self.stores, walk(roots_of(self.stores)))
 
@@ -77,7 +77,7 @@ class Stores:
         def changes(expr: Expr) -> bool:
             if not isinstance(expr, Load):
                 return isinstance(expr, Sum)
-            number = self.number[id(expr.buffer), expr.at]
+            number = self.number[expr.buffer, expr.at]
             return any(axis.others and axis.others[number] for axis in axes)
 
         fixed = unchanging(roots, changes)
@@ -222,7 +222,7 @@ class _Vector:
         values = self.values(roots_of(stores))
         for store in stores:
             memory, address, stride = self._place(store.buffer, store.at)
-            memory.write(values[id(store.value)], address, stride, self.piece.count)
+            memory.write(values[store.value], address, stride, self.piece.count)
 
     def values(self, roots: Sequence[Expr]) -> Known:
         """All that is needed for some expressions, and they themselves."""
@@ -241,7 +241,7 @@ class _Vector:
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Memory, ir.Value, int]:
         """The memory, the address and the stride from lane to lane of an access."""
-        number = self.epilogue.number[id(buffer), at]
+        number = self.epilogue.number[buffer, at]
         stride = self.lanes.others[number] if self.lanes.others else 0
         memory = Memory(self.builder, buffer.dtype)
         return memory, memory.at(self.others[number], self.piece.start * stride), stride

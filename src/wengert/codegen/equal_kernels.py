@@ -95,10 +95,10 @@ class _Numbers:
     def nest(self, nest: Nest) -> Hashable:
         """The form of one nest."""
         variables = tuple(map(self.own, nest.vars))
-        numbers: dict[int, int] = {}
+        numbers: dict[Expr, int] = {}
         values: list[Hashable] = []
         for expr in walk(roots_of(nest.stores)):
-            numbers[id(expr)] = len(values)
+            numbers[expr] = len(values)
             values.append(self.expr(expr, numbers))
         return variables, tuple(values), tuple(self.store(s, numbers) for s in nest.stores)
 
@@ -126,22 +126,22 @@ class _Numbers:
         """A range that an index is compared with."""
         return self.at(test.at), test.low, test.high
 
-    def store(self, store: Store, numbers: dict[int, int]) -> Hashable:
+    def store(self, store: Store, numbers: dict[Expr, int]) -> Hashable:
         """A store."""
         return (
             self.buffer(store.buffer),
             self.at(store.at),
-            numbers[id(store.value)],
+            numbers[store.value],
             store.combine,
             store.continues,
             tuple(map(self.test, store.guards)),
-            tuple((numbers[id(place)], stride) for place, stride in store.picks),
+            tuple((numbers[place], stride) for place, stride in store.picks),
         )
 
-    def expr(self, expr: Expr, numbers: dict[int, int]) -> Hashable:
+    def expr(self, expr: Expr, numbers: dict[Expr, int]) -> Hashable:
         """An expression, whose parts have numbers already."""
         if isinstance(expr, Apply):
-            return expr.name, expr.dtype, tuple(numbers[id(part)] for part in expr.args)
+            return expr.name, expr.dtype, tuple(numbers[part] for part in expr.args)
         if isinstance(expr, Literal):
             return "literal", expr.dtype, _bytes(expr.value, expr.dtype)
         if isinstance(expr, Sum):
@@ -149,14 +149,14 @@ class _Numbers:
         if isinstance(expr, Load):
             return "load", self.buffer(expr.buffer), self.at(expr.at)
         if isinstance(expr, LoadAt):
-            picks = tuple((numbers[id(place)], stride) for place, stride in expr.picks)
+            picks = tuple((numbers[place], stride) for place, stride in expr.picks)
             return "load at", self.buffer(expr.buffer), self.at(expr.at), picks
         if isinstance(expr, IndexValue):
             return "index", expr.dtype, self.at(expr.at)
         if isinstance(expr, Choose):
-            parts = numbers[id(expr.yes)], numbers[id(expr.no)]
+            parts = numbers[expr.yes], numbers[expr.no]
             return "choose", expr.dtype, self.test(expr.test), parts
-        return id(expr)  # of a kind that is not known here: like no other
+        return expr  # of a kind that is not known here: like no other
 
 
 def _bytes(value: Any, dtype: np.dtype) -> bytes:

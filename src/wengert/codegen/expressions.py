@@ -14,7 +14,7 @@ from ..loops import Apply, Expr, Literal, parts_of, walk
 from .scalars import Scalars
 
 Leaf = Callable[[Expr], ir.Value]
-Known = dict[int, ir.Value]  # values by the identity of expressions
+Known = dict[Expr, ir.Value]
 
 
 def value_of(scalars: Scalars, expr: Expr, known: Known, leaf: Leaf) -> ir.Value:
@@ -23,7 +23,7 @@ def value_of(scalars: Scalars, expr: Expr, known: Known, leaf: Leaf) -> ir.Value
         return scalars.literal(expr.value, expr.dtype)
     if not isinstance(expr, Apply):
         return leaf(expr)
-    return applied(scalars, expr, [known[id(arg)] for arg in expr.args])
+    return applied(scalars, expr, [known[arg] for arg in expr.args])
 
 
 def applied(scalars: Scalars, expr: Apply, args: list[ir.Value]) -> ir.Value:
@@ -34,27 +34,27 @@ def applied(scalars: Scalars, expr: Apply, args: list[ir.Value]) -> ir.Value:
 def add_values(scalars: Scalars, roots: Iterable[Expr], known: Known, leaf: Leaf) -> None:
     """Add everything under the roots to what is known, parts first."""
     for expr in walk(roots, known):
-        known[id(expr)] = value_of(scalars, expr, known, leaf)
+        known[expr] = value_of(scalars, expr, known, leaf)
 
 
 def unchanging(roots: Iterable[Expr], changes: Callable[[Expr], bool]) -> list[Expr]:
     """The expressions under the roots all of whose leaves stay the same, parts first."""
-    found: dict[int, Expr] = {}
+    found: dict[Expr, Expr] = {}
     for expr in walk(roots):
         parts = parts_of(expr)
-        if all(id(part) in found for part in parts) and (parts or not changes(expr)):
-            found[id(expr)] = expr
+        if all(part in found for part in parts) and (parts or not changes(expr)):
+            found[expr] = expr
     return list(found.values())
 
 
 def wanted(roots: Iterable[Expr], known: Known) -> Known:
     """Of what is known that which the roots, or expressions that are not known, need at once."""
     roots = list(roots)
-    used = [part for expr in walk(roots) if id(expr) not in known for part in parts_of(expr)]
+    used = [part for expr in walk(roots) if expr not in known for part in parts_of(expr)]
     return {
-        id(expr): known[id(expr)]
+        expr: known[expr]
         for expr in [*roots, *used]
-        if id(expr) in known and not isinstance(expr, Literal)
+        if expr in known and not isinstance(expr, Literal)
     }
 
 

@@ -6,6 +6,7 @@ from ..loops import (
     Affine,
     Apply,
     Choose,
+    Expr,
     IndexValue,
     Load,
     LoadAt,
@@ -47,19 +48,19 @@ class NestPlan:
         if self.overlapping:
             self.lanes = min(self.lanes, 1 << (nest.vars[-1].extent.bit_length() - 1))
         # of each store that combines, the loop from which on it does so over all loops
-        self.starts = {id(s): self._register_level(s) for s in nest.stores if s.combine}
+        self.starts = {s: self._register_level(s) for s in nest.stores if s.combine}
         self.interleaved = self._has_chains()
         self.unroll = self._choose_unroll(nest.vars[-1].extent) if nest.vars else 1
         self.folded_level, self.folded_every = self._choose_folds()
 
     # ------------------------------------------------------------ expressions
 
-    def _expression_depths(self) -> dict[int, int]:
+    def _expression_depths(self) -> dict[Expr, int]:
         """For every expression the deepest loop it depends on; -1: none."""
-        depths: dict[int, int] = {}
+        depths: dict[Expr, int] = {}
         branches = any(isinstance(expr, Choose) for expr in self.exprs)
         for expr in self.exprs:
-            depth = max((depths[id(part)] for part in parts_of(expr)), default=-1)
+            depth = max((depths[part] for part in parts_of(expr)), default=-1)
             if branches and isinstance(expr, (Load, LoadAt)):
                 depth = self.last  # it may exist in one branch only: never read it beforehand
             elif isinstance(expr, (Load, LoadAt, IndexValue)):
@@ -67,7 +68,7 @@ class NestPlan:
             elif isinstance(expr, Choose):
                 # stays a branch, made in the innermost loop
                 depth = max(depth, self.last, self._index_depth(expr.test.at))
-            depths[id(expr)] = depth
+            depths[expr] = depth
         return depths
 
     def _index_depth(self, at: Affine) -> int:
@@ -85,7 +86,7 @@ class NestPlan:
             return 1  # two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.stores]
         # what is computed outside of the innermost loop, such as a learning rate, is a scalar
-        dtypes += [expr.dtype for expr in self.exprs if self.depths[id(expr)] == self.last]
+        dtypes += [expr.dtype for expr in self.exprs if self.depths[expr] == self.last]
         widest = max((d.itemsize for d in dtypes if d.kind != "b"), default=1)
         return max(1, min(self.target.vector_bytes // widest, 64))
 
@@ -105,7 +106,7 @@ class NestPlan:
         """Whether an iteration computes long functions, which are best computed side by side."""
         if self.lanes == 1 or self.target.vector_registers < ENOUGH_REGISTERS:
             return False
-        inner = [expr for expr in self.exprs if self.depths[id(expr)] == self.last]
+        inner = [expr for expr in self.exprs if self.depths[expr] == self.last]
         return has_chains(self.stores, inner)
 
     def _choose_unroll(self, extent: int) -> int:
@@ -131,7 +132,7 @@ class NestPlan:
 
     def _only_sums(self) -> bool:
         """Whether the innermost loop does little but add to one or two accumulators."""
-        inner = all(self.starts.get(id(s), len(self.vars)) <= self.last for s in self.stores)
+        inner = all(self.starts.get(s, len(self.vars)) <= self.last for s in self.stores)
         return inner and len(self.stores) <= 2 and self.body <= SMALL_BODY
 
     def _choose_folds(self) -> tuple[int, int]:
@@ -144,12 +145,12 @@ class NestPlan:
 
     def is_folded(self, store: Store) -> bool:
         """Whether a store is combined over the loop that folds."""
-        return loses(store) and self.starts[id(store)] <= self.folded_level
+        return loses(store) and self.starts[store] <= self.folded_level
 
     def ends_once(self, store: Store) -> bool:
         """Whether each element is finished in one go: no loop outside combines over it too."""
         used = {var for var, _ in store.at.terms}
-        return all(var in used for var in self.vars[: self.starts[id(store)]])
+        return all(var in used for var in self.vars[: self.starts[store]])
 
     # ------------------------------------------------------------ ending early
 

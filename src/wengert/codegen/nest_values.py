@@ -69,20 +69,20 @@ class NestValues:
         if level >= self.plan.last >= 0:
             return
         for expr in self.plan.exprs:
-            if self.plan.depths[id(expr)] == level and not isinstance(expr, Choose):
-                self.known[id(expr)] = value_of(self.scalar, expr, self.known, self._leaf)
+            if self.plan.depths[expr] == level and not isinstance(expr, Choose):
+                self.known[expr] = value_of(self.scalar, expr, self.known, self._leaf)
 
     def value(self, expr: Expr) -> ir.Value:
         """The scalar value of an expression."""
         add_values(self.scalar, [expr], self.known, self._leaf)
-        return self.known[id(expr)]
+        return self.known[expr]
 
     def _leaf(self, expr: Expr) -> ir.Value:
         if isinstance(expr, IndexValue):
             return self._index(expr.at)
         assert isinstance(expr, (Load, LoadAt))
         picks = expr.picks if isinstance(expr, LoadAt) else ()
-        known = [(self.known[id(place)], stride) for place, stride in picks]
+        known = [(self.known[place], stride) for place, stride in picks]
         return self._read(expr.buffer, self._picked(self._index(expr.at), known))
 
     def _index(self, at: Affine) -> ir.Value:
@@ -132,18 +132,18 @@ class NestValues:
     def begin_row(self) -> None:
         """All that does not change in the innermost loop: addresses, and scalars on all lanes."""
         plan = self.plan
-        self.bases: dict[tuple[int, Affine], ir.Value] = {}
+        self.bases: dict[tuple[Buffer, Affine], ir.Value] = {}
         accesses = [(store.buffer, store.at) for store in plan.stores]
         accesses += [(e.buffer, e.at) for e in plan.exprs if isinstance(e, Load) and self._moves(e)]
         for buffer, at in accesses:
             rest, _ = self._split(at)
-            if (id(buffer), rest) not in self.bases:
-                self.bases[id(buffer), rest] = self._address(buffer, self._index(rest))
-        outside = {id(e): self.known[id(e)] for e in plan.exprs if not self._moves(e)}
+            if (buffer, rest) not in self.bases:
+                self.bases[buffer, rest] = self._address(buffer, self._index(rest))
+        outside = {e: self.known[e] for e in plan.exprs if not self._moves(e)}
         self.splats = splats(self.vector, wanted(roots_of(plan.stores), outside))
 
     def _moves(self, expr: Expr) -> bool:
-        return self.plan.depths[id(expr)] == self.plan.last
+        return self.plan.depths[expr] == self.plan.last
 
     def begin_vector(self, at: ir.Value, real: int | First, known: Known | None = None) -> None:
         """The vector of the innermost loop that begins at `at`; some expressions may be known."""
@@ -155,13 +155,13 @@ class NestValues:
         if self.plan.lanes == 1 and any(isinstance(part, Choose) for part in walk([expr])):
             return self._branching_value(expr, self.inner)
         for part in walk([expr], self.inner):
-            if self._moves(part) or isinstance(part, Literal) or id(part) in self.splats:
-                self.inner[id(part)] = self._vector_of(part)
-        return self.inner[id(expr)]
+            if self._moves(part) or isinstance(part, Literal) or part in self.splats:
+                self.inner[part] = self._vector_of(part)
+        return self.inner[expr]
 
     def _vector_of(self, expr: Expr) -> ir.Value:
-        if id(expr) in self.splats:
-            return self.splats[id(expr)]
+        if expr in self.splats:
+            return self.splats[expr]
         return value_of(self.vector, expr, self.inner, self._vector_leaf)
 
     def _vector_leaf(self, expr: Expr) -> ir.Value:
@@ -170,7 +170,7 @@ class NestValues:
         if isinstance(expr, IndexValue):
             return self._lanes_of(expr.at)
         assert isinstance(expr, LoadAt)
-        return self._gather(expr, [self.inner[id(place)] for place, _ in expr.picks])
+        return self._gather(expr, [self.inner[place] for place, _ in expr.picks])
 
     def store_vector(self, store: Store, value: ir.Value) -> None:
         """Store a vector, combined with what is there."""
@@ -217,7 +217,7 @@ class NestValues:
 
     def _inner_address(self, buffer: Buffer, at: Affine) -> tuple[ir.Value, int]:
         rest, coefficient = self._split(at)
-        base = self.bases[id(buffer), rest]
+        base = self.bases[buffer, rest]
         if coefficient == 0:
             return base, 0
         offset = self.at if coefficient == 1 else self.builder.mul(self.at, i64(coefficient))
@@ -261,11 +261,11 @@ class NestValues:
 
     def _branching_steps(self, expr: Expr, known: Known) -> Steps:
         """The value of an expression; yields what computes those of its parts and is sent them."""
-        if id(expr) in known:
-            return known[id(expr)]
+        if expr in known:
+            return known[expr]
         if isinstance(expr, Choose):
             result = yield self._branch(expr, known)
-        elif id(expr) not in self.splats and isinstance(expr, (Apply, LoadAt)):
+        elif expr not in self.splats and isinstance(expr, (Apply, LoadAt)):
             parts = []
             for part in parts_of(expr):
                 value = yield self._branching_steps(part, known)
@@ -276,7 +276,7 @@ class NestValues:
                 result = self._gather(expr, parts)
         else:
             result = self._vector_of(expr)
-        known[id(expr)] = result
+        known[expr] = result
         return result
 
     def _branch(self, expr: Choose, known: Known) -> Steps:

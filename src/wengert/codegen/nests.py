@@ -78,7 +78,7 @@ class NestEmitter:
         for store in self.stores:
             if store.combine is None or store.continues:
                 continue
-            level = self.plan.starts[id(store)]
+            level = self.plan.starts[store]
             if self.plan.ends_once(store) and level < len(self.vars):
                 continue  # each element is finished in one go and stored once
             self._fill(store, self._used(store, self.vars[:level]))
@@ -110,7 +110,7 @@ class NestEmitter:
     def _level(self, level: int, held: Accumulators) -> Accumulators:
         """Emit the loops from `level` inwards; accumulators go in and come out as vectors, whose
         lanes are joined when the last of the loops they run through has ended."""
-        own = [s for s in self.stores if s.combine and self.plan.starts[id(s)] == level]
+        own = [s for s in self.stores if s.combine and self.plan.starts[s] == level]
         if level == len(self.vars):
             self._without_loops()
             return held
@@ -126,7 +126,7 @@ class NestEmitter:
             results = self._loop(level, first, self.vars[level].extent, held)
         for store in own:
             self._finish(store, self.sums.number(store, results))
-        ended = {id(store) for store in own}
+        ended = set(own)
         return {key: value for key, value in results.items() if key[0] not in ended}
 
     def _squares(self) -> int:
@@ -191,7 +191,7 @@ class NestEmitter:
 
     def _vector_level(self, held: Accumulators) -> Accumulators:
         extent, lanes = self.vars[-1].extent, self.plan.lanes
-        stores = [s for s in self.stores if (id(s), SUM) in held]
+        stores = [s for s in self.stores if (s, SUM) in held]
         self.values.begin_row()
         if self.plan.overlapping:
             self._overlapping_row(extent)
@@ -202,10 +202,10 @@ class NestEmitter:
             held = self._run(main, held, stores)
         if main < extent:
             begun = self.sums.emptied(held) if self.plan.folded_level == self.last else held
-            flat = [begun[id(s), SUM] for s in stores]
+            flat = [begun[s, SUM] for s in stores]
             limit = extent if lanes > 1 else None
             flat = self._vectors((main, extent), lanes, flat, stores, limit)
-            rest = {(id(s), SUM): value for s, value in zip(stores, flat, strict=True)}
+            rest = {(s, SUM): value for s, value in zip(stores, flat, strict=True)}
             held = self.sums.folded(held, rest)
         return held
 
@@ -234,7 +234,7 @@ class NestEmitter:
         copies = [*sums.emptied(held).values(), *empty * (unroll - 1)]
         count = len(copies)
         totals = {key: held[key] for key in held if (key[0], LOST) in held}
-        restarted = [(id(s), LOST) in totals for s in stores] * unroll
+        restarted = [(s, LOST) in totals for s in stores] * unroll
         # a loop of its own around it, so that the inner one is as fast as ever
         stretch = self._stretch(stop, step)
 

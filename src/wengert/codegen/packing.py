@@ -45,14 +45,14 @@ class Factor:
         self.has_fma = has_fma
         self.dtypes: tuple[np.dtype, ...] = (plan.dtype,)
         self.numbers: tuple[int, ...] = ()  # of the accesses it reads
-        self.reads: dict[tuple[int, Any], int] = {}
+        self.reads: dict[tuple[Any, Any], int] = {}
         if self.value is None:
             return
-        numbers = {(id(b), at): number for number, (b, at) in enumerate(kernel.accesses())}
+        numbers = {place: number for number, place in enumerate(kernel.accesses())}
         lead = kernel.lead(is_x)
         loads = [expr for expr in walk([self.value]) if isinstance(expr, Load)]
         loads.sort(key=lambda load: not load.is_like(lead))
-        places = {(id(load.buffer), load.at): load for load in loads}
+        places = {(load.buffer, load.at): load for load in loads}
         self.numbers = tuple(numbers[place] for place in places)
         self.dtypes = tuple(load.dtype for load in places.values())
         self.reads = {place: read for read, place in enumerate(places)}
@@ -94,7 +94,7 @@ class Factor:
 
     def _number(self, expr: Expr) -> int:
         assert isinstance(expr, Load)
-        return self.reads[id(expr.buffer), expr.at]
+        return self.reads[expr.buffer, expr.at]
 
 
 @dataclass(frozen=True)
@@ -380,7 +380,7 @@ class _StripEmitter:
         if self.along or lane is not None:
             known = splats(Scalars(self.builder, width, factor.has_fma), known)
         factor.compute(self.builder, width, read, [factor.value], known)
-        return known[id(factor.value)]
+        return known[factor.value]
 
     def _reader(
         self, at: Sources, steps: Sequence[int], width: int, count: int | First
@@ -393,7 +393,7 @@ class _StripEmitter:
 
         return read
 
-    def _same_along_the_sum(self, at: Sources) -> dict[int, ir.Value]:
+    def _same_along_the_sum(self, at: Sources) -> Known:
         """The parts of the factor that do not change along the innermost sum, computed before it.
 
         They are scalars if vectors run along that sum, else vectors across the panel.
@@ -406,7 +406,7 @@ class _StripEmitter:
         known: Known = {}
         read = self._reader(at, [read.stride for read in reads], width, count)
         factor.compute(self.builder, width, read, values, known)
-        return {id(value): known[id(value)] for value in values}
+        return {value: known[value] for value in values}
 
     @property
     def _has_partial_vector(self) -> bool:

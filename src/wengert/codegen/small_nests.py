@@ -60,8 +60,8 @@ def grid_of(nest: Nest, target: Target) -> Grid | None:
     if any(map(takes_long, values)):
         return None
     column, row = sorted(nest.vars, key=lambda var: nest.stores[0].at.coefficient(var) != 1)
-    fixed = {id(expr) for expr in unchanging(values, _moves)}
-    moving = [expr for expr in values if id(expr) not in fixed]
+    fixed = set(unchanging(values, _moves))
+    moving = [expr for expr in values if expr not in fixed]
     accesses = [(store.buffer, store.at) for store in nest.stores]
     accesses += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
     kinds = [_kind(at, row, column) for _, at in accesses]
@@ -121,7 +121,7 @@ def emit_flat(
         for store in nest.stores:
             memory = Memory(builder, store.buffer.dtype)
             place = memory.at(pointers(store.buffer), store.at.constant + piece.start)
-            memory.store(values[id(store.value)], place, 1, piece.count)
+            memory.store(values[store.value], place, 1, piece.count)
 
 
 class _Reader:

@@ -84,7 +84,7 @@ class _Square:
             for expr in plan.exprs
             if isinstance(expr, Load) and _is_turned(expr.at, self.across, self.last)
         ]
-        columns = {id(expr): self._read(expr.buffer, expr.at) for expr in turned}
+        columns = {expr: self._read(expr.buffer, expr.at) for expr in turned}
         waiting: list[list[ir.Value]] = [[] for _ in plan.stores]
         for step in range(plan.lanes):
             values.counters[self.across] = self.builder.add(self.base, i64(step))

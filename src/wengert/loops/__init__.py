@@ -41,8 +41,10 @@ from .expressions import (
     format_expr,
     not_an_integer,
     parts_of,
+    replaced,
     takes_long,
     walk,
+    with_parts,
 )
 from .indices import (
     Affine,
@@ -142,8 +144,10 @@ __all__ = [
     "part_of",
     "parts_of",
     "reals_in",
+    "replaced",
     "root",
     "roots_of",
     "takes_long",
     "walk",
+    "with_parts",
 ]

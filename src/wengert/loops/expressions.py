@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,20 +155,20 @@ def not_an_integer(dtype: np.dtype) -> int:
     return int(limits.min if dtype.kind == "i" else limits.max)
 
 
-def walk(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
-    """All expressions under the roots, parts first; those of `known` identity are left out, and
-    what only they need. Iterative."""
+def walk(roots: Iterable[Expr], known: Container[Expr] = ()) -> list[Expr]:
+    """All expressions under the roots, parts first; those that are `known` are left out, and what
+    only they need. Iterative."""
     order: list[Expr] = []
-    seen: set[int] = set()
+    seen: set[Expr] = set()
     pending: list[Any] = list(roots)
     while pending:
         expr = pending.pop()
         if expr is None:  # all parts of the one below are in order
             order.append(pending.pop())
             continue
-        if id(expr) in seen or id(expr) in known:
+        if expr in seen or expr in known:
             continue
-        seen.add(id(expr))
+        seen.add(expr)
         parts = parts_of(expr)
         if parts:
             pending += (expr, None, *parts)
@@ -191,6 +191,30 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, LoadAt):
         return tuple(place for place, _ in expr.picks)
     return ()
+
+
+def with_parts(expr: Expr, values: Mapping[Expr, Expr]) -> Expr:
+    """The expression with what `values` has for its parts; itself where these stay the same."""
+    parts = parts_of(expr)
+    new = tuple([values[part] for part in parts])
+    if new == parts:  # compared by identity
+        return expr
+    if isinstance(expr, Apply):
+        return Apply(expr.name, new, expr.dtype)
+    if isinstance(expr, Choose):
+        yes, no = new
+        return Choose(expr.test, yes, no, expr.dtype)
+    assert isinstance(expr, LoadAt)
+    steps = [step for _, step in expr.picks]
+    return LoadAt(expr.buffer, expr.at, tuple(zip(new, steps, strict=True)))
+
+
+def replaced(roots: Iterable[Expr], change: Callable[[Expr], Expr | None]) -> dict[Expr, Expr]:
+    """What each expression under the roots becomes where `change` has another for some of them."""
+    values: dict[Expr, Expr] = {}
+    for expr in walk(roots):
+        values[expr] = change(expr) or with_parts(expr, values)
+    return values
 
 
 def format_expr(expr: Expr, limit: int = 400) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -37,6 +37,11 @@ class Store:
     def changed(self, **fields: Any) -> Store:
         """The same store with some fields replaced."""
         return replace(self, **fields)
+
+    def rebuilt(self, values: Mapping[Expr, Expr], **fields: Any) -> Store:
+        """The same store of what its expressions have become."""
+        picks = tuple((values[place], step) for place, step in self.picks)
+        return replace(self, value=values[self.value], picks=picks, **fields)
 
     def __str__(self) -> str:
         sign = {"add": "+=", "multiply": "*=", "largest": "max=", "smallest": "min="}
@@ -158,7 +163,7 @@ class Contraction:
         found = [(store.buffer, store.at) for store in self.stores]
         values = walk([*roots_of(self.stores), *self.values])
         found += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
-        return list({(id(buffer), at): (buffer, at) for buffer, at in found}.values())
+        return list(dict.fromkeys(found))
 
     def __str__(self) -> str:
         pairs = (self.x, self.x_value), (self.y, self.y_value)

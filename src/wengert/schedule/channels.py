@@ -101,7 +101,7 @@ class ChannelScheduler(BlockScheduler):
         summed.sort(key=lambda label: -abs(others.get(label, 0)))
         order = [*kept, *summed, lanes]
         source, offset = getattr(kernel, operand), getattr(kernel, f"{operand}_offset")
-        key = (id(source), offset, *[(strides[n], kernel.extents[n]) for n in order])
+        key = (source, offset, *[(strides[n], kernel.extents[n]) for n in order])
         if key not in self.packed:
             lengths = {n: kernel.extents[n] for n in order}
             self.packed[key] = self._packed(source, offset, lengths, strides, kernel.nodes)

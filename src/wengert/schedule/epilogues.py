@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from ..loops import (
     Affine,
-    Apply,
     Buffer,
     Check,
     Choose,
@@ -37,7 +36,7 @@ from ..loops import (
     Sum,
     Var,
     can_fail,
-    parts_of,
+    replaced,
     roots_of,
     takes_long,
     walk,
@@ -47,6 +46,7 @@ from .memory import read_by, root, written_by
 from .shaping import merge_loops, rewrite_indices
 from .task import Task
 
+Users = dict[Buffer, dict[Kernel, None]]  # of a buffer its kernels, in order
 Turn = tuple[int, int]  # when a kernel runs: after an earlier one, and in which order there
 
 
@@ -96,14 +96,13 @@ class _Fuser:
 
     def __init__(self, kernels: Sequence[Kernel], flags: Sequence[Buffer]):
         self.kernels: list[Kernel] = list(kernels)
-        self.flags = {id(root(flag)) for flag in flags}
-        self.turns: dict[int, Turn] = {id(k): (n, 0) for n, k in enumerate(self.kernels)}
+        self.flags = set(map(root, flags))
+        self.turns: dict[Kernel, Turn] = {k: (n, 0) for n, k in enumerate(self.kernels)}
         self.moves = 0
-        self.retired: list[Nest] = []
         # by the buffer that owns the memory: who reads it, who writes it
-        self.readers: dict[int, dict[int, Kernel]] = {}
-        self.writers: dict[int, dict[int, Kernel]] = {}
-        self.results: dict[int, _Result] = {}
+        self.readers: Users = {}
+        self.writers: Users = {}
+        self.results: dict[Buffer, _Result] = {}
         for kernel in self.kernels:
             self._note(kernel)
         self.barriers = [kernel for kernel in self.kernels if self._can_fail(kernel)]
@@ -119,42 +118,42 @@ class _Fuser:
             if isinstance(kernel, Contraction) and kernel.stores:
                 self._forget_sums(kernel)
         left = [k for k in self.kernels if not isinstance(k, Nest) or k.stores]
-        return sorted(left, key=lambda kernel: self.turns[id(kernel)])
+        return sorted(left, key=lambda kernel: self.turns[kernel])
 
     # ------------------------------------------------------------ who uses what
 
     def _note(self, kernel: Kernel) -> None:
         for users, buffers in self._uses(kernel):
             for buffer in buffers:
-                users.setdefault(id(root(buffer)), {})[id(kernel)] = kernel
+                users.setdefault(root(buffer), {})[kernel] = None
 
     def _forget(self, kernel: Kernel) -> None:
         for users, buffers in self._uses(kernel):
             for buffer in buffers:
-                users[id(root(buffer))].pop(id(kernel), None)
+                users[root(buffer)].pop(kernel, None)
 
-    def _uses(self, kernel: Kernel) -> list[tuple[dict[int, dict[int, Kernel]], list[Buffer]]]:
+    def _uses(self, kernel: Kernel) -> list[tuple[Users, list[Buffer]]]:
         return [(self.readers, read_by(kernel)), (self.writers, written_by(kernel))]
 
     def _can_fail(self, kernel: Kernel) -> bool:
         if isinstance(kernel, Host) or can_fail(kernel):
             return True
-        return any(id(root(buffer)) in self.flags for buffer in written_by(kernel))
+        return any(root(buffer) in self.flags for buffer in written_by(kernel))
 
     def _turn(self, kernel: Kernel) -> Turn:
-        return self.turns[id(kernel)]
+        return self.turns[kernel]
 
     def _between(self, first: Turn, last: Turn, kernels: Iterable[Kernel]) -> list[Turn]:
         """The turns of those kernels that come after `first` and not after `last`."""
         return [turn for turn in map(self._turn, kernels) if first < turn <= last]
 
     @staticmethod
-    def _users(buffers: Iterable[Buffer], users: dict[int, dict[int, Kernel]]) -> list[Kernel]:
-        return [k for buffer in buffers for k in users.get(id(root(buffer)), {}).values()]
+    def _users(buffers: Iterable[Buffer], users: Users) -> list[Kernel]:
+        return [k for buffer in buffers for k in users.get(root(buffer), ())]
 
     def _is_settled(self, buffer: Buffer) -> bool:
         """Whether one kernel alone writes the buffer, so that what it stores stays."""
-        return root(buffer) is buffer and len(self.writers[id(buffer)]) == 1
+        return root(buffer) is buffer and len(self.writers[buffer]) == 1
 
     # ------------------------------------------------------------ products
 
@@ -165,12 +164,12 @@ class _Fuser:
         names = loop_variables(tuple(product.extents[label] for label in labels))
         product.vars = dict(zip(labels, names, strict=True))
         value = Sum(product.out.dtype)
-        self.results[id(product.out)] = _Result(product, product.place(), value)
+        self.results[product.out] = _Result(product, product.place(), value)
 
     def _forget_sums(self, product: Contraction) -> None:
         """Sums that nobody else reads need no memory; they are computed as the first store lies."""
         out = product.out
-        if out.kind is not MemoryKind.ARENA or self.readers.get(id(out)):
+        if out.kind is not MemoryKind.ARENA or self.readers.get(out):
             return
         product.keeps_sums = False
         for store in product.stores:
@@ -184,16 +183,13 @@ class _Fuser:
 
     def _lightened(self, nest: Nest) -> Nest:
         """What is left of a nest when products have taken what they can."""
-        wanted: dict[int, set[tuple[int, Affine]]] = {}  # by where they store
-        products: dict[int, Contraction] = {}
+        wanted: dict[Contraction, set[tuple[Buffer, Affine]]] = {}  # by where they store
         for store in nest.stores:
             product = self._product_for(store)
             if product is not None:
-                products[id(product)] = product
-                wanted.setdefault(id(product), set()).add((id(store.buffer), store.at))
-        for product in sorted(products.values(), key=self._turn, reverse=True):
-            places = wanted[id(product)]
-            stores = [s for s in nest.stores if (id(s.buffer), s.at) in places]
+                wanted.setdefault(product, set()).add((store.buffer, store.at))
+        for product in sorted(wanted, key=self._turn, reverse=True):
+            stores = [s for s in nest.stores if (s.buffer, s.at) in wanted[product]]
             nest = self._moved(nest, product, stores)
         return nest
 
@@ -205,15 +201,15 @@ class _Fuser:
         if any(isinstance(expr, (Choose, LoadAt, IndexValue)) for expr in values):
             return None
         loads = [expr for expr in values if isinstance(expr, Load)]
-        found = [self.results.get(id(root(load.buffer))) for load in loads]
+        found = [self.results.get(root(load.buffer)) for load in loads]
         products = [result.product for result in found if result is not None]
         return max(products, key=self._turn, default=None)
 
     def _moved(self, nest: Nest, product: Contraction, stores: list[Store]) -> Nest:
         """The nest without those stores, which are now in the product; or as it was."""
         left = _without(nest, stores)
-        results = set(map(id, written_by(product)))
-        if left is None or any(id(root(buffer)) in results for buffer in read_by(left)):
+        results = set(written_by(product))
+        if left is None or any(root(buffer) in results for buffer in read_by(left)):
             return nest  # the results would be read as often as before
         fused = self._over_labels(nest, product, stores)
         turn = self._possible_turn(nest, product, stores) if fused else None
@@ -224,14 +220,13 @@ class _Fuser:
         self._forget(nest)
         product.stores = [*product.stores, *fused]
         product.nodes = [*product.nodes, *nest.nodes]
-        self.turns[id(product)] = turn
-        self.turns[id(left)] = self._turn(nest)
+        self.turns[product] = turn
+        self.turns[left] = self._turn(nest)
         self._note(product)
         self._note(left)
         for store in fused:
             if self._is_settled(store.buffer):
-                self.results[id(store.buffer)] = _Result(product, store.at, store.value)
-        self.retired.append(nest)  # alive, so that its id is not used again
+                self.results[store.buffer] = _Result(product, store.at, store.value)
         return left
 
     # ------------------------------------------------------------ when
@@ -241,8 +236,8 @@ class _Fuser:
     ) -> Turn | None:
         """When the product can run with these stores; None: never."""
         now, end = self._turn(product), (self._turn(nest)[0], -1)  # just before the nest
-        own = set(map(id, written_by(product)))
-        others = [b for b in map(root, _loaded(stores)) if id(b) not in own]
+        own = set(written_by(product))
+        others = [b for b in map(root, _loaded(stores)) if b not in own]
         writers = self._users(others, self.writers)
         if any(self._turn(kernel) > end for kernel in writers):
             return None
@@ -300,20 +295,16 @@ class _Fuser:
         over = rewrite_indices(own, list(product.vars.values()), place).stores
         if not all(_covers(store.at, product) for store in over):
             return None
-        values: dict[int, Expr] = {}
+        known: dict[Expr, Expr] = {}
         for expr in walk(roots_of(over)):
             found = self._result(expr, product) if isinstance(expr, Load) else None
             if found is not None:
                 assert isinstance(expr, Load)
                 if not _same(expr.at, found.at):
                     return None
-                values[id(expr)] = found.value
-            elif isinstance(expr, Apply):
-                args = tuple(values[id(arg)] for arg in expr.args)
-                values[id(expr)] = Apply(expr.name, args, expr.dtype)
-            else:
-                values[id(expr)] = expr
-        return [store.changed(value=values[id(store.value)]) for store in over]
+                known[expr] = found.value
+        values = replaced(roots_of(over), known.get)
+        return [store.rebuilt(values) for store in over]
 
     def _substitution(self, nest: Nest, product: Contraction) -> dict[Var, Affine] | None:
         """The loops of a nest in terms of a product's, if both have the same elements."""
@@ -325,7 +316,7 @@ class _Fuser:
         return None
 
     def _result(self, load: Load, product: Contraction) -> _Result | None:
-        found = self.results.get(id(root(load.buffer)))
+        found = self.results.get(root(load.buffer))
         return found if found is not None and found.product is product else None
 
 
@@ -371,37 +362,11 @@ def _without(nest: Nest, stores: Sequence[Store]) -> Nest | None:
 
     None if something expensive would still be computed twice.
     """
-    gone = set(map(id, stores))
-    kept = [store for store in nest.stores if id(store) not in gone]
-    values: dict[int, Expr] = {id(s.value): Load(s.buffer, s.at) for s in stores}
-    for expr in walk(roots_of(kept)):
-        if id(expr) not in values:
-            values[id(expr)] = _with_parts(expr, values)
-    left = [
-        store.changed(
-            value=values[id(store.value)],
-            picks=tuple((values[id(place)], step) for place, step in store.picks),
-        )
-        for store in kept
-    ]
-    still = {id(expr) for expr in walk(roots_of(left))}
-    costly = (expr for expr in walk(roots_of(stores)) if takes_long(expr))
-    if any(id(expr) in still for expr in costly):
+    kept = [store for store in nest.stores if store not in stores]
+    stored: dict[Expr, Expr] = {s.value: Load(s.buffer, s.at) for s in stores}
+    values = replaced(roots_of(kept), stored.get)
+    left = [store.rebuilt(values) for store in kept]
+    still = set(walk(roots_of(left)))
+    if any(takes_long(expr) and expr in still for expr in walk(roots_of(stores))):
         return None
     return Nest(nest.vars, left, nest.label, nest.nodes)
-
-
-def _with_parts(expr: Expr, values: dict[int, Expr]) -> Expr:
-    """The expression with its parts replaced; itself where none is."""
-    parts = parts_of(expr)
-    new = tuple(values[id(part)] for part in parts)
-    if all(a is b for a, b in zip(parts, new, strict=True)):
-        return expr
-    if isinstance(expr, Apply):
-        return Apply(expr.name, new, expr.dtype)
-    if isinstance(expr, Choose):
-        yes, no = new
-        return Choose(expr.test, yes, no, expr.dtype)
-    assert isinstance(expr, LoadAt)
-    steps = [step for _, step in expr.picks]
-    return LoadAt(expr.buffer, expr.at, tuple(zip(new, steps, strict=True)))

@@ -77,11 +77,11 @@ def _nest_is_elementwise(nest: Nest, new: Buffer, old: Buffer) -> bool:
         return False
     # Other stores may read the element too (Adam's mean moves the parameter as well): each pass
     # through the loops loads it once, for the first store that needs it, but not out of a branch.
-    before = {id(load) for load in _loads(nest.stores[: writers[0] + 1], old)}
+    before = set(_loads(nest.stores[: writers[0] + 1], old))
     after = _loads(nest.stores[writers[0] + 1 :], old)
     if after and any(isinstance(expr, Choose) for expr in walk(roots_of(nest.stores))):
         return False
-    return all(id(load) in before for load in after)
+    return all(load in before for load in after)
 
 
 def _loads(stores: Sequence[Store], old: Buffer) -> list[Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from ..loops import (
     Affine,
     Apply,
+    Buffer,
     Expr,
     IndexValue,
     Kernel,
@@ -30,6 +31,7 @@ from ..loops import (
     Var,
     roots_of,
     walk,
+    with_parts,
 )
 from ..machine import policy
 from .memory import read_by, root, written_by
@@ -97,15 +99,15 @@ def _plain(nest: Nest) -> bool:
     return all(isinstance(expr, (Load, Apply, Literal, IndexValue)) for expr in values)
 
 
-def _loads(nest: Nest) -> set[tuple[int, Affine]]:
+def _loads(nest: Nest) -> set[tuple[Buffer, Affine]]:
     values = walk(roots_of(nest.stores))
-    return {(id(expr.buffer), expr.at) for expr in values if isinstance(expr, Load)}
+    return {(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)}
 
 
 def _apart(one: Nest, other: Nest) -> bool:
     """Whether neither reads or writes what the other writes."""
-    read = [{id(root(buffer)) for buffer in read_by(nest)} for nest in (one, other)]
-    written = [{id(root(buffer)) for buffer in written_by(nest)} for nest in (one, other)]
+    read = [{root(buffer) for buffer in read_by(nest)} for nest in (one, other)]
+    written = [{root(buffer) for buffer in written_by(nest)} for nest in (one, other)]
     if read[0] & written[1] or read[1] & written[0]:
         return False
     return not any(_meet(a, b, one.vars) for a in one.stores for b in other.stores)
@@ -133,19 +135,20 @@ def _meet(one: Store, other: Store, variables: Sequence[Var]) -> bool:
 def _shared(stores: Sequence[Store]) -> list[Store]:
     """The stores, with equal expressions being one."""
     known: dict[Any, Expr] = {}
-    new: dict[int, Expr] = {}
+    new: dict[Expr, Expr] = {}
     for expr in walk(roots_of(stores)):
-        key: Any
-        if isinstance(expr, Apply):
-            args = tuple(new[id(arg)] for arg in expr.args)
-            expr_now: Expr = Apply(expr.name, args, expr.dtype)
-            key = ("apply", expr.name, tuple(map(id, args)), expr.dtype)
-        elif isinstance(expr, Load):
-            expr_now, key = expr, ("load", id(expr.buffer), expr.at)
-        elif isinstance(expr, Literal):
-            expr_now, key = expr, ("literal", np.asarray(expr.value).tobytes(), expr.dtype)
-        else:
-            assert isinstance(expr, IndexValue)
-            expr_now, key = expr, ("index", expr.at)
-        new[id(expr)] = known.setdefault(key, expr_now)
-    return [store.changed(value=new[id(store.value)]) for store in stores]
+        now = with_parts(expr, new)
+        new[expr] = known.setdefault(_key(now), now)
+    return [store.rebuilt(new) for store in stores]
+
+
+def _key(expr: Expr) -> Any:
+    """What equal expressions have in common, their parts being one already."""
+    if isinstance(expr, Apply):
+        return expr.name, expr.args, expr.dtype
+    if isinstance(expr, Load):
+        return expr.buffer, expr.at
+    if isinstance(expr, Literal):
+        return np.asarray(expr.value).tobytes(), expr.dtype
+    assert isinstance(expr, IndexValue)
+    return expr.at

@@ -41,6 +41,7 @@ from ..loops import (
     Store,
     Sum,
     Var,
+    replaced,
     roots_of,
     takes_long,
     walk,
@@ -116,8 +117,8 @@ class _Fuser:
         self.kernels: list[Kernel] = list(kernels)
         self.packing, self.note = packing, note
         # by the buffer that owns the memory: the positions of who reads and who writes it
-        self.readers: dict[int, list[int]] = {}
-        self.writers: dict[int, list[int]] = {}
+        self.readers: dict[Buffer, list[int]] = {}
+        self.writers: dict[Buffer, list[int]] = {}
         for position, kernel in enumerate(self.kernels):
             for positions in self._uses(kernel):
                 positions.append(position)
@@ -127,7 +128,7 @@ class _Fuser:
         """For each buffer that a kernel reads or writes, the positions of all who do."""
         found = []
         for users, buffers in ((self.readers, read_by(kernel)), (self.writers, written_by(kernel))):
-            owners = {id(root(buffer)) for buffer in buffers}
+            owners = {root(buffer) for buffer in buffers}
             found += [users.setdefault(owner, []) for owner in owners]
         return found
 
@@ -182,14 +183,14 @@ class _Fuser:
         assert isinstance(nest, Nest)
         if store.combine or store.guards or store.picks or buffer.kind is not MemoryKind.ARENA:
             return None
-        if root(buffer) is not buffer or self.writers[id(buffer)] != [position]:
+        if root(buffer) is not buffer or self.writers[buffer] != [position]:
             return None
         if not isinstance(store.value, Apply) or not store.at.is_one_to_one():
             return None
         if not all(isinstance(e, (Apply, Load, Literal)) for e in walk([store.value])):
             return None
         readers = []
-        for place in self.readers.get(id(buffer), []):
+        for place in self.readers.get(buffer, []):
             kernel = self.kernels[place]
             if not isinstance(kernel, Contraction) or place <= position:
                 return None
@@ -201,26 +202,23 @@ class _Fuser:
                     readers.append((place, number == 0))
         found = self._from_memory(nest, store)
         # what it reads must still be there
-        if any(k > position for b in _loaded([found]) for k in self.writers.get(id(root(b)), [])):
+        if any(k > position for b in _loaded([found]) for k in self.writers.get(root(b), [])):
             return None
         own = merge_loops(Nest(nest.vars, [store.changed(value=found)]))
         return _Value(nest, store, found, own, readers) if readers else None
 
     def _from_memory(self, nest: Nest, store: Store) -> Expr:
         """What is stored, with what others of the nest store anyway read from there."""
-        kept = {
-            id(other.value): Load(other.buffer, other.at)
+        kept: dict[Expr, Expr] = {
+            other.value: Load(other.buffer, other.at)
             for other in nest.stores
             if other is not store
             and not (other.combine or other.guards or other.picks)
-            and len(self.writers[id(root(other.buffer))]) == 1
+            and len(self.writers[root(other.buffer)]) == 1
             and other.value is not store.value
             and isinstance(other.value, Apply)
         }
-        values: dict[int, Expr] = {}
-        for expr in walk([store.value]):
-            values[id(expr)] = kept.get(id(expr)) or _rebuilt(expr, values)
-        return values[id(store.value)]
+        return replaced([store.value], kept.get)[store.value]
 
     # ------------------------------------------------------------ where they are good
 
@@ -258,23 +256,16 @@ def _has_functions(exprs: Iterable[Expr]) -> bool:
     return any(map(takes_long, exprs))
 
 
-def _rebuilt(expr: Expr, values: dict[int, Expr]) -> Expr:
-    """The expression with other parts; itself where none has changed."""
-    if not isinstance(expr, Apply) or all(values[id(arg)] is arg for arg in expr.args):
-        return expr
-    return Apply(expr.name, tuple(values[id(arg)] for arg in expr.args), expr.dtype)
-
-
 def _is_cheaper(value: _Value) -> bool:
     """Whether computing the value for each reader takes fewer loads than keeping it does."""
     exprs, readers = walk([value.value]), len(value.readers)
     loops = [var for var in value.nest.vars if var.extent > 1]
     full = [e for e in exprs if isinstance(e, Load) and all(map(e.at.coefficient, loops))]
-    left = {id(e) for e in walk(roots_of(_without(value.nest, value.store).stores))}
-    again = exprs if readers > 1 else [e for e in exprs if id(e) in left]
+    left = set(walk(roots_of(_without(value.nest, value.store).stores)))
+    again = exprs if readers > 1 else [e for e in exprs if e in left]
     if _has_functions(again):
         return False
-    stays = any(id(load) in left for load in full)
+    stays = any(load in left for load in full)
     before = (0 if stays else len(full)) + 1 + readers
     return readers * len(full) <= before
 
@@ -426,12 +417,10 @@ def _as_nests(product: Contraction) -> list[Kernel]:
     """The sums of a product as a nest, and what is done with them as another."""
     nests: list[Kernel] = [_sums(product)]
     if product.stores:
-        known: dict[int, Expr] = {}
-        for expr in walk(roots_of(product.stores)):
-            finished = isinstance(expr, Sum)
-            known[id(expr)] = (
-                Load(product.out, product.place()) if finished else _rebuilt(expr, known)
-            )
-        stores = [s.changed(value=known[id(s.value)]) for s in product.stores]
+        finished = Load(product.out, product.place())
+        known = replaced(
+            roots_of(product.stores), lambda e: finished if isinstance(e, Sum) else None
+        )
+        stores = [store.rebuilt(known) for store in product.stores]
         nests.append(Nest(list(product.vars.values()), stores, product.label, product.nodes))
     return nests

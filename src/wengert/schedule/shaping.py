@@ -128,9 +128,9 @@ def _continued(nest: Nest) -> Nest:
 
 def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine], Affine]) -> Nest:
     """The nest over other variables, every index changed, choices that became known made."""
-    memo: dict[int, Expr] = {}
+    memo: dict[Expr, Expr] = {}
     for expr in walk(roots_of(nest.stores)):
-        memo[id(expr)] = _rewritten(expr, memo, change)
+        memo[expr] = _rewritten(expr, memo, change)
     stores = []
     for store in nest.stores:
         guards = [InRange(change(guard.at), guard.low, guard.high) for guard in store.guards]
@@ -138,30 +138,28 @@ def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine],
         if False in known:
             continue
         left = tuple(guard for guard, value in zip(guards, known, strict=True) if value is None)
-        picks = tuple((memo[id(place)], stride) for place, stride in store.picks)
-        value = memo[id(store.value)]
-        stores.append(store.changed(at=change(store.at), value=value, guards=left, picks=picks))
+        stores.append(store.rebuilt(memo, at=change(store.at), guards=left))
     return Nest(variables, stores, nest.label, nest.nodes)
 
 
-def _rewritten(expr: Expr, memo: dict[int, Expr], change: Callable[[Affine], Affine]) -> Expr:
+def _rewritten(expr: Expr, memo: dict[Expr, Expr], change: Callable[[Affine], Affine]) -> Expr:
     if isinstance(expr, Load):
         return Load(expr.buffer, change(expr.at))
     if isinstance(expr, LoadAt):
-        picks = tuple((memo[id(place)], stride) for place, stride in expr.picks)
+        picks = tuple((memo[place], stride) for place, stride in expr.picks)
         return LoadAt(expr.buffer, change(expr.at), picks)
     if isinstance(expr, IndexValue):
         return IndexValue(change(expr.at))
     if isinstance(expr, Apply):
-        args = tuple(memo[id(arg)] for arg in expr.args)
+        args = tuple(memo[arg] for arg in expr.args)
         shorter = _without_zeros(args) if expr.name == "add" else None
         return shorter or Apply(expr.name, args, expr.dtype)
     if isinstance(expr, Choose):
         test = InRange(change(expr.test.at), expr.test.low, expr.test.high)
         known = test.decided()
         if known is not None:
-            return memo[id(expr.yes if known else expr.no)]
-        return Choose(test, memo[id(expr.yes)], memo[id(expr.no)], expr.dtype)
+            return memo[expr.yes if known else expr.no]
+        return Choose(test, memo[expr.yes], memo[expr.no], expr.dtype)
     assert isinstance(expr, (Literal, Sum))
     return expr
 
@@ -288,7 +286,7 @@ def order_loops(nest: Nest) -> Nest:
     for expr in walk(roots_of(nest.stores)):
         if isinstance(expr, Load):
             accesses.append((expr.buffer, expr.at))
-    indices = list({(id(buffer), at): at for buffer, at in accesses}.values())
+    indices = [at for _, at in dict.fromkeys(accesses)]
     free = [var for var in nest.vars if not var.ordered]
     best = max(free, key=lambda var: (_contiguity(var, indices), nest.vars.index(var)))
     variables = [var for var in nest.vars if var is not best] + [best]

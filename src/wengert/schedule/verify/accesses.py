@@ -148,19 +148,19 @@ def _turns(choices: Sequence[Choice], box: Box) -> tuple[list[Box], bool]:
 
 def _loads(stores: Iterable[Store], box: Box) -> list[Access]:
     """The loads of stores, each with the turns in which it happens."""
-    found: dict[tuple[int, tuple[Choice, ...]], Access] = {}
+    found: dict[tuple[Expr, tuple[Choice, ...]], Access] = {}
     pending: list[tuple[Expr, tuple[Choice, ...]]] = [
         (root, tuple((guard, True) for guard in store.guards))
         for store in stores
         for root in store.roots()
     ]
     turns: dict[tuple[Choice, ...], tuple[list[Box], bool]] = {}
-    seen: set[tuple[int, tuple[Choice, ...]]] = set()
+    seen: set[tuple[Expr, tuple[Choice, ...]]] = set()
     while pending:
         expr, choices = pending.pop()
-        if (id(expr), choices) in seen:
+        if (expr, choices) in seen:
             continue
-        seen.add((id(expr), choices))
+        seen.add((expr, choices))
         if choices not in turns:
             turns[choices] = _turns(choices, box) if len(turns) < MOST_BRANCHES else ([box], False)
         boxes, decided = turns[choices]
@@ -173,7 +173,7 @@ def _loads(stores: Iterable[Store], box: Box) -> list[Access]:
         if isinstance(expr, (Load, LoadAt)):
             picks = _picks(expr.picks, box) if isinstance(expr, LoadAt) else []
             memory = in_memory(expr.buffer, expr.at)
-            found[id(expr), choices] = Access(expr.buffer, *memory, boxes, picks, decided)
+            found[expr, choices] = Access(expr.buffer, *memory, boxes, picks, decided)
         pending += [(part, choices) for part in parts_of(expr)]
     return list(found.values())
 
@@ -331,13 +331,13 @@ def _picks(picks: Sequence[tuple[Expr, int]], box: Box) -> list[tuple[int, Range
     """Strides, and the ranges of the values that are multiplied with them."""
     if not picks:
         return []
-    known: dict[int, Range] = {}
+    known: dict[Expr, Range] = {}
     for expr in walk([place for place, _ in picks]):
-        known[id(expr)] = _range_of(expr, known, box)
-    return [(stride, known[id(place)]) for place, stride in picks]
+        known[expr] = _range_of(expr, known, box)
+    return [(stride, known[place]) for place, stride in picks]
 
 
-def _range_of(expr: Expr, known: Mapping[int, Range], box: Box) -> Range:
+def _range_of(expr: Expr, known: Mapping[Expr, Range], box: Box) -> Range:
     """The least and the greatest value of an expression, by those of its parts."""
     if isinstance(expr, Literal):
         value = float(expr.value.real)
@@ -345,9 +345,9 @@ def _range_of(expr: Expr, known: Mapping[int, Range], box: Box) -> Range:
     if isinstance(expr, IndexValue):
         return bounds(expr.at, box)
     if isinstance(expr, Choose):
-        return _either(known[id(expr.yes)], known[id(expr.no)])
+        return _either(known[expr.yes], known[expr.no])
     if isinstance(expr, Apply):
-        return _range_of_function(expr, [known[id(arg)] for arg in expr.args])
+        return _range_of_function(expr, [known[arg] for arg in expr.args])
     if isinstance(expr, (Load, LoadAt)):
         value = in_memory(expr.buffer, Affine(0))[0].value
         if expr.buffer.dtype.kind in "iub" and np.size(value) and np.ndim(value):
