@@ -5,11 +5,13 @@ import importlib
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
 import wengert as wg
+from wengert import loops
 
 ROOT = Path(wg.__file__).parent
 # Later parts may import earlier ones, never the other way; a line is one rank.
@@ -286,8 +288,13 @@ def test_operations_are_not_asked_for_by_name(path):
             assert not any(part.endswith("op.name") for part in asked), f"line {node.lineno}"
 
 
+@pytest.mark.parametrize("kind", [*typing.get_args(loops.Kernel), loops.Store], ids=str)
+def test_kernels_never_change(kind):
+    assert kind.__dataclass_params__.frozen
+
+
 # Classes of one name, by which two people would mean different things. To be emptied, not filled.
-TWICE = {"Operand", "Place", "Pointers", "Product", "_Entry", "_Fuser"}
+TWICE = {"Operand", "Place", "Pointers", "Product", "_Entry"}
 
 
 def test_class_names_are_unique_in_the_core():

@@ -364,8 +364,7 @@ def test_blocks_without_copies_in_any_ranges_have_the_same_bits(spec, changes):
 def test_totals_of_many_blocks(spec, accumulates):
     for length in (400, 403, 1601):
         x, y, out = dense(spec, {"m": 19, "k": length, "n": 37, "b": 2}, "float32")
-        kernel = kernel_of(spec, x, y, out)
-        kernel.accumulates = accumulates
+        kernel = replace(kernel_of(spec, x, y, out), accumulates=accumulates)
         target = Target.host()
         for packed in (False, True):
             changes = {"block": 20, "column_block": 1, "pack_x": packed, "pack_y": packed}
@@ -520,10 +519,9 @@ class Finished:
 
     def __init__(self, spec, x, y, out, keeps_sums=True):
         self.x, self.y, self.out = x, y, out
-        self.kernel = kernel = kernel_of(spec, x, y, out)
-        labels, shape, self.memory = list(kernel.out_strides), out.shape, []
-        kernel.vars = {label: Var(f"v{label}", kernel.extents[label]) for label in labels}
-        kernel.keeps_sums = keeps_sums
+        kernel, shape, self.memory = kernel_of(spec, x, y, out), out.shape, []
+        extents = {label: kernel.extents[label] for label in kernel.out_strides}
+        self.vars = {label: Var(f"v{label}", extent) for label, extent in extents.items()}
         along = [0] * len(shape)
         along[-1:] = [1] * bool(shape)
         self.factor, factor = self.operand("factor", shape, [0] * len(shape), out.dtype)
@@ -540,8 +538,9 @@ class Finished:
         test = Apply("greater", (value, Apply("convert", (Load(*limit),), f)), boolean)
         both = Apply("logical_and", (test, Load(*allowed)), boolean)
         final = Apply("where", (both, value, Literal(f.type(1), f)), f)
-        kernel.stores = [Store(*kept, value), Store(*chosen, test), Store(*result, final)]
-        self.others = [self.arrays[id(buffer)] for buffer, _ in kernel.accesses()]
+        stores = [Store(*kept, value), Store(*chosen, test), Store(*result, final)]
+        self.kernel = replace(kernel, vars=self.vars, stores=stores, keeps_sums=keeps_sums)
+        self.others = [self.arrays[buffer] for buffer, _ in self.kernel.accesses()]
 
     def operand(self, name, shape, strides, dtype):
         dtype = np.dtype(dtype)
@@ -551,9 +550,9 @@ class Finished:
         if 0 not in shape:
             array[...] = random(shape, "f8", seed) * 3 if dtype.kind != "b" else seed % 2
         buffer = Buffer(name, dtype, shape, tuple(strides), MemoryKind.INPUT)
-        self.arrays = {**getattr(self, "arrays", {}), id(buffer): array}
+        self.arrays = {**getattr(self, "arrays", {}), buffer: array}
         at = Affine(0)
-        for var, stride in zip(self.kernel.vars.values(), strides, strict=True):
+        for var, stride in zip(self.vars.values(), strides, strict=True):
             at = at + Affine.of(var) * stride
         return array, (buffer, at)
 

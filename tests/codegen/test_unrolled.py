@@ -1,6 +1,7 @@
 """Small products without loops: the right sums for any sizes and strides, and nothing outside."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,14 +158,10 @@ def test_what_is_not_small_or_not_of_this_kind():
     assert form_of("mk,kn->mn", (3, 4), (4, 5), (3, 5)) is None
     assert form_of("mk,k->m", (3, 0), (0,), (3,)) is None
     kernel = kernel_of("k,k->", *map(np.zeros, (3, 3, ())))
-    kernel.accumulates = True
-    assert unrolled_form(kernel, Target.host()) is None
-    kernel = kernel_of("k,k->", *map(np.zeros, (3, 3, ())))
     assert unrolled_form(kernel, Target.host()) is not None
-    kernel.y_value = Apply(
-        "negative", (kernel.lead(False),), kernel.y.dtype
-    )  # computed when packed
-    assert unrolled_form(kernel, Target.host()) is None
+    assert unrolled_form(replace(kernel, accumulates=True), Target.host()) is None
+    packed = Apply("negative", (kernel.lead(False),), kernel.y.dtype)  # computed then
+    assert unrolled_form(replace(kernel, y_value=packed), Target.host()) is None
 
 
 @pytest.mark.parametrize("lanes, short", [(2, 2), (4, 2), (8, 2), (4, 4), (8, 4), (16, 4), (2, 4)])

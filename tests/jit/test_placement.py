@@ -169,10 +169,9 @@ def product(*stores, out="sums", factor=OTHER):
     """A program of one product over the same index as the stores."""
     sums = buffer("sums", MemoryKind.ARENA) if out == "sums" else out
     other = Buffer("y", F64, (8, 5), (5, 1), MemoryKind.INPUT)
-    kernel = Contraction({0: 8, 1: 5}, sums, factor, other, {0: 1}, {1: 1}, {0: 5, 1: 1})
-    kernel.vars, kernel.stores = {0: STEP}, list(stores)
-    kernel.keeps_sums = out != "sums"
-    return kernel
+    around = {"vars": {0: STEP}, "stores": list(stores), "keeps_sums": out != "sums"}
+    strides = {0: 1}, {1: 1}, {0: 5, 1: 1}
+    return Contraction({0: 8, 1: 5}, sums, factor, other, *strides, **around)
 
 
 def test_an_epilogue_updates_in_place():

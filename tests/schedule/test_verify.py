@@ -1,7 +1,6 @@
 """`verify_loops` passes all that is right, and finds what is not: programs changed by hand."""
 
 import contextlib
-import copy
 import itertools
 
 import numpy as np
@@ -367,8 +366,7 @@ def test_tasks_write_apart():
     task, i = Var("task", 2), Var("i", 4)
     body = Nest([i], [Store(out, Affine.of(i) + Affine.of(task) * 4, Load(x, Affine.of(i)))])
     verify_loops(LoopProgram([x], [out], [Loop(task, (body,), True)]))
-    near = copy.copy(body)
-    near.stores = [body.stores[0].changed(at=Affine.of(i) + Affine.of(task) * 3)]
+    near = Nest([i], [body.stores[0].changed(at=Affine.of(i) + Affine.of(task) * 3)])
     check(
         "kernel 0, Loop: two turns of the loop over task meet, and one writes, "
         "out at i + 3*task and i + 3*task",
@@ -378,8 +376,8 @@ def test_tasks_write_apart():
 
 def test_a_product_does_not_write_its_factor():
     x, y = buffer("x", MemoryKind.INPUT, 4, 4), buffer("y", MemoryKind.OUTPUT, 4, 4)
-    first = Nest([Var("i", 16)], [])
-    first.stores = [Store(y, Affine.of(first.vars[0]), Load(x, Affine(0)))]
+    i = Var("i", 16)
+    first = Nest([i], [Store(y, Affine.of(i), Load(x, Affine(0)))])
     product = Contraction({0: 4, 1: 4, 2: 4}, y, y, x, {0: 4, 2: 1}, {0: 4, 1: 1}, {1: 4, 2: 1})
     check("kernel 1, Contraction: writes y, a factor that it reads", [x], [y], first, product)
 

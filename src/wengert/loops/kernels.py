@@ -15,7 +15,7 @@ from .expressions import Expr, InRange, Load, format_expr, walk
 from .indices import Affine, Var
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Store:
     """Put a value into a buffer, or combine it with what is there (``combine="add"``)."""
 
@@ -76,7 +76,7 @@ def add_exactly(apply: Callable[[str, Any, Any], Any], before: Any, value: Any) 
     return after, apply("add", of_before, apply("subtract", value, gained))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Nest:
     """Loops around stores."""
 
@@ -91,7 +91,7 @@ class Nest:
         return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Contraction:
     """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer.
 
@@ -151,6 +151,19 @@ class Contraction:
             at = at + Affine.of(var) * strides.get(label, 0)
         return Load(buffer, at)
 
+    def reading(
+        self,
+        is_x: bool,
+        buffer: Buffer,
+        offset: int,
+        strides: dict[int, int],
+        value: Expr | None = None,
+    ) -> Contraction:
+        """The same product with another factor."""
+        if is_x:
+            return replace(self, x=buffer, x_offset=offset, x_strides=strides, x_value=value)
+        return replace(self, y=buffer, y_offset=offset, y_strides=strides, y_value=value)
+
     def place(self) -> Affine:
         """The element number of a sum in `out`, in terms of `vars`."""
         total = Affine(0)
@@ -183,7 +196,7 @@ class Contraction:
         return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Host:
     """An operation that NumPy evaluates: it has no loops of its own yet."""
 
@@ -206,7 +219,7 @@ class Host:
 NO_RESULT = 1 << 20
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Check:
     """Ends the program with an error code unless the flag is set."""
 

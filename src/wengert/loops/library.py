@@ -15,7 +15,7 @@ class Symbol:
     name: str
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryCall:
     """A function of a library, called by its name: no Python, and no copies but our own.
 

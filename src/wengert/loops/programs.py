@@ -38,7 +38,7 @@ class Blocks:
         return -(-self.extent // self.width)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Transfer:
     """Copies one block of an array to or from a worker's own memory, where samples lie innermost.
 

@@ -199,10 +199,13 @@ class BlockScheduler(Scheduler):
 
     def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
         region, block = self.region, self._block_of(outer, axis)
-        transfer = Transfer(block, inner, axis, inward, self.blocks, plain=not region.inner)
-        if region.any_length:  # axes in front of this one are as far apart as it is long
-            transfer.scaled = {a: block.strides[a] // region.length for a in range(axis)}
-        self.kernels.append(transfer)
+        # of any length: axes in front of this one are as far apart as it is long
+        front = range(axis) if region.any_length else ()
+        scaled = {a: block.strides[a] // region.length for a in front}
+        plain = not region.inner
+        self.kernels.append(
+            Transfer(block, inner, axis, inward, self.blocks, scaled=scaled, plain=plain)
+        )
 
     def _block_of(self, outer: Buffer, axis: int) -> Buffer:
         """The part of an array that belongs to the block."""

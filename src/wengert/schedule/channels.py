@@ -88,27 +88,27 @@ class ChannelScheduler(BlockScheduler):
         lanes = [n for n, step in kernel.out_strides.items() if step == 1 and kernel.extents[n] > 1]
         for number, source in enumerate(node.inputs):
             if lanes and source.serial not in self.region.axes:
-                self._pack(kernel, "xy"[number], lanes[0])
+                kernel = self._pack(kernel, number == 0, lanes[0])
+        self.kernels[-1] = kernel
 
-    def _pack(self, kernel: Contraction, operand: str, lanes: int) -> None:
-        """Let a product read what all blocks share in the order in which it does."""
-        strides: dict[int, int] = getattr(kernel, f"{operand}_strides")
+    def _pack(self, kernel: Contraction, is_x: bool, lanes: int) -> Contraction:
+        """The product reading what all blocks share in the order in which it does."""
+        strides, others = kernel.x_strides, kernel.y_strides
+        if not is_x:
+            strides, others = others, strides
         if strides.get(lanes, 1) == 1:
-            return
-        others: dict[int, int] = getattr(kernel, f"{'y' if operand == 'x' else 'x'}_strides")
+            return kernel
         kept = [n for n in strides if n in kernel.out_strides and n != lanes]
         summed = [n for n in strides if n not in kernel.out_strides]
         summed.sort(key=lambda label: -abs(others.get(label, 0)))
         order = [*kept, *summed, lanes]
-        source, offset = getattr(kernel, operand), getattr(kernel, f"{operand}_offset")
+        source, offset = (kernel.x, kernel.x_offset) if is_x else (kernel.y, kernel.y_offset)
         key = (source, offset, *[(strides[n], kernel.extents[n]) for n in order])
         if key not in self.packed:
             lengths = {n: kernel.extents[n] for n in order}
             self.packed[key] = self._packed(source, offset, lengths, strides, kernel.nodes)
         packed = self.packed[key]
-        setattr(kernel, operand, packed)
-        setattr(kernel, f"{operand}_offset", 0)
-        setattr(kernel, f"{operand}_strides", dict(zip(order, packed.strides, strict=True)))
+        return kernel.reading(is_x, packed, 0, dict(zip(order, packed.strides, strict=True)))
 
     def _packed(
         self,

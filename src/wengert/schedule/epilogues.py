@@ -15,7 +15,7 @@ The sums themselves get memory only if somebody else reads them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..loops import (
     Affine,
@@ -45,8 +45,8 @@ from .lowering import loop_variables
 from .memory import read_by, root, written_by
 from .shaping import merge_loops, rewrite_indices
 from .task import Task
+from .uses import KernelList
 
-Users = dict[Buffer, dict[Kernel, None]]  # of a buffer its kernels, in order
 Turn = tuple[int, int]  # when a kernel runs: after an earlier one, and in which order there
 
 
@@ -64,7 +64,7 @@ def fuse_epilogues(kernels: Sequence[Kernel], flags: Sequence[Buffer] = ()) -> l
     products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
     if not any(_takes_stores(product) for product in products):
         return list(kernels)
-    return _Fuser(kernels, flags).run()
+    return _Epilogues(kernels, flags).run()
 
 
 def epilogues(program: LoopProgram, task: Task) -> LoopProgram:
@@ -86,70 +86,54 @@ def _takes_stores(product: Contraction) -> bool:
 class _Result:
     """A value that a product has for each element: where it lies in memory, and what it is."""
 
-    product: Contraction
+    product: int
     at: Affine
     value: Expr
 
 
-class _Fuser:
+class _Epilogues(KernelList):
     """Moves the stores of one list of kernels."""
 
     def __init__(self, kernels: Sequence[Kernel], flags: Sequence[Buffer]):
-        self.kernels: list[Kernel] = list(kernels)
+        super().__init__(kernels)
         self.flags = set(map(root, flags))
-        self.turns: dict[Kernel, Turn] = {k: (n, 0) for n, k in enumerate(self.kernels)}
+        self.turns: list[Turn] = [(position, 0) for position in range(len(kernels))]
         self.moves = 0
-        # by the buffer that owns the memory: who reads it, who writes it
-        self.readers: Users = {}
-        self.writers: Users = {}
         self.results: dict[Buffer, _Result] = {}
-        for kernel in self.kernels:
-            self._note(kernel)
-        self.barriers = [kernel for kernel in self.kernels if self._can_fail(kernel)]
+        self.barriers = [n for n, kernel in enumerate(kernels) if self._can_fail(kernel)]
 
     def run(self) -> list[Kernel]:
         """The kernels in their new order."""
-        for number, kernel in enumerate(self.kernels):
+        for position, kernel in enumerate(self.kernels):
             if isinstance(kernel, Contraction) and _takes_stores(kernel):
-                self._add_product(kernel)
+                self._add_product(position, kernel)
             elif isinstance(kernel, Nest) and all(v.extent and not v.ordered for v in kernel.vars):
-                self.kernels[number] = self._lightened(kernel)
-        for kernel in self.kernels:
-            if isinstance(kernel, Contraction) and kernel.stores:
-                self._forget_sums(kernel)
-        left = [k for k in self.kernels if not isinstance(k, Nest) or k.stores]
-        return sorted(left, key=lambda kernel: self.turns[kernel])
+                self._lighten(position, kernel)
+        order = sorted(range(len(self.kernels)), key=self.turns.__getitem__)
+        kernels = [self._without_sums(self.kernels[position]) for position in order]
+        return [k for k in kernels if not isinstance(k, Nest) or k.stores]
 
     # ------------------------------------------------------------ who uses what
 
-    def _note(self, kernel: Kernel) -> None:
-        for users, buffers in self._uses(kernel):
-            for buffer in buffers:
-                users.setdefault(root(buffer), {})[kernel] = None
-
-    def _forget(self, kernel: Kernel) -> None:
-        for users, buffers in self._uses(kernel):
-            for buffer in buffers:
-                users[root(buffer)].pop(kernel, None)
-
-    def _uses(self, kernel: Kernel) -> list[tuple[Users, list[Buffer]]]:
-        return [(self.readers, read_by(kernel)), (self.writers, written_by(kernel))]
+    def _product(self, position: int) -> Contraction:
+        product = self.kernels[position]
+        assert isinstance(product, Contraction)
+        return product
 
     def _can_fail(self, kernel: Kernel) -> bool:
         if isinstance(kernel, Host) or can_fail(kernel):
             return True
         return any(root(buffer) in self.flags for buffer in written_by(kernel))
 
-    def _turn(self, kernel: Kernel) -> Turn:
-        return self.turns[kernel]
-
-    def _between(self, first: Turn, last: Turn, kernels: Iterable[Kernel]) -> list[Turn]:
+    def _between(self, first: Turn, last: Turn, positions: Iterable[int]) -> list[Turn]:
         """The turns of those kernels that come after `first` and not after `last`."""
-        return [turn for turn in map(self._turn, kernels) if first < turn <= last]
+        return [turn for n in positions if first < (turn := self.turns[n]) <= last]
 
-    @staticmethod
-    def _users(buffers: Iterable[Buffer], users: Users) -> list[Kernel]:
-        return [k for buffer in buffers for k in users.get(root(buffer), ())]
+    def _readers(self, buffers: Iterable[Buffer]) -> list[int]:
+        return [n for buffer in buffers for n in self.readers.get(root(buffer), ())]
+
+    def _writers(self, buffers: Iterable[Buffer]) -> list[int]:
+        return [n for buffer in buffers for n in self.writers.get(root(buffer), ())]
 
     def _is_settled(self, buffer: Buffer) -> bool:
         """Whether one kernel alone writes the buffer, so that what it stores stays."""
@@ -157,43 +141,43 @@ class _Fuser:
 
     # ------------------------------------------------------------ products
 
-    def _add_product(self, product: Contraction) -> None:
+    def _add_product(self, position: int, product: Contraction) -> None:
         if not self._is_settled(product.out):
             return
         labels = list(product.out_strides)
         names = loop_variables(tuple(product.extents[label] for label in labels))
-        product.vars = dict(zip(labels, names, strict=True))
+        product = replace(product, vars=dict(zip(labels, names, strict=True)))
+        self.kernels[position] = product
         value = Sum(product.out.dtype)
-        self.results[product.out] = _Result(product, product.place(), value)
+        self.results[product.out] = _Result(position, product.place(), value)
 
-    def _forget_sums(self, product: Contraction) -> None:
+    def _without_sums(self, kernel: Kernel) -> Kernel:
         """Sums that nobody else reads need no memory; they are computed as the first store lies."""
-        out = product.out
+        if not isinstance(kernel, Contraction) or not kernel.stores:
+            return kernel
+        out, strides = kernel.out, kernel.out_strides
         if out.kind is not MemoryKind.ARENA or self.readers.get(out):
-            return
-        product.keeps_sums = False
-        for store in product.stores:
+            return kernel
+        for store in kernel.stores:
             if store.at.constant == 0 and store.at.bounds()[1] == out.size - 1:
-                product.out_strides = {
-                    label: store.at.coefficient(var) for label, var in product.vars.items()
-                }
-                return
+                strides = {label: store.at.coefficient(var) for label, var in kernel.vars.items()}
+                break
+        return replace(kernel, keeps_sums=False, out_strides=strides)
 
     # ------------------------------------------------------------ nests
 
-    def _lightened(self, nest: Nest) -> Nest:
-        """What is left of a nest when products have taken what they can."""
-        wanted: dict[Contraction, set[tuple[Buffer, Affine]]] = {}  # by where they store
+    def _lighten(self, position: int, nest: Nest) -> None:
+        """Have products take what they can of a nest."""
+        wanted: dict[int, set[tuple[Buffer, Affine]]] = {}  # by where they store
         for store in nest.stores:
             product = self._product_for(store)
             if product is not None:
                 wanted.setdefault(product, set()).add((store.buffer, store.at))
-        for product in sorted(wanted, key=self._turn, reverse=True):
+        for product in sorted(wanted, key=self.turns.__getitem__, reverse=True):
             stores = [s for s in nest.stores if (s.buffer, s.at) in wanted[product]]
-            nest = self._moved(nest, product, stores)
-        return nest
+            nest = self._moved(position, nest, product, stores)
 
-    def _product_for(self, store: Store) -> Contraction | None:
+    def _product_for(self, store: Store) -> int | None:
         """The last product whose results the store reads, if it can be in an epilogue at all."""
         if store.combine or store.guards or store.picks or root(store.buffer) is not store.buffer:
             return None
@@ -203,62 +187,56 @@ class _Fuser:
         loads = [expr for expr in values if isinstance(expr, Load)]
         found = [self.results.get(root(load.buffer)) for load in loads]
         products = [result.product for result in found if result is not None]
-        return max(products, key=self._turn, default=None)
+        return max(products, key=self.turns.__getitem__, default=None)
 
-    def _moved(self, nest: Nest, product: Contraction, stores: list[Store]) -> Nest:
+    def _moved(self, position: int, nest: Nest, place: int, stores: list[Store]) -> Nest:
         """The nest without those stores, which are now in the product; or as it was."""
-        left = _without(nest, stores)
+        left, product = _without(nest, stores), self._product(place)
         results = set(written_by(product))
         if left is None or any(root(buffer) in results for buffer in read_by(left)):
             return nest  # the results would be read as often as before
-        fused = self._over_labels(nest, product, stores)
-        turn = self._possible_turn(nest, product, stores) if fused else None
+        fused = self._over_labels(nest, place, stores)
+        turn = self._possible_turn(position, place, stores) if fused else None
         if turn is None:
             return nest
         assert fused is not None
-        self._forget(product)
-        self._forget(nest)
-        product.stores = [*product.stores, *fused]
-        product.nodes = [*product.nodes, *nest.nodes]
-        self.turns[product] = turn
-        self.turns[left] = self._turn(nest)
-        self._note(product)
-        self._note(left)
+        fuller = [*product.stores, *fused]
+        self.put(place, replace(product, stores=fuller, nodes=[*product.nodes, *nest.nodes]))
+        self.put(position, left)
+        self.turns[place] = turn
         for store in fused:
             if self._is_settled(store.buffer):
-                self.results[store.buffer] = _Result(product, store.at, store.value)
+                self.results[store.buffer] = _Result(place, store.at, store.value)
         return left
 
     # ------------------------------------------------------------ when
 
-    def _possible_turn(
-        self, nest: Nest, product: Contraction, stores: Sequence[Store]
-    ) -> Turn | None:
+    def _possible_turn(self, nest: int, place: int, stores: Sequence[Store]) -> Turn | None:
         """When the product can run with these stores; None: never."""
-        now, end = self._turn(product), (self._turn(nest)[0], -1)  # just before the nest
+        product = self._product(place)
+        now, end = self.turns[place], (self.turns[nest][0], -1)  # just before the nest
         own = set(written_by(product))
         others = [b for b in map(root, _loaded(stores)) if b not in own]
-        writers = self._users(others, self.writers)
-        if any(self._turn(kernel) > end for kernel in writers):
+        writers = self._writers(others)
+        if any(self.turns[kernel] > end for kernel in writers):
             return None
         after = max([now, *self._between(now, end, [*writers, *self._worth_waiting(stores)])])
         # behind others that wait for the same kernel
         turn = now if after == now else (after[0], self.moves + 1)
         # nobody may miss the product's results, or change what it reads, while it waits,
         results = written_by(product)
-        users = self._users(results, self.readers) + self._users(results, self.writers)
-        users += self._users(read_by(product), self.writers)
+        users = self._readers(results) + self._writers([*results, *read_by(product)])
         if self._between(now, turn, users):
             return None
         # and what the stores write must not be used between there and the nest
         targets = [store.buffer for store in stores]
-        users = self._users(targets, self.readers) + self._users(targets, self.writers)
+        users = self._readers(targets) + self._writers(targets)
         if self._between(after, end, users):
             return None
         self.moves += turn != now
         return turn
 
-    def _worth_waiting(self, stores: Sequence[Store]) -> list[Kernel]:
+    def _worth_waiting(self, stores: Sequence[Store]) -> list[int]:
         """Kernels after which new state can be computed straight into the place of the old.
 
         They read the old one, or may still fail.
@@ -271,33 +249,31 @@ class _Fuser:
             if isinstance(load, Load) and load.at == store.at
             if load.buffer.kind is MemoryKind.INPUT
         ]
-        return [*self._users(old, self.readers), *self.barriers] if old else []
+        return [*self._readers(old), *self.barriers] if old else []
 
     # ------------------------------------------------------------ where
 
-    def _over_labels(
-        self, nest: Nest, product: Contraction, stores: list[Store]
-    ) -> list[Store] | None:
+    def _over_labels(self, nest: Nest, place: int, stores: list[Store]) -> list[Store] | None:
         """The stores over the loops of the product, its results being values; None: impossible."""
-        own = Nest(nest.vars, stores)
-        change = self._substitution(own, product)
+        own, product = Nest(nest.vars, stores), self._product(place)
+        change = self._substitution(own, place)
         if change is None:
             own = merge_loops(own)  # under another shape there may be more loops than needed
-            change = self._substitution(own, product)
+            change = self._substitution(own, place)
         if change is None:
             return None
 
-        def place(at: Affine) -> Affine:
+        def over_labels(at: Affine) -> Affine:
             for var, value in change.items():
                 at = at.substitute(var, value)
             return at
 
-        over = rewrite_indices(own, list(product.vars.values()), place).stores
+        over = rewrite_indices(own, list(product.vars.values()), over_labels).stores
         if not all(_covers(store.at, product) for store in over):
             return None
         known: dict[Expr, Expr] = {}
         for expr in walk(roots_of(over)):
-            found = self._result(expr, product) if isinstance(expr, Load) else None
+            found = self._result(expr, place) if isinstance(expr, Load) else None
             if found is not None:
                 assert isinstance(expr, Load)
                 if not _same(expr.at, found.at):
@@ -306,18 +282,18 @@ class _Fuser:
         values = replaced(roots_of(over), known.get)
         return [store.rebuilt(values) for store in over]
 
-    def _substitution(self, nest: Nest, product: Contraction) -> dict[Var, Affine] | None:
+    def _substitution(self, nest: Nest, place: int) -> dict[Var, Affine] | None:
         """The loops of a nest in terms of a product's, if both have the same elements."""
         for expr in walk(roots_of(nest.stores)):
-            found = self._result(expr, product) if isinstance(expr, Load) else None
+            found = self._result(expr, place) if isinstance(expr, Load) else None
             if found is not None:
                 assert isinstance(expr, Load)
-                return _substitution(nest.vars, expr.at, product, found.at)
+                return _substitution(nest.vars, expr.at, self._product(place), found.at)
         return None
 
-    def _result(self, load: Load, product: Contraction) -> _Result | None:
+    def _result(self, load: Load, place: int) -> _Result | None:
         found = self.results.get(root(load.buffer))
-        return found if found is not None and found.product is product else None
+        return found if found is not None and found.product == place else None
 
 
 def _loaded(stores: Iterable[Store]) -> list[Buffer]:

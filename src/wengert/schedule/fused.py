@@ -19,6 +19,7 @@ from ..loops import (
     Load,
     Nest,
     Operand,
+    Store,
     cast,
 )
 from ..machine import policy
@@ -37,17 +38,22 @@ class Found(Protocol):
         """The memory of a node."""
 
 
-class FusedNest(Nest):
+class FusedNest:
     """A nest under construction: expressions are shared among its stores."""
 
     def __init__(self, scheduler: Found, shape: tuple[int, ...]):
-        variables = loop_variables(shape)
-        super().__init__(variables, [])
+        self.vars = loop_variables(shape)
+        self.stores: list[Store] = []
+        self.nodes: list[Node] = []
         self.scheduler = scheduler
         self.shape = shape
-        self.index: Index = tuple(Affine.of(v) for v in variables)
+        self.index: Index = tuple(Affine.of(v) for v in self.vars)
         self.members: set[int] = set()
         self.memo: dict[tuple[int, Index], Expr] = {}
+
+    def finished(self) -> Nest:
+        """The nest, to which nothing is added any more."""
+        return Nest(self.vars, self.stores, nodes=self.nodes)
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
         """Whether a store over these loops may join: the same loops, or nearly the same."""

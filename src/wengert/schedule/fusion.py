@@ -64,7 +64,7 @@ class Scheduler:
     def __init__(self, task: Task, graph: Graph):
         self.task, self.graph = task, graph
         self.buffers: dict[int, Buffer] = {}
-        self.kernels: list[Kernel] = []
+        self.kernels: list[Kernel | FusedNest] = []
         self.kernel_of: dict[int, int] = {}
         self.forms = Forms(task)
         self.stored: set[int] = set()
@@ -94,7 +94,8 @@ class Scheduler:
             if node.serial in self.stored:
                 self._schedule(node)
         self._copy_outputs(outputs)
-        kernels = [*self.kernels, *self.checks]
+        made = [k.finished() if isinstance(k, FusedNest) else k for k in self.kernels]
+        kernels: list[Kernel] = [*made, *self.checks]
         return LoopProgram(inputs, [buffer for _, buffer in outputs], kernels, length=self.length)
 
     # ------------------------------------------------------------ buffers

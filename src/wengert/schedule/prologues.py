@@ -49,9 +49,10 @@ from ..loops import (
 from ..machine import policy
 from .cost import iteration_cost
 from .lowering import loop_variables
-from .memory import read_by, root, written_by
+from .memory import root
 from .shaping import merge_loops, order_loops, rewrite_indices
 from .task import Task
+from .uses import KernelList
 
 
 class Packing(NamedTuple):
@@ -82,7 +83,7 @@ def fuse_prologues(
     """
     if not any(isinstance(kernel, Contraction) for kernel in kernels):
         return list(kernels)
-    return _Fuser(kernels, packing, note or (lambda tell: None)).run()
+    return _Prologues(kernels, packing, note or (lambda tell: None)).run()
 
 
 def prologues(program: LoopProgram, task: Task) -> LoopProgram:
@@ -105,7 +106,7 @@ class _Value:
     readers: list[tuple[int, bool]]  # products by their position, and whether it is x there
 
 
-class _Fuser:
+class _Prologues(KernelList):
     """Moves the values of one list of kernels."""
 
     def __init__(
@@ -114,31 +115,9 @@ class _Fuser:
         packing: Packer | None,
         note: Callable[[Callable[[], str]], None],
     ):
-        self.kernels: list[Kernel] = list(kernels)
+        super().__init__(kernels)
         self.packing, self.note = packing, note
-        # by the buffer that owns the memory: the positions of who reads and who writes it
-        self.readers: dict[Buffer, list[int]] = {}
-        self.writers: dict[Buffer, list[int]] = {}
-        for position, kernel in enumerate(self.kernels):
-            for positions in self._uses(kernel):
-                positions.append(position)
         self.sums: set[int] = set()  # products that become nests
-
-    def _uses(self, kernel: Kernel) -> list[list[int]]:
-        """For each buffer that a kernel reads or writes, the positions of all who do."""
-        found = []
-        for users, buffers in ((self.readers, read_by(kernel)), (self.writers, written_by(kernel))):
-            owners = {root(buffer) for buffer in buffers}
-            found += [users.setdefault(owner, []) for owner in owners]
-        return found
-
-    def _replace(self, position: int, kernel: Kernel) -> None:
-        """Put another kernel at a position; it may read what the one before did not."""
-        for positions in self._uses(self.kernels[position]):
-            positions.remove(position)
-        self.kernels[position] = kernel
-        for positions in self._uses(kernel):
-            positions.append(position)
 
     def run(self) -> list[Kernel]:
         """The kernels that are left, products that read each element once as nests."""
@@ -171,11 +150,10 @@ class _Fuser:
                 return
             fused[place] = after
         for place, product in fused.items():
-            product.nodes = [*value.nest.nodes, *product.nodes]
-            self._replace(place, product)
+            self.put(place, replace(product, nodes=[*value.nest.nodes, *product.nodes]))
             if any(_reads_once(product, is_x) for at, is_x in value.readers if at == place):
                 self.sums.add(place)
-        self._replace(position, _without(value.nest, store))
+        self.put(position, _without(value.nest, store))
 
     def _value(self, position: int, store: Store) -> _Value | None:
         """The store as a value that only products need; None: it is something else."""
@@ -282,8 +260,7 @@ def _with_value(product: Contraction, is_x: bool, value: _Value) -> Contraction 
     """The product with a factor computed from what the value is computed from; None: impossible."""
     if 0 in product.extents.values():
         return None
-    product = replace(product)
-    _name_loops(product)
+    product = _with_loops(product)
     place = _place_in_memory(product.lead(is_x))
     change = None if place is None else _substitution(value.own, place)
     if change is None:
@@ -301,25 +278,21 @@ def _with_value(product: Contraction, is_x: bool, value: _Value) -> Contraction 
         return None
     strides = {label: lead.at.coefficient(var) for label, var in product.variables.items()}
     strides = {label: step for label, step in strides.items() if step}
-    if is_x:
-        product.x, product.x_offset = lead.buffer, lead.at.constant
-        product.x_strides, product.x_value = strides, expr
-    else:
-        product.y, product.y_offset = lead.buffer, lead.at.constant
-        product.y_strides, product.y_value = strides, expr
-    return product
+    return product.reading(is_x, lead.buffer, lead.at.constant, strides, expr)
 
 
-def _name_loops(product: Contraction) -> None:
-    """Loop variables for all labels."""
+def _with_loops(product: Contraction) -> Contraction:
+    """The product with loop variables for all labels."""
     if product.inner:
-        return
+        return product
     kept = list(product.out_strides)
     summed = [label for label in product.extents if label not in product.out_strides]
     names = loop_variables([product.extents[label] for label in (*kept, *summed)])
-    if not product.vars:
-        product.vars = dict(zip(kept, names, strict=False))
-    product.inner = dict(zip(summed, names[len(kept) :], strict=True))
+    return replace(
+        product,
+        vars=product.vars or dict(zip(kept, names, strict=False)),
+        inner=dict(zip(summed, names[len(kept) :], strict=True)),
+    )
 
 
 def _place_in_memory(load: Load) -> Affine | None:

@@ -126,7 +126,6 @@ def _name(number: int, kernel: Kernel) -> str:
 
 def _kind(kernel: Kernel) -> str:
     kind = type(kernel).__name__
-    kind = "Nest" if kind == "FusedNest" else kind
     return kind + (f" {kernel.label!r}" if kernel.label else "")
 
 
