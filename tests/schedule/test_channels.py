@@ -87,7 +87,7 @@ def test_windows_and_activations_are_computed_again_and_not_kept(program):
     values = batch * channels * size**2 * 4
     outside = batch * channels * (size // 2) ** 2 * 4
     sums = 8 * sum(a.nbytes for a in arguments(32)[1:3])
-    assert program.planned_bytes < 2 * values + 3 * outside + sums + (1 << 20)
+    assert program.arena_bytes < 2 * values + 3 * outside + sums + (1 << 20)
 
 
 def test_dense_weights_are_read_once_for_all_samples(program):

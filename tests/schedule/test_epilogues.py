@@ -34,7 +34,7 @@ def is_one_product(function, *args):
     program = loops_of(function, *args)
     kernels = program.kernels
     one = len(kernels) == 1 and isinstance(kernels[0], Contraction)
-    return one and not kernels[0].keeps_sums and program.planned_bytes == 0
+    return one and not kernels[0].keeps_sums and program.arena_bytes == 0
 
 
 # ---------------------------------------------------------------- what moves
@@ -81,7 +81,7 @@ def test_gradient_and_update_come_out_of_one_product():
 
     program = loops_of(step, W, X, M)
     assert len(program.kernels) == 1
-    assert program.planned_bytes == 0
+    assert program.arena_bytes == 0
 
 
 def test_a_sum_of_two_products_is_the_epilogue_of_the_later_one():

@@ -33,7 +33,7 @@ def test_what_lives_at_the_same_time_is_apart(seed):
     ]
     sizes = [draw.choice([1, 1, 8, 9, 100, 1000]) for _ in lives]
     planned, buffers = program(lives, sizes)
-    total = plan(planned).planned_bytes
+    total = plan(planned).arena_bytes
     for one, (start, end) in zip(buffers, lives, strict=True):
         assert one.offset % ALIGNMENT == 0 and one.offset + one.nbytes <= total
         for other, (first, last) in zip(buffers, lives, strict=True):
@@ -45,7 +45,7 @@ def test_what_lives_at_the_same_time_is_apart(seed):
 @pytest.mark.parametrize("size", [1, 100])
 def test_space_is_used_again(size):
     planned, _ = program([(k, k + 1) for k in range(100)], [size] * 100)
-    assert plan(planned).planned_bytes <= 2 * max(ALIGNMENT, size * 8 + ALIGNMENT)
+    assert plan(planned).arena_bytes <= 2 * max(ALIGNMENT, size * 8 + ALIGNMENT)
 
 
 def test_numbers_that_live_long_are_planned_fast():
@@ -53,5 +53,5 @@ def test_numbers_that_live_long_are_planned_fast():
 
     planned, _ = program([(k, 3000) for k in range(3000)], [1] * 3000)
     start = time.process_time()
-    assert plan(planned).planned_bytes == 3000 * ALIGNMENT
+    assert plan(planned).arena_bytes == 3000 * ALIGNMENT
     assert time.process_time() - start < 1

@@ -72,7 +72,7 @@ def always():
 def is_one_pass(function, *args):
     """Whether all of it is one nest that needs no memory besides."""
     program = loops_of(function, *args)
-    return len(program.kernels) == 1 and not products(program) and program.planned_bytes == 0
+    return len(program.kernels) == 1 and not products(program) and program.arena_bytes == 0
 
 
 def test_a_dot_product_is_one_pass():
@@ -99,7 +99,7 @@ def test_what_follows_the_sums_follows_them_still(no_regions):
     x, v, b = array(300, 700), array(700), array(300)
     program = loops_of(lambda x, v, b: xp.tanh((x * 2.0) @ v + b), x, v, b)
     assert [type(kernel) for kernel in program.kernels] == [Nest, Nest]
-    assert program.planned_bytes == -(-300 * 8 // 64) * 64  # the sums, but not the factor
+    assert program.arena_bytes == -(-300 * 8 // 64) * 64  # the sums, but not the factor
     got = wg.jit(lambda x, v, b: xp.tanh((x * 2.0) @ v + b))(x, v, b)
     np.testing.assert_allclose(got, np.tanh((x * 2) @ v + b), rtol=1e-9, atol=1e-12)
 
@@ -109,7 +109,7 @@ def test_a_vector_that_every_row_needs_is_computed_before():
     assert computed(program) == [(False, False)]
     program = loops_of(lambda x, v: (x * 2.0) @ xp.tanh(v), array(300, 700), array(700))
     assert not products(program)
-    assert program.planned_bytes == 700 * 8 + 32
+    assert program.arena_bytes == 700 * 8 + 32
 
 
 def test_short_sums_are_left_to_products():
@@ -126,7 +126,7 @@ LARGE = (array(1024, 600, dtype="float32"), array(600, 64, dtype="float32"))
 def test_a_large_factor_is_computed_as_it_is_packed():
     program = loops_of(lambda x, w: xp.tanh(x) @ w, *LARGE)
     assert computed(program) == [(True, False)]
-    assert program.planned_bytes == 0
+    assert program.arena_bytes == 0
     assert str(program.kernels[0]) == (
         "for i < 1024 for j < 64 for k < 600: out2 += tanh(in0[600*i + k]) * in1  # contract"
     )
@@ -148,7 +148,7 @@ def test_normalised_factors():
     x, w = LARGE
     program = loops_of(function, x, w, x[0])
     assert computed(program) == [(True, False)]
-    assert program.planned_bytes == 2 * 2432  # the sums and the means
+    assert program.arena_bytes == 2 * 2432  # the sums and the means
 
 
 def test_small_factors_are_kept():
@@ -174,7 +174,7 @@ def test_values_that_somebody_else_wants_are_kept():
 def test_cheap_values_are_computed_for_two():
     program = loops_of(lambda x, w: ((x * 2.0) @ w, (x * 2.0) @ w[::-1]), *LARGE)
     assert computed(program) == [(True, False)] * 2
-    assert program.planned_bytes == 0
+    assert program.arena_bytes == 0
 
 
 def test_what_is_stored_anyway_is_read():

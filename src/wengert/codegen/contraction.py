@@ -42,12 +42,6 @@ def flops(kernel: Contraction) -> int:
     return 2 * prod(kernel.extents.values())
 
 
-def scratch_bytes(kernel: Contraction, target: Target) -> int:
-    """Bytes of scratch that the code of a contraction needs, for each range computed at a time."""
-    plan = make_plan(kernel, target)
-    return Layout(plan).bytes if plan else 0
-
-
 def unfinished_bytes(kernel: Contraction, target: Target) -> int:
     """Bytes for sums that have no memory of their own, but are cut into blocks."""
     plan = None if kernel.keeps_sums else make_plan(kernel, target)

@@ -44,10 +44,11 @@ class ProgramModule:
     module: ir.Module
     segments: list[str | Host]
     constants: list[Buffer]
+    workspace_bytes: int  # behind the arena, for the kernels themselves
 
 
 def emit_program(program: LoopProgram, target: Target, threads: int | None = None) -> ProgramModule:
-    """Generate code for all kernels; decides how much scratch they need behind the arena.
+    """Generate code for all kernels, which may need workspace behind the arena.
 
     `threads` is the most that any kernel may use.
     """
@@ -62,8 +63,7 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
                 segments.append(group)
             else:
                 segments.append(emitter.segment(f"kernel{len(segments)}", group))
-    program.scratch_bytes = emitter.scratch_bytes
-    return ProgramModule(module, segments, constants)
+    return ProgramModule(module, segments, constants, emitter.workspace_bytes)
 
 
 def _emitter_for(program: LoopProgram) -> type[Segments]:
@@ -115,7 +115,7 @@ class Segments(Scope):
         """`i32 name(buffers, arena)`: the kernels one after the other."""
         function = ir.Function(self.module, ir.FunctionType(I32, [PTR, PTR]), name)
         builder = ir.IRBuilder(function.append_basic_block())
-        scratch = moved_bytes(builder, function.args[1], self.program.planned_bytes)
+        scratch = moved_bytes(builder, function.args[1], self.program.arena_bytes)
         pointers = self._pointers(builder, [*function.args, scratch])
         self.begin(builder, pointers)
         watch, unwatched, long = None, 0, policy().costs.watched_loop
@@ -127,7 +127,7 @@ class Segments(Scope):
             may_be_long = cost >= long or getattr(kernel, "length", None) is not None
             own = watch if is_watched and may_be_long else None
             needed = self._run(builder, f"{name}.", [kernel], pointers, own, number)
-            self.scratch_bytes = max(self.scratch_bytes, needed)
+            self.workspace_bytes = max(self.workspace_bytes, needed)
             if isinstance(kernel, Check):
                 continue
             unwatched += cost

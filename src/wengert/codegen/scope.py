@@ -36,7 +36,7 @@ class Scope:
         self.homes = {buffer: loop for loop in loops_of(program.kernels) for buffer in loop.private}
         self.room = len(buffers)
         self.workers = min(target.workers, threads or target.workers)
-        self.scratch_bytes = 0
+        self.workspace_bytes = 0
 
     def kernel(
         self, name: str, kernel: Kernel, around: Around, watched: bool

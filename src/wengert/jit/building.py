@@ -138,15 +138,15 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     return found
 
 
-def _layout(stages: Stages, constants: Sequence[Buffer]) -> CallLayout:
-    """The layout of a planned program."""
+def _layout(stages: Stages, constants: Sequence[Buffer], workspace: int) -> CallLayout:
+    """The layout of a planned program, whose kernels need workspace behind the arena."""
     loops = stages.loops
     return CallLayout(
         stages.types(stages.optimised.inputs),
         stages.types(stages.optimised.outputs),
         # copies: the program must not change with an array that the function has captured
         _copies(constants),
-        loops.arena_bytes,
+        loops.arena_bytes + workspace,
         _work(loops),
         loops.room_bytes,
     )
@@ -200,7 +200,7 @@ def build(
         program = Program(
             name,
             leaves,
-            _layout(stages, native.constants),
+            _layout(stages, native.constants, native.workspace_bytes),
             captured.structure,
             [r if isinstance(r, StaticResult) else None for r in captured.results],
             None,

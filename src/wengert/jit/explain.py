@@ -339,7 +339,7 @@ def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
     frame.fill(arrays, length)
     seen = Values(buffers, frame.arena, passing=False)
     seen.slots[:] = arrays
-    own = frame.base + loops.planned_bytes
+    own = frame.base + loops.arena_bytes
     memory = [frame.table, frame.base, own]
     steps: list[tuple[Kernel, Any]] = []
     for name, kernel in names:

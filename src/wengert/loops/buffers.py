@@ -29,14 +29,17 @@ class MemoryKind(enum.Enum):
 
 @dataclass(eq=False, repr=False)
 class Buffer:
-    """Memory for one array. Strides are in elements; `kind` says who owns it."""
+    """Memory for one array. Strides are in elements; `kind` says who owns it.
+
+    Where it lies is decided last: by `lie_in` and `be_carried` for the arguments and results of a
+    program inside of a loop, and by the planner, which sets offsets and finds out what is NumPy's.
+    Nothing else changes a buffer.
+    """
 
     name: str
     dtype: np.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    # Changed in two places alone: by `lie_in`, and by the planner, of what turns out to be NumPy's
-    # own, which also sets the offset.
     kind: MemoryKind
     offset: int = 0  # bytes into the arena, once planned; in the room for each unit of length
     value: Any = None  # of a constant
@@ -49,11 +52,20 @@ class Buffer:
         self.kind, self.base, self.start = base.kind, base, start
         self.name = base.name if start == NO_OFFSET else f"{base.name}[{start}]"
 
-    def view(self, start: Affine) -> Buffer:
-        """The same from another element on."""
-        return Buffer(
-            self.name, self.dtype, self.shape, self.strides, self.kind, base=self, start=start
-        )
+    def be_carried(self) -> None:
+        """Lie where a loop says that it is from turn to turn."""
+        self.kind = MemoryKind.CARRIED
+
+    def view(
+        self,
+        start: Affine = NO_OFFSET,
+        shape: tuple[int, ...] | None = None,
+        strides: tuple[int, ...] | None = None,
+    ) -> Buffer:
+        """The same from another element on, or with another shape and strides."""
+        shape = self.shape if shape is None else shape
+        strides = self.strides if strides is None else strides
+        return Buffer(self.name, self.dtype, shape, strides, self.kind, 0, self.value, self, start)
 
     def flat(self, index: Index) -> Affine:
         """The element number of an index."""

@@ -203,16 +203,10 @@ class LoopProgram:
     inputs: list[Buffer]
     outputs: list[Buffer]
     kernels: list[Kernel]
-    planned_bytes: int = 0  # of the arena, for buffers
-    scratch_bytes: int = 0  # behind them, for the kernels themselves
+    arena_bytes: int = 0  # once planned
     watched: int = 0  # so many kernels, from the first on, end early when Ctrl-C is pressed
     length: Buffer | None = None  # of a program for any length
     room_bytes: int = 0  # for each unit of that length, for what outlives a batch loop
-
-    @property
-    def arena_bytes(self) -> int:
-        """The size of the arena."""
-        return self.planned_bytes + self.scratch_bytes
 
     def __str__(self) -> str:
         head = [f"input  {b}" for b in self.inputs] + [f"output {b}" for b in self.outputs]

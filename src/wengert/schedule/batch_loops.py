@@ -31,6 +31,5 @@ def _result_buffer(
     """Memory for a result of a region, with strides that suit it if nobody else minds."""
     if (axis is not None or strides) and node.serial not in scheduler.buffers:
         kind = MemoryKind.ARENA if scheduler.length is None else MemoryKind.ROOM
-        made = scheduler.buffers[node.serial] = scheduler._new_buffer(node.type, kind, "t")
-        made.strides = strides or made.strides
+        scheduler.buffers[node.serial] = scheduler._new_buffer(node.type, kind, "t", strides)
     return scheduler.buffer_of(node)

@@ -211,10 +211,8 @@ class BlockScheduler(Scheduler):
         """The part of an array that belongs to the block."""
         shape = list(outer.shape)
         shape[axis] = self.region.width
-        view = Buffer(outer.name, outer.dtype, tuple(shape), outer.strides, outer.kind)
-        view.base = outer
-        view.start = Affine.of(self.block) * (self.region.width * outer.strides[axis])
-        return view
+        first = Affine.of(self.block) * (self.region.width * outer.strides[axis])
+        return outer.view(first, tuple(shape))
 
     def _schedule_existence(self, variable: Node) -> None:
         """Which samples of the block exist."""
@@ -283,8 +281,7 @@ class BlockScheduler(Scheduler):
     def _part(self, parts: Buffer, combine: str) -> Buffer:
         """The part of a sum that belongs to the group, begun with nothing."""
         shape = parts.shape[1:]
-        own = Buffer(parts.name, parts.dtype, shape, parts.strides[1:], parts.kind)
-        own.base, own.start = parts, Affine.of(self.group) * prod(shape)
+        own = parts.view(Affine.of(self.group) * prod(shape), shape, parts.strides[1:])
         if own.nbytes >= policy().regions.large_part and not self.region.any_length:
             self.unfilled.append((own, combine))
         else:
@@ -306,8 +303,7 @@ class BlockScheduler(Scheduler):
         size, dtype = own.size, own.dtype
         shape = (self.groups, 2, size)
         memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), MemoryKind.ARENA)
-        both = Buffer(memory.name, dtype, shape[1:], memory.strides[1:], MemoryKind.ARENA)
-        both.base, both.start = memory, Affine.of(self.group) * (2 * size)
+        both = memory.view(Affine.of(self.group) * (2 * size), shape[1:], memory.strides[1:])
         self._fill(both, "add")
         var = Var("k", size)
         here, lost_at = Affine.of(var), Affine.of(var) + size

@@ -69,9 +69,7 @@ class ChannelScheduler(BlockScheduler):
             plain = self._own_buffer(source.dtype, source.shape, c_strides(source.shape))
             self._copy(node.inputs[0], source, plain)
             source, strides = plain, c_strides(node.type.shape)
-        view = Buffer(source.name, source.dtype, node.type.shape, strides, source.kind)
-        view.base = source
-        self.buffers[node.serial] = view
+        self.buffers[node.serial] = source.view(shape=node.type.shape, strides=strides)
 
     # ------------------------------------------------------------ loops
 

@@ -19,7 +19,6 @@ from ..loops import (
     Kernel,
     Loop,
     LoopProgram,
-    MemoryKind,
     Var,
 )
 from .chunks import Chunks, NotNative
@@ -37,7 +36,7 @@ LABEL = "chunks"
 
 def memory_of(program: LoopProgram) -> int:
     """Bytes that a planned program needs, the turns of its loops included."""
-    return program.planned_bytes + max(map(_memory_inside, program.kernels), default=0)
+    return program.arena_bytes + max(map(_memory_inside, program.kernels), default=0)
 
 
 def _memory_inside(kernel: Kernel) -> int:
@@ -139,7 +138,8 @@ class _Loop:
                 before.lie_in(end)
                 after.lie_in(end)
                 continue
-            before.kind = after.kind = MemoryKind.CARRIED
+            before.be_carried()
+            after.be_carried()
             spare = tuple(new_buffer(end.dtype, end.shape) for _ in range(2))
             carries.append(Carry(before, after, start, spare, end))
         return Loop(

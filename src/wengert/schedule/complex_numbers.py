@@ -93,4 +93,4 @@ def lower_function(scheduler: Scheduler, node: Operator) -> None:
 
 
 def _line(buffer: Buffer) -> Buffer:
-    return Buffer(buffer.name, buffer.dtype, (buffer.size,), (1,), buffer.kind, base=buffer)
+    return buffer.view(shape=(buffer.size,), strides=(1,))

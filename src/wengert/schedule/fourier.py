@@ -131,11 +131,7 @@ def _line(
     start = Affine(one.offset)
     for var, step in zip(turns, steps, strict=True):
         start = start + Affine.of(var) * step
-    whole = one.buffer
-    strides = (outer[place], one.strides[axis])
-    return Buffer(
-        whole.name, whole.dtype, (outer[0], length), strides, whole.kind, base=whole, start=start
-    )
+    return one.buffer.view(start, (outer[0], length), (outer[place], one.strides[axis]))
 
 
 def _factor(node: Operator, points: int, real: np.dtype) -> Any:

@@ -104,9 +104,17 @@ class Scheduler:
         self.numbers += 1
         return f"{letter}{self.numbers - 1}"
 
-    def _new_buffer(self, array_type: ArrayType, kind: MemoryKind, letter: str) -> Buffer:
+    def _new_buffer(
+        self,
+        array_type: ArrayType,
+        kind: MemoryKind,
+        letter: str,
+        strides: tuple[int, ...] | None = None,
+        value: Any = None,
+    ) -> Buffer:
         shape = array_type.shape
-        return Buffer(self._name(letter), array_type.dtype, shape, c_strides(shape), kind)
+        strides = c_strides(shape) if strides is None else strides
+        return Buffer(self._name(letter), array_type.dtype, shape, strides, kind, value=value)
 
     def _temporary(self, node: Node) -> Buffer:
         """Memory for a value that nobody outside sees."""
@@ -117,14 +125,11 @@ class Scheduler:
         return c_strides(node.type.shape)
 
     def _input_buffers(self) -> list[Buffer]:
-        buffers = []
-        for number, node in enumerate(self.graph.inputs):
-            buffer = self._new_buffer(node.type, MemoryKind.INPUT, "in")
-            if self.task.input_strides is not None:
-                buffer.strides = self.task.input_strides[number]
-            self.buffers[node.serial] = buffer
-            buffers.append(buffer)
-        return buffers
+        inputs = self.graph.inputs
+        given: Sequence[Any] = self.task.input_strides or [None] * len(inputs)
+        for node, strides in zip(inputs, given, strict=True):
+            self.buffers[node.serial] = self._new_buffer(node.type, MemoryKind.INPUT, "in", strides)
+        return [self.buffers[node.serial] for node in inputs]
 
     def _take_places(self, inputs: Sequence[Buffer]) -> None:
         """What is written to where an input lies has its memory."""
@@ -137,16 +142,16 @@ class Scheduler:
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         """One buffer for each output; an operator writes straight into the first of its own."""
         pairs = []
-        wanted = self.task.output_strides
-        for number, node in enumerate(self.graph.outputs):
+        outputs = self.graph.outputs
+        wanted: Sequence[Any] = self.task.output_strides or [None] * len(outputs)
+        for node, strides in zip(outputs, wanted, strict=True):
             assert node is not None
             if node.serial in self.task.places:
                 pairs.append((node, self.buffers[node.serial]))
                 continue
-            buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out")
+            buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out", strides)
             pairs.append((node, buffer))
-            if wanted and wanted[number] != buffer.strides:
-                buffer.strides = wanted[number]
+            if buffer.strides != c_strides(buffer.shape):
                 continue  # copied at the end
             if isinstance(node, Operator) and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
@@ -179,8 +184,8 @@ class Scheduler:
         found = self.constants.get(key)
         if found is None:
             array_type = ArrayType(value.dtype, value.shape)
-            found = self.constants[key] = self._new_buffer(array_type, MemoryKind.CONSTANT, "c")
-            found.value = value
+            found = self._new_buffer(array_type, MemoryKind.CONSTANT, "c", value=value)
+            self.constants[key] = found
         return found
 
     # ------------------------------------------------------------ kernels
@@ -213,12 +218,8 @@ class Scheduler:
     def _schedule_alias(self, node: Operator) -> None:
         before = len(self.kernels)
         source = self._contiguous(node.inputs[0])
-        view = Buffer(
-            source.name, source.dtype, node.type.shape, self._standard_strides(node), source.kind
-        )
-        view.value = source.value
-        view.base = source
-        self.buffers[node.serial] = view
+        strides = self._standard_strides(node)
+        self.buffers[node.serial] = source.view(shape=node.type.shape, strides=strides)
         copied = len(self.kernels) > before
         made = self.kernel_of.get(node.inputs[0].serial, -1)
         if node.op is again:
@@ -485,8 +486,10 @@ class Scheduler:
         ]
         return found
 
-    def _arena_buffer(self, dtype: np.dtype, shape: tuple[int, ...]) -> Buffer:
-        return self._new_buffer(ArrayType(dtype, shape), MemoryKind.ARENA, "t")
+    def _arena_buffer(
+        self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+    ) -> Buffer:
+        return self._new_buffer(ArrayType(dtype, shape), MemoryKind.ARENA, "t", strides)
 
     def _items_of(self, node: Operator) -> dict[int, Operator]:
         """The results of an operation that has several, by number."""
@@ -501,9 +504,7 @@ class Scheduler:
         buffer, strides, offset = self._strided(node)
         if tuple(strides) == buffer.strides and not offset:
             return buffer
-        view = Buffer(buffer.name, buffer.dtype, node.type.shape, tuple(strides), buffer.kind)
-        view.base, view.start = buffer, Affine(offset)
-        return view
+        return buffer.view(Affine(offset), node.type.shape, tuple(strides))
 
     def _schedule_item(self, node: Operator) -> None:
         source = node.inputs[0]

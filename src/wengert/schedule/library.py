@@ -112,9 +112,7 @@ class Stack:
         strides = c_strides(shape)
         if turned:
             strides = (*strides[:-2], 1, shape[-2])
-        made = self.scheduler._arena_buffer(dtype or self.dtype, shape)
-        made.strides = strides
-        return made
+        return self.scheduler._arena_buffer(dtype or self.dtype, shape, strides)
 
     def put(self, target: Buffer, value: Callable[..., Expr]) -> None:
         """A nest that stores ``value(index, *operands)`` everywhere in the matrix or vector of a
@@ -173,8 +171,7 @@ class Stack:
         start = Affine(offset)
         for var, stride in zip(self.turns, strides, strict=False):
             start = start + Affine.of(var) * stride
-        own = tuple(strides[len(self.batch) :])
-        return Buffer(buffer.name, buffer.dtype, shape, own, buffer.kind, base=buffer, start=start)
+        return buffer.view(start, shape, tuple(strides[len(self.batch) :]))
 
     # ------------------------------------------------------------ calls
 

@@ -93,7 +93,7 @@ def plan(program: LoopProgram) -> LoopProgram:
     for loop in loops_of(program.kernels):
         _place(_lives(loop.body, set(loop.private)))
     _leave_to_numpy(program.kernels)
-    program.planned_bytes = _place(_lives(program.kernels, set(temporaries(program.kernels))))
+    program.arena_bytes = _place(_lives(program.kernels, set(temporaries(program.kernels))))
     if program.length is not None:
         used = {root(b) for kernel in program.kernels for b in buffers_of(kernel)}
         growing = {buffer for buffer in used if buffer.kind is MemoryKind.ROOM}

@@ -27,7 +27,6 @@ from ..loops import (
     Load,
     Loop,
     LoopProgram,
-    MemoryKind,
     Nest,
     Store,
     Var,
@@ -207,7 +206,8 @@ class _Steps:
 
     def _carry(self, number: int, before: Buffer, after: Buffer) -> Carry:
         """Where a carry lies from step to step."""
-        before.kind = after.kind = MemoryKind.CARRIED
+        before.be_carried()
+        after.be_carried()
         place = self.body.constants + number
         start = self.inputs[place].view(self._start(place))
         end: Buffer | None = self.outputs[number]

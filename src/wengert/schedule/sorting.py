@@ -99,9 +99,7 @@ class _ToSort:
         for var, stride in zip(self.turns, buffer.strides, strict=False):
             if var.extent > 1:
                 start = start + Affine.of(var) * stride
-        return Buffer(
-            buffer.name, buffer.dtype, (self.length,), (1,), buffer.kind, base=buffer, start=start
-        )
+        return buffer.view(start, (self.length,), (1,))
 
     def finish(self) -> None:
         """All kernels are there."""

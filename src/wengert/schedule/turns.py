@@ -130,7 +130,8 @@ def _turn_and_test(turn: Turn) -> Graph:
 
 def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -> Carry:
     """A value that goes back and forth between two places."""
-    before.kind = after.kind = MemoryKind.CARRIED
+    before.be_carried()
+    after.be_carried()
     places = tuple(scheduler._arena_buffer(after.dtype, after.shape) for _ in range(2))
     return Carry(before, after, start, places)
 
@@ -220,6 +221,4 @@ def _part(buffer: Buffer, axis: int | None, first: Affine, shape: tuple[int, ...
     """The samples of a buffer from one on."""
     if axis is None:
         return buffer
-    made = buffer.view(first * buffer.strides[axis])
-    made.shape = shape
-    return made
+    return buffer.view(first * buffer.strides[axis], shape)

@@ -115,8 +115,8 @@ class _Program:
             missing = None if places is None else self.memory.of(owner).missing(places)
             if missing is not None:
                 raise LoopError(f"the end: {missing.of(f'the result {buffer.name}')} not stored")
-        if self.program.planned_bytes:
-            lives.verify(self.program.planned_bytes, "the arena")
+        if self.program.arena_bytes:
+            lives.verify(self.program.arena_bytes, "the arena")
 
 
 def _name(number: int, kernel: Kernel) -> str:
