@@ -216,7 +216,7 @@ class ObjectCache:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _CachedFile:
     name: str
     size: int
     used: int  # modification time in nanoseconds
@@ -325,12 +325,12 @@ class _Folder:
             if not _HAS_OWNERS or status.st_uid == os.geteuid():
                 os.unlink(self.place(name), dir_fd=self.descriptor)
 
-    def entries(self) -> Iterator[_Entry]:
+    def entries(self) -> Iterator[_CachedFile]:
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as found:
             for entry in found:
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    yield _Entry(entry.name, status.st_size, status.st_mtime_ns)
+                    yield _CachedFile(entry.name, status.st_size, status.st_mtime_ns)
 
 
 @functools.cache
@@ -475,7 +475,7 @@ def _trustworthy(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
-def _remove_abandoned(folder: _Folder, entries: list[_Entry]) -> None:
+def _remove_abandoned(folder: _Folder, entries: list[_CachedFile]) -> None:
     """Remove temporary files whose writer must have died."""
     oldest = time.time_ns() - int(1e9 * _ABANDONED_AFTER)
     for entry in entries:

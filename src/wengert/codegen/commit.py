@@ -21,7 +21,7 @@ from .target import Target
 
 
 @dataclass(frozen=True)
-class Place:
+class Home:
     """Where the kernel finds a buffer: a slot of the entry's buffers, or bytes into the arena."""
 
     slot: int | None = None
@@ -38,7 +38,7 @@ class Copy:
 
 
 def emit_commit(
-    module: ir.Module, name: str, kernel: str, places: Sequence[Place], copies: Sequence[Copy]
+    module: ir.Module, name: str, kernel: str, places: Sequence[Home], copies: Sequence[Copy]
 ) -> None:
     """Add `i32 name(ptr buffers, ptr arena)`, which calls `kernel` and then copies the state."""
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), name)

@@ -34,7 +34,7 @@ _ADDED_AFTER = 64
 
 
 @dataclass(frozen=True)
-class Place:
+class TilePlace:
     """Where a value of a tile goes: `address` of its first element, and how many are real."""
 
     address: ir.Value
@@ -144,14 +144,14 @@ class TileEmitter:
 
     # ------------------------------------------------------------ the places of a tile
 
-    def _places(self, out: ir.Value) -> list[Place]:
+    def _places(self, out: ir.Value) -> list[TilePlace]:
         """Where the results go, in the order of the accumulators (without chains)."""
         plan, shape, memory = self.plan, self.shape, self.memory
         rows = [out]
         for _ in range(1, shape.rows):
             rows.append(memory.at(rows[-1], self.pitch))
         return [
-            Place(
+            TilePlace(
                 memory.at(row, c * plan.column.out + p.start * plan.vector.out),
                 plan.vector.out,
                 1 if plan.along_sum else p.width,
@@ -242,7 +242,7 @@ class TileEmitter:
     def _across(self) -> int:
         return max(piece.start + piece.width for piece in self.pieces)
 
-    def _near_places(self, out: ir.Value) -> list[Place]:
+    def _near_places(self, out: ir.Value) -> list[TilePlace]:
         """Where vectors are loaded and stored: in the result, or aside."""
         places = self._places(out)
         if self.aside is None:
@@ -253,7 +253,7 @@ class TileEmitter:
             for piece in self.pieces
         ]
         return [
-            Place(self.memory.at(self.aside, start), 1, place.width, place.width)
+            TilePlace(self.memory.at(self.aside, start), 1, place.width, place.width)
             for start, place in zip(starts, places, strict=True)
         ]
 

@@ -244,22 +244,22 @@ class Program:
 
     def places(self) -> tuple[list[Any], list[Any]]:
         """How the entry's buffers become the kernel's, and what is copied after it."""
-        from ..codegen.commit import Copy, Place
+        from ..codegen.commit import Copy, Home
 
         arguments, results = len(self.leaves), self.result_count
         captured = arguments + results
-        places = [Place(slot=n) for n in range(arguments)]
-        places += [Place(slot=captured + s.slot) for s in self.state if s.read]
-        places += [Place(slot=arguments + n) for n in range(results)]
+        places = [Home(slot=n) for n in range(arguments)]
+        places += [Home(slot=captured + s.slot) for s in self.state if s.read]
+        places += [Home(slot=arguments + n) for n in range(results)]
         places += [
-            Place(slot=captured + s.slot) if s.scratch is None else Place(offset=s.scratch)
+            Home(slot=captured + s.slot) if s.scratch is None else Home(offset=s.scratch)
             for s in self.state
             if s.written
         ]
-        places += [Place(slot=captured + n) for n in range(len(self.layout.constants))]
+        places += [Home(slot=captured + n) for n in range(len(self.layout.constants))]
         if self.any_length:
             last = captured + len(self.table)
-            places += [Place(slot=n) for n in range(last - 1, last + 1)]
+            places += [Home(slot=n) for n in range(last - 1, last + 1)]
         copies = [
             Copy(s.scratch, captured + s.slot, s.cell.memory.nbytes)
             for s in self.state
