@@ -371,6 +371,30 @@ class ProductLimits(Record):
     least_block: int = 128
 
 
+class NestLimits(Record):
+    """How loops over vectors are emitted."""
+
+    # Vectors worked on at once in the innermost loop, by the cost of its body.
+    small_body: int = 24
+    unroll_small: int = 4
+    unroll_large: int = 1
+    # Sums of little more than what is loaded: as many as are on their way through two adders.
+    unroll_sums: int = 8
+    # Long chains of instructions are interleaved, those of two vectors where they are not too many,
+    # if there are so many registers for their values. More instructions than the last number take
+    # too long to put in order.
+    unroll_chains: int = 2
+    most_chained: int = 1024
+    enough_registers: int = 32
+    most_ordered: int = 2000
+    # Rows of up to so many vectors, whose ends overlap, are written out.
+    most_written_out: int = 8
+    # Squares of what is transposed are written out: so many expressions at most, and vectors of the
+    # last loop.
+    square_values: int = 1024
+    square_vectors: int = 4
+
+
 class CodeLimits(Record):
     """How much code is written out, by what it saves and what it costs LLVM."""
 
@@ -406,6 +430,7 @@ class Policy(Record):
     fusion: FusionLimits
     prologues: PrologueLimits
     products: ProductLimits
+    nests: NestLimits
     code: CodeLimits
 
     def changed(self, **groups: dict[str, Any]) -> Policy:
@@ -443,5 +468,6 @@ def policy_for(
         fusion=FusionLimits(most_kept=l3 // 16),
         prologues=PrologueLimits(large_bytes=l2 // 4),
         products=ProductLimits(),
+        nests=NestLimits(),
         code=CodeLimits(),
     )

@@ -8,7 +8,8 @@ from llvmlite import ir
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.codegen.ordering import MOST_INSTRUCTIONS, interleave
+from wengert.codegen.ordering import interleave
+from wengert.machine import policy
 
 FLOAT, POINTER = ir.FloatType(), ir.PointerType()
 
@@ -69,7 +70,7 @@ def test_memory_stays_in_order_within_an_iteration():
 def test_what_is_not_known_stays_as_it_is(why):
     builder, (a, b, _) = begun()
     if why == "too many":
-        chain(builder, builder.load(a, typ=FLOAT), MOST_INSTRUCTIONS)
+        chain(builder, builder.load(a, typ=FLOAT), policy().nests.most_ordered)
     else:
         kind = ir.FunctionType(FLOAT, [FLOAT])
         other = ir.Function(builder.module, kind, "other")

@@ -22,15 +22,6 @@ from .ordering import has_chains
 from .summation import loses, place_folds
 from .target import Target
 
-# Vectors worked on at once in the innermost loop, by the number of instructions in its body.
-UNROLL_SMALL, UNROLL_LARGE, SMALL_BODY = 4, 1, 24
-# Sums of little more than what is loaded: as many as are on their way through two adders.
-UNROLL_SUMS = 8
-# Long chains of instructions are interleaved, those of two vectors where they are not too many.
-UNROLL_CHAINS, MOST_CHAINED = 2, 1024
-# What it takes to hold the values of several chains.
-ENOUGH_REGISTERS = 32
-
 
 class NestPlan:
     """The loops of a nest, the deepest one that each expression needs, and how vectors are used."""
@@ -100,22 +91,24 @@ class NestPlan:
         if self.lanes == 1 or extent % self.lanes == 0 or extent < 2:
             return False
         plain = all(not s.combine and s.at.coefficient(self.vars[-1]) == 1 for s in self.stores)
-        return plain and self.body <= SMALL_BODY * 8
+        return plain and self.body <= policy().nests.small_body * 8
 
     def _has_chains(self) -> bool:
         """Whether an iteration computes long functions, which are best computed side by side."""
-        if self.lanes == 1 or self.target.vector_registers < ENOUGH_REGISTERS:
+        if self.lanes == 1 or self.target.vector_registers < policy().nests.enough_registers:
             return False
         inner = [expr for expr in self.exprs if self.depths[expr] == self.last]
         return has_chains(self.stores, inner)
 
     def _choose_unroll(self, extent: int) -> int:
         """How many vectors the innermost loop works on at once."""
-        wanted = UNROLL_SMALL if self.body <= SMALL_BODY * 8 else UNROLL_LARGE
-        if self.interleaved and self.body <= MOST_CHAINED:
-            wanted = max(wanted, UNROLL_CHAINS)
-        if self._only_sums() and extent >= 4 * UNROLL_SUMS * self.lanes:
-            return UNROLL_SUMS
+        limits = policy().nests
+        small = self.body <= limits.small_body * 8
+        wanted = limits.unroll_small if small else limits.unroll_large
+        if self.interleaved and self.body <= limits.most_chained:
+            wanted = max(wanted, limits.unroll_chains)
+        if self._only_sums() and extent >= 4 * limits.unroll_sums * self.lanes:
+            return limits.unroll_sums
         while wanted > 1 and extent < wanted * self.lanes:
             wanted //= 2
         return wanted
@@ -133,7 +126,7 @@ class NestPlan:
     def _only_sums(self) -> bool:
         """Whether the innermost loop does little but add to one or two accumulators."""
         inner = all(self.starts.get(s, len(self.vars)) <= self.last for s in self.stores)
-        return inner and len(self.stores) <= 2 and self.body <= SMALL_BODY
+        return inner and len(self.stores) <= 2 and self.body <= policy().nests.small_body
 
     def _choose_folds(self) -> tuple[int, int]:
         """The loop that folds accumulators into totals, and after how many turns; -1: none."""

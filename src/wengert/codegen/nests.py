@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from ..loops import Buffer, Nest, Store, Var
+from ..machine import policy
 from ..schedule.steps import is_on
 from .accumulators import LOST, SUM, Accumulators, Combining, combined, identity
 from .counted import Values, accumulating_loop, counted_loop
@@ -23,9 +24,6 @@ from .nest_values import NestValues
 from .ordering import interleave
 from .target import Target
 from .vectors import First, first_lanes
-
-# Rows of up to so many vectors, whose ends overlap, are written out.
-MOST_WRITTEN_OUT = 8
 
 
 class NestEmitter:
@@ -213,7 +211,7 @@ class NestEmitter:
         """A row whose last vector overlaps the one before: both are read before one is written."""
         values, lanes, unroll = self.values, self.plan.lanes, self.plan.unroll
         main, whole = 0, extent // lanes
-        if whole > MOST_WRITTEN_OUT:
+        if whole > policy().nests.most_written_out:
             main = (whole - 1) // unroll * unroll * lanes
             self._run(main, {}, [])
         starts = [*range(main, whole * lanes, lanes), extent - lanes]

@@ -16,6 +16,7 @@ from itertools import pairwise
 from llvmlite import ir
 
 from ..loops import Expr, Load, LoadAt, Store, takes_long
+from ..machine import policy
 from ..schedule.memory import root
 
 # Cycles until a result is there; the others take as long as an addition. Only the order matters.
@@ -26,8 +27,6 @@ _LATENCY = {
 }  # fmt: skip
 _ADDITION = 4
 _AT_ONCE = 2  # vector instructions that begin in one cycle
-# More than this take too long to put in order, and too many registers.
-MOST_INSTRUCTIONS = 2000
 
 
 def has_chains(stores: Iterable[Store], inner: Iterable[Expr]) -> bool:
@@ -35,9 +34,9 @@ def has_chains(stores: Iterable[Store], inner: Iterable[Expr]) -> bool:
 
     `inner` are the expressions of each vector. Nothing that is stored may be read in another place.
     """
-    written, long = {id(root(store.buffer)) for store in stores}, False
+    written, long = {root(store.buffer) for store in stores}, False
     for expr in inner:
-        if isinstance(expr, (Load, LoadAt)) and id(root(expr.buffer)) in written:
+        if isinstance(expr, (Load, LoadAt)) and root(expr.buffer) in written:
             return False
         long = long or takes_long(expr)
     return long
@@ -50,7 +49,7 @@ def interleave(block: ir.Block, starts: Sequence[int]) -> None:
     """
     first = starts[0]
     body = block.instructions[first:]
-    if len(body) > MOST_INSTRUCTIONS or any(_effect(one) is None for one in body):
+    if len(body) > policy().nests.most_ordered or any(_effect(one) is None for one in body):
         return
     ends = [*[start - first for start in starts], len(body)]
     before = _predecessors(body, ends)

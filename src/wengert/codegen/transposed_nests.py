@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..loops import Affine, Buffer, Load, LoadAt, Var
+from ..machine import policy
 from .counted import counted_loop
 from .expressions import Known
 from .llvm_types import i64
@@ -23,10 +24,6 @@ from .vectors import transpose_square
 
 if TYPE_CHECKING:
     from .nests import NestEmitter
-
-# All of a square is written out: so many expressions at most, and vectors of the last loop.
-MOST_EXPRESSIONS = 1024
-MOST_VECTORS = 4
 
 
 def has_squares(nest: NestEmitter) -> bool:
@@ -37,7 +34,10 @@ def has_squares(nest: NestEmitter) -> bool:
     across, last = plan.vars[-2:]
     if across.ordered or across.extent < lanes or last.extent % lanes:
         return False
-    if last.extent > MOST_VECTORS * lanes or len(plan.exprs) * lanes > MOST_EXPRESSIONS:
+    limits = policy().nests
+    if last.extent > limits.square_vectors * lanes:
+        return False
+    if len(plan.exprs) * lanes > limits.square_values:
         return False
     stores = plan.stores
     if any(s.combine or s.picks for s in stores) or any(isinstance(e, LoadAt) for e in plan.exprs):
