@@ -12,9 +12,9 @@ import pytest
 import wengert as wg
 from wengert.codegen.cache import ObjectCache
 from wengert.jit import building as jit_building
+from wengert.jit import entries as jit_entries
 from wengert.jit import function as jit_function
 from wengert.jit import lookup as jit_lookup
-from wengert.jit import program as jit_program
 from wengert.jit.fingerprint import graph_fingerprint
 
 X = np.arange(1.0, 5.0)
@@ -23,7 +23,7 @@ X = np.arange(1.0, 5.0)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "cache")
-    for module in (jit_program, jit_function, jit_building, jit_lookup):
+    for module in (jit_entries, jit_function, jit_building, jit_lookup):
         monkeypatch.setattr(module, "object_cache", lambda: cache)
     return tmp_path / "cache"
 
@@ -298,6 +298,6 @@ def test_programs_with_many_results_are_found():
 
 
 def test_programs_with_very_many_results_go_through_python():
-    f = wg.jit(lambda x: [x + k for k in range(jit_program.MOST_LEAVES)])
-    assert [found[0] for found in f(X)] == [1.0 + k for k in range(jit_program.MOST_LEAVES)]
+    f = wg.jit(lambda x: [x + k for k in range(jit_entries.MOST_LEAVES)])
+    assert [found[0] for found in f(X)] == [1.0 + k for k in range(jit_entries.MOST_LEAVES)]
     assert not f._entries

@@ -23,9 +23,9 @@ from wengert.errors import (
     ShapeError,
 )
 from wengert.jit import building as jit_building
+from wengert.jit import entries as jit_entries
 from wengert.jit import function as jit_function
 from wengert.jit import lookup as jit_lookup
-from wengert.jit import program as jit_program
 from wengert.runtime.threads import set_threads
 
 LENGTHS = (0, 1, 2, 15, 16, 17, 100, 1000)
@@ -686,7 +686,7 @@ def test_inside_another_function():
 @pytest.mark.parametrize("with_state", [False, True])
 def test_programs_for_any_length_are_kept_on_disk(with_state, tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "cache")
-    for module in (jit_program, jit_function, jit_building, jit_lookup):
+    for module in (jit_entries, jit_function, jit_building, jit_lookup):
         monkeypatch.setattr(module, "object_cache", lambda: cache)
     total = wg.tensor(0.0) if with_state else 0.0
 

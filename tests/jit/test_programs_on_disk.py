@@ -16,9 +16,9 @@ import pytest
 import wengert as wg
 from wengert.codegen.cache import ObjectCache
 from wengert.jit import building as jit_building
+from wengert.jit import entries as jit_entries
 from wengert.jit import function as jit_function
 from wengert.jit import lookup as jit_lookup
-from wengert.jit import program as jit_program
 
 X = np.arange(1.0, 5.0)
 
@@ -26,7 +26,7 @@ X = np.arange(1.0, 5.0)
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "cache")
-    for module in (jit_program, jit_function, jit_building, jit_lookup):
+    for module in (jit_entries, jit_function, jit_building, jit_lookup):
         monkeypatch.setattr(module, "object_cache", lambda: cache)
     return cache
 

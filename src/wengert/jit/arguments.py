@@ -8,14 +8,13 @@ is found by the leaves' kinds: dtype, shape and strides of an array, the Python 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import tree
 from ..errors import DTypeError, IntegerError
-from ..snapshot import alike, hash_of, is_native, snapshot, unchanged
+from ..snapshot import alike, hash_of, snapshot, unchanged
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
 
@@ -196,116 +195,3 @@ def element_strides(leaf: Leaf) -> tuple[int, ...]:
     if leaf.strides is None:
         return c_strides(leaf.type.shape)
     return tuple(stride // leaf.type.dtype.itemsize for stride in leaf.strides)
-
-
-# ---------------------------------------------------------------- what the native entry checks
-
-
-class NoNativeEntry(Exception):  # noqa: N818 - steers, never seen
-    """The entry cannot take such arguments or results."""
-
-
-def spec_of(leaf: Leaf) -> Any:
-    """What the entry checks of one leaf."""
-    from ..runtime.signature import ArraySpec, Dim, ScalarSpec
-
-    if leaf.type.dtype.char in "gG":
-        raise NoNativeEntry
-    if leaf.kind == "array":
-        shape = tuple(Dim("n") if n == ANY else n for n in leaf.type.shape)
-        return ArraySpec(leaf.type.dtype, shape, leaf.strides)
-    return ScalarSpec(leaf.kind, leaf.type.dtype)
-
-
-def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
-    """A tree of specs as the entry builds them: tuples, lists, dicts, and static objects."""
-    from ..runtime.signature import StaticSpec
-
-    if structure.kind is None:
-        return next(leaves)
-    if structure.kind is type(None):
-        return StaticSpec(None)
-    children = [result_tree(child, leaves) for child in structure.children]
-    if structure.kind is dict:
-        return dict(zip(structure.data, children, strict=True))
-    if structure.kind not in (tuple, list):
-        raise NoNativeEntry
-    return structure.kind(children)
-
-
-def argument_tree(value: Any, leaves: Iterator[Any]) -> Any:
-    """A tree of specs as the entry takes them apart: `value` shows where the leaves are."""
-    from ..runtime.signature import StaticSpec
-
-    taken = tree.take_apart(value)
-    if taken is None:
-        return next(leaves)
-    if value is None:
-        return StaticSpec(None)
-    children = [argument_tree(child, leaves) for child in taken[0]]
-    if type(value) is dict:
-        return dict(zip(taken[1], children, strict=True))
-    if type(value) in (tuple, list):
-        return type(value)(children)
-    parts = tree.parts(value)
-    if parts is None:
-        raise NoNativeEntry
-    return _object_spec(parts, children)
-
-
-def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
-    """What the entry checks of an object whose children are to be found by `parts`."""
-    from dataclasses import replace
-
-    from ..runtime.signature import BRANCHES
-
-    numbers: list[int] = []
-    spec = _part(parts, children, numbers)
-    if numbers == list(range(len(children))):
-        return spec
-    if any(isinstance(child, BRANCHES) for child in children):
-        raise NoNativeEntry
-    return replace(spec, numbers=tuple(numbers))
-
-
-def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:
-    from ..runtime.signature import AnySpec, KeptSpec, ObjectSpec, StaticSpec
-
-    if isinstance(part, int):
-        numbers.append(part)
-        return children[part]
-    if isinstance(part, tree.Same):
-        return StaticSpec(part.value)
-    if isinstance(part, tree.Unchanged):
-        return KeptSpec(part.kept)
-    if part is tree.ANYTHING:
-        return AnySpec()
-    inside = tuple(_part(child, children, numbers) for child in part.children)
-    inside += () if part.own is None else (KeptSpec(part.own),)
-    return ObjectSpec(part.kind, part.names, inside, part.whole)
-
-
-def call_specs(
-    parameters: Parameters, args: tuple, kwargs: dict[str, Any], leaves: Sequence[Leaf]
-) -> tuple[tuple, tuple]:
-    """Specs for a call as it was written: by position, and by name in the order of the leaves.
-
-    `leaves` are those of the same call in order.
-    """
-    from ..runtime.signature import KeptSpec
-
-    specs = iter([spec_of(leaf) for leaf in leaves])
-    call = parameters.order(args, kwargs)
-
-    def spec(value: Any) -> Any:
-        if isinstance(value, StaticValue):
-            if not is_native(value.kept):
-                raise NoNativeEntry
-            return KeptSpec(value.kept)
-        return argument_tree(value, specs)
-
-    by_position = [spec(value) for value in call.args]
-    by_name = {name: spec(call.kwargs[name]) for name in sorted(call.kwargs)}
-    names = {place: name for name, place in parameters.positions.items()}
-    moved = [(names[p], by_position[p]) for p in range(len(args), len(by_position))]
-    return tuple(by_position[: len(args)]), (*moved, *by_name.items())

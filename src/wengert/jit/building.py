@@ -213,15 +213,19 @@ def build(
         )
         signature = prepare(program)
         program.signature_text = repr(signature)
-        has_entry = _emit_around(native.module, program, signature)
+        has_entry = False
+        if signature is not None:
+            from .entries import add_entry, bind, emit_around
+
+            has_entry = emit_around(native.module, program, signature)
     cache, symbols = object_cache() if is_on("records") else None, _symbols(stages.loops, signature)
     with clock("compile"):
         program.compiled = compile_module(native.module, target, cache=cache, symbols=symbols)
     with clock("link"):
-        entry = program.bind(signature, program.compiled, "entry") if has_entry else None
+        entry = bind(program, signature, program.compiled, "entry") if has_entry else None
     if signature is not None and not has_entry:
         with clock("entry"):
-            entry = program.add_entry(signature)
+            entry = add_entry(program, signature)
     return program, entry
 
 
@@ -232,17 +236,3 @@ def _symbols(loops: LoopProgram, signature: Any) -> dict[str, int]:
     from ..runtime.builtin import c_api_addresses
 
     return c_api_addresses()
-
-
-def _emit_around(module: Any, program: Program, signature: Any) -> bool:
-    """Add what stands between the entry and the kernel, and the entry unless it is large."""
-    if signature is None:
-        return False
-    from ..codegen.commit import emit_commit
-    from ..codegen.entry import emit_entry
-
-    if program.main == "commit":
-        emit_commit(module, "commit", "kernel0", *program.places())
-    if not signature.is_large:
-        emit_entry(module, "entry", program.main, signature)
-    return not signature.is_large

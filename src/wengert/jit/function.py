@@ -296,7 +296,9 @@ class Jitted(staticmethod, Generic[P, R]):
         if program.arena is not None and program.arena.wake():
             return self._again(args, kwargs, out)
         if entry is not None and native and entry in self._evicted:
-            program.drop_results_of_others()
+            from .entries import drop_results_of_others
+
+            drop_results_of_others(program)
             return self._again(args, kwargs, out, entry.call)
         if program.flat is not None and out is None:
             result = program.run_flat(leaves)
@@ -496,9 +498,11 @@ class Jitted(staticmethod, Generic[P, R]):
             return None  # converted; one without that may still come
         with self._lock:
             if style not in program.entries:
+                from .entries import add_entry
+
                 signature = self._signature(program, args, kwargs, with_out)
                 taken = program.is_flat and program.flat is not None
-                entry = None if signature is None or taken else program.add_entry(signature)
+                entry = None if signature is None or taken else add_entry(program, signature)
                 program.entries[style] = entry
                 if entry is not None and entry.native:
                     self._put(program, entry)
@@ -508,7 +512,9 @@ class Jitted(staticmethod, Generic[P, R]):
         self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool = False
     ) -> Any:
         """What the entry for a call written like this checks; None where it cannot."""
-        return program.signature(self._known_parameters(), args, kwargs, with_out)
+        from .entries import signature_of
+
+        return signature_of(program, self._known_parameters(), args, kwargs, with_out)
 
     def _put(self, program: Any, entry: Any) -> None:
         """Bring a new entry into use."""

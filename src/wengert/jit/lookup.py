@@ -22,6 +22,7 @@ import numpy as np
 
 from .arguments import Leaf
 from .debugging import Clock
+from .entries import bind
 from .fingerprint import graph_fingerprint
 from .frames import CallLayout
 from .program import Program, object_cache
@@ -82,7 +83,7 @@ def load(
         if repr(signature) != expected:  # its entry was compiled for another
             return None
     with clock("link"):
-        return program, program.bind(signature, program.entry_code or program.compiled, "entry")
+        return program, bind(program, signature, program.entry_code or program.compiled, "entry")
 
 
 # ---------------------------------------------------------------- records

@@ -23,26 +23,13 @@ from ..errors import MoreSteps, ShapeError
 from ..loops import Buffer, Host
 from ..ops.op import Traced
 from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT, steps_code
-from ..types import ArrayType
 from . import debugging
-from .arguments import (
-    ANY,
-    Leaf,
-    NoNativeEntry,
-    Parameters,
-    call_specs,
-    result_tree,
-    spec_of,
-)
+from .arguments import ANY, Leaf
 from .dynamic import is_any, sized
 from .frames import ALIGNMENT, CallLayout, Failed, Frame, State, Workspace
 from .state import Change
 from .tracing import StaticResult
 
-# Calls that touch more elements than this release the GIL.
-LONG_CALL = 1 << 16
-# Beyond so many arguments and results an entry takes long to compile and saves little of a call.
-MOST_LEAVES = 1024
 # What a flat entry gives back for a call that it does not take.
 MISSED = object()
 
@@ -128,108 +115,6 @@ class Program:
         """Whether the state is now as it was when the program was traced."""
         return all(state.holds for state in self.state)
 
-    def signature(
-        self, parameters: Parameters, args: tuple, kwargs: dict[str, Any], takes_out: bool = False
-    ) -> Any:
-        """What the entry for a call written like this checks; None where it cannot."""
-        from ..runtime.signature import CapturedSpec, Finish, Signature, StaticSpec
-
-        if not self.native or len(self.leaves) + self.result_count > MOST_LEAVES:
-            return None
-        try:
-            arrays = [spec_of(Leaf("array", ArrayType(*one))) for one in self.result_types()]
-            flat = tuple(map(spec_of, self.leaves)), ()
-        except NoNativeEntry:
-            return None
-        specs = iter(arrays)
-        statics = [
-            StaticSpec(r.value) if isinstance(r, StaticResult) else next(specs)
-            for r in self.results
-        ]
-        finish, self.is_flat = None, False
-        try:
-            by_position, by_name = call_specs(parameters, args, kwargs, self.leaves)
-        except NoNativeEntry:  # the leaves alone go in and come out natively
-            self.is_flat = True
-            by_position, by_name = flat
-            result: Any = tuple(arrays)
-        else:
-            try:
-                result = result_tree(self.structure, iter(statics))
-            except NoNativeEntry:  # objects of other classes are made in Python
-                result, finish = tuple(arrays), Finish(self._finish)
-        captured = [CapturedSpec(c.nbytes, False) for c in self.layout.constants]
-        captured += [
-            CapturedSpec(s.cell.memory.nbytes if s.settled else 0, s.written) for s in self.state
-        ]
-        if self.any_length:
-            captured.append(CapturedSpec(self.room.table.nbytes, False))
-        return Signature(
-            by_position,
-            result,
-            by_name,
-            tuple(captured),
-            self.arena_bytes,
-            release_gil=self._releases_gil(),
-            takes_out=takes_out,
-            finish=finish,
-        )
-
-    def _releases_gil(self) -> bool:
-        # without a lock of its own a program that writes state is safe under the GIL alone
-        locked = not self.state or self.arena_bytes > STACK_ARENA_LIMIT
-        return (self.any_length or self.layout.work > LONG_CALL) and locked
-
-    def bind(self, signature: Any, compiled: Any, name: str) -> Any:
-        """The native entry `name` of `compiled` as a callable."""
-        from ..codegen.gate import gate_address
-        from ..runtime.arena import Arena
-        from ..runtime.builtin import bind
-
-        if self.arena is None and self.arena_bytes > STACK_ARENA_LIMIT:
-            self.arena = Arena(self.arena_bytes)
-            self.arena.beside = self.room
-        for state in self.state:
-            state.cell.watch(self.table, state.slot, bool(state.settled))
-        return bind(
-            signature,
-            compiled.address(f"{name}.run"),
-            compiled.address(name) if name in compiled.exports else None,
-            gate_address(),
-            captured=self.table if len(self.table) else None,
-            arena=self.arena,
-            on_error=self.failed,
-            name=self.name,
-            keep_alive=(self, compiled, self.compiled),
-        )
-
-    def drop_results_of_others(self) -> None:
-        """Before a call outside the chain that makes large results: not too many are kept."""
-        from ..runtime.builtin import SPARE_BYTES, drop_idle_results
-
-        if any(
-            ANY in shape or _nbytes(dtype, shape) >= SPARE_BYTES
-            for dtype, shape in self.result_types()
-        ):
-            drop_idle_results()
-
-    def add_entry(self, signature: Any) -> Any:
-        """An entry for another way of writing the call, as a module of its own."""
-        from ..codegen.commit import entry_module
-        from ..codegen.compile import compile_here
-        from ..runtime.builtin import c_api_addresses
-
-        level = 0 if signature.is_large else 2
-        compiled = compile_here(
-            lambda target: entry_module(self.main, signature, target),
-            cache=object_cache(),
-            symbols=c_api_addresses() | self.kernel,
-            level=level,
-        )
-        if self.entry_code is None:
-            self.entry_code = compiled
-        return self.bind(signature, compiled, "entry")
-
     @property
     def kernel(self) -> dict[str, int]:
         """The address of the function that an entry in another module calls."""
@@ -241,31 +126,6 @@ class Program:
         between = any(state.written or state.read for state in self.state)
         # an entry gives the state before the room and the length, a kernel wants those alone
         return "commit" if between or (self.any_length and self.state) else "kernel0"
-
-    def places(self) -> tuple[list[Any], list[Any]]:
-        """How the entry's buffers become the kernel's, and what is copied after it."""
-        from ..codegen.commit import Copy, Home
-
-        arguments, results = len(self.leaves), self.result_count
-        captured = arguments + results
-        places = [Home(slot=n) for n in range(arguments)]
-        places += [Home(slot=captured + s.slot) for s in self.state if s.read]
-        places += [Home(slot=arguments + n) for n in range(results)]
-        places += [
-            Home(slot=captured + s.slot) if s.scratch is None else Home(offset=s.scratch)
-            for s in self.state
-            if s.written
-        ]
-        places += [Home(slot=captured + n) for n in range(len(self.layout.constants))]
-        if self.any_length:
-            last = captured + len(self.table)
-            places += [Home(slot=n) for n in range(last - 1, last + 1)]
-        copies = [
-            Copy(s.scratch, captured + s.slot, s.cell.memory.nbytes)
-            for s in self.state
-            if s.written and s.scratch is not None
-        ]
-        return places, copies
 
     # ------------------------------------------------------------ calls from Python
 
@@ -452,8 +312,8 @@ class Program:
         room = self.layout.room_bytes * -(-(length or 0) // ROOM_GRAIN) * ROOM_GRAIN
         return {
             "arena": self.arena_bytes + room,
-            "inputs": sum(_nbytes(*one) for one in types),
-            "outputs": sum(_nbytes(*one) for one in self.result_types(length)),
+            "inputs": sum(size_in_bytes(*one) for one in types),
+            "outputs": sum(size_in_bytes(*one) for one in self.result_types(length)),
             "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
             "state": sum(s.cell.memory.nbytes for s in self.state),
             "allocations_per_call": made + hosts,
@@ -467,7 +327,8 @@ def _raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:
     return raise_error_code(code, *args, **kwargs)
 
 
-def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
+def size_in_bytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
+    """How much memory an array takes."""
     return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
