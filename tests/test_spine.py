@@ -31,7 +31,7 @@ BESIDE = {
     "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.places trace.flat",
     "reads and writes at fixed places": "trace.writes transforms.places",
 }
-ENTRIES = ("ops", "numpy", "codegen.vmath")
+ENTRIES = ("ops", "numpy", "codegen.vmath", "codegen.functions")
 PROGRAM = """
 import sys
 import numpy as np
@@ -92,4 +92,4 @@ def test_the_spine_is_short(capsys):
     assert "spine" in capsys.readouterr().out
 
 
-MOST_LINES = 12_050
+MOST_LINES = 11_750
