@@ -13,8 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..graph import Constant, Graph, Node, Operator, Variable
-from ..graph.rewrite import copied, rewrite
+from ..graph import Constant, Graph, Node, Variable
+from ..graph.rewrite import copy_of, rewrite
 from ..ops.op import Traced
 from ..trace import Trace, Tracer
 from ..trace.conditional import conditional
@@ -180,9 +180,7 @@ def closed(
         if node.serial in own:
             found: Node = new[own[node.serial].serial]
             return found
-        if not isinstance(node, Operator):
-            return None
-        return copied(node, [new[source.serial] for source in node.inputs])
+        return copy_of(node, new)
 
     rewrite(_needed(outputs, set(new), own), copy, new)
     return Graph(fresh, [new[node.serial] for node in outputs])

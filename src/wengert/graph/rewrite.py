@@ -33,6 +33,13 @@ def on_new_inputs(node: Node, new: New) -> Node:
     return node if all(map(_is, inputs, node.inputs)) else copied(node, inputs)
 
 
+def copy_of(node: Node, new: New) -> Node:
+    """A copy of a node, on what stands for its inputs; what has no inputs is itself."""
+    if not isinstance(node, Operator):
+        return node
+    return copied(node, [new[source.serial] for source in node.inputs])
+
+
 def copied(node: Operator, inputs: Iterable[Node]) -> Operator:
     """A new operator like one that there is, on other inputs."""
     made = Operator(node.op, tuple(inputs), node.params, None, node.type)

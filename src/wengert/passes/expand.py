@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph, Node, Operator
-from ..graph.rewrite import New, copied, rewrite
+from ..graph.rewrite import New, copy_of, rewrite
 from ..ops.layout import convert
 from ..ops.op import Op
 from ..trace import Trace
@@ -87,11 +87,10 @@ def composition(node: Operator, compose: Callable[..., Any]) -> Graph | None:
 def insert(graph: Graph, place: Operator) -> list[Node]:
     """The graph's results, computed from the inputs of `place`."""
 
-    def change(node: Node, new: New) -> Node | None:
-        if not isinstance(node, Operator):
-            return None
-        made = copied(node, [new[source.serial] for source in node.inputs])
-        made.source = place.source
+    def change(node: Node, new: New) -> Node:
+        made = copy_of(node, new)
+        if isinstance(made, Operator):
+            made.source = place.source
         return made
 
     given: New = {v.serial: source for v, source in zip(graph.inputs, place.inputs, strict=True)}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..functions import Cost
 from ..graph import Graph, Node, Operator, Variable
-from ..graph.rewrite import copied, with_nodes
+from ..graph.rewrite import copy_of, with_nodes
 from ..loops import Alias, Pointwise, Scatter
 from ..machine import policy
 from ..ops.elementwise import add
@@ -227,7 +227,7 @@ class Cutter:
                 outside.setdefault(self.phases[node.serial], []).append(node)
         for phase in range(max(self.phases.values(), default=0) + 1):
             for node in outside.get(phase, []):
-                new[node.serial] = copied(node, [new[source.serial] for source in node.inputs])
+                new[node.serial] = copy_of(node, new)
             if phase in self.members:
                 self._add_region(phase, new)
         return with_nodes(self.graph, new)

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from ..graph import Graph, Node, Operator
-from ..graph.rewrite import copied, rewrite, with_nodes
+from ..graph.rewrite import copy_of, rewrite, with_nodes
 from ..loops import Alias, Pointwise, Scatter
 from ..machine import policy
 from ..passes.rewriting import users_of
@@ -91,18 +91,12 @@ def overwrite(graph: Graph, chosen: Mapping[int, int], unchanged: bool = False) 
             reads |= found
     if not places:
         return Overwriting(graph)
-    new = rewrite(order.in_order(), _copy)
+    new = rewrite(order.in_order(), copy_of)
     return Overwriting(
         with_nodes(graph, new),
         {new[serial].serial: number for serial, number in places.items()},
         frozenset(new[serial].serial for serial in reads),
     )
-
-
-def _copy(node: Node, new: Mapping[int, Node]) -> Node | None:
-    if not isinstance(node, Operator):
-        return node
-    return copied(node, [new[source.serial] for source in node.inputs])
 
 
 class _Order:

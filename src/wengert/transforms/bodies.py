@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable, reachable
-from ..graph.rewrite import New, copied, rewrite
+from ..graph.rewrite import New, copy_of, rewrite
 from ..ops.elementwise import add
 from ..ops.layout import again, broadcast_to, fit
 from ..trace import Trace, Tracer
@@ -115,14 +115,8 @@ def extract(outputs: Iterable[Node], replaced: dict[int, Any]) -> list[Node]:
             continue
         needed[node.serial] = node
         pending.extend(source for source in node.inputs if source.serial not in new)
-    rewrite([needed[serial] for serial in sorted(needed)], _copy_of, new)
+    rewrite([needed[serial] for serial in sorted(needed)], copy_of, new)
     return [new[node.serial] for node in outputs]
-
-
-def _copy_of(node: Node, new: New) -> Node | None:
-    if not isinstance(node, Operator):
-        return None
-    return copied(node, [new[source.serial] for source in node.inputs])
 
 
 def _record(
