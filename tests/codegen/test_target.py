@@ -91,16 +91,6 @@ def test_avx512_is_used_at_full_width_even_where_llvm_prefers_half(name):
     assert "zmm" not in halved.split("copy:")[1]
 
 
-def test_function_attributes_restore_full_width_where_another_attribute_halved_it():
-    target = Target.named("skylake-avx512")
-    narrow = ADD_16_FLOATS.replace("ptr %p) {", 'ptr %p) "min-legal-vector-width"="0" {')
-    wide = ADD_16_FLOATS.replace("ptr %p) {", f"ptr %p) {target.function_attributes} {{")
-    bare = Target(triple=target.triple, cpu="skylake-avx512", features="")
-    assert "zmm" not in assembly(bare, narrow).split("copy:")[0]
-    assert "zmm" in assembly(bare, wide).split("copy:")[0]
-    assert Target.named("haswell").function_attributes == ""
-
-
 def test_host_runs_here_and_is_computed_once():
     host = Target.host()
     assert host is Target.host()

@@ -7,8 +7,7 @@ from the features; caches and cores are what the system says.
 
 LLVM halves its vectors on the first AVX-512 processors by default, because light use of the wide
 units lowered their clock. Generated code uses them heavily, so every AVX-512 target switches that
-preference off in its feature list; the attributes of `Target.function_attributes` say the same to
-functions that other tools compile.
+preference off in its feature list.
 """
 
 from __future__ import annotations
@@ -104,14 +103,6 @@ class Target(Machine):
     def architecture(self) -> str:
         """The instruction set family: `x86_64`, `aarch64`, or the triple's first word."""
         return _architecture(self.triple)
-
-    @property
-    def function_attributes(self) -> str:
-        """LLVM attributes that keep full-width vectors: `define void @f() <here> {`."""
-        if self.vector_bytes < 64:
-            return ""
-        bits = 8 * self.vector_bytes
-        return f'"min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"'
 
     def missing_here(self) -> tuple[str, ...]:
         """Return the features that its code needs and this machine lacks (empty: it runs)."""

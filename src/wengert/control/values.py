@@ -6,7 +6,6 @@ which a branch or a loop can compute, or other things, which must stay what they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -164,8 +163,3 @@ class _Type:
 def is_internal(name: str) -> bool:
     """Whether a variable is one of the converter's."""
     return name.startswith(PREFIX)
-
-
-def leaves_of(values: Sequence[Any]) -> list[Any]:
-    """All leaves of some values."""
-    return [leaf for value in values for leaf in tree.leaves(value)]

@@ -181,11 +181,6 @@ class Op:
         REGISTRY[name] = self
 
     @property
-    def differentiable(self) -> bool:
-        """Whether a derivative flows through, or must be refused: not zero everywhere."""
-        return self.zero is None
-
-    @property
     def moves(self) -> bool:
         """Whether each element of the result is one of the argument, at a place known by types."""
         loops = self.loops
