@@ -23,14 +23,14 @@ from ..loops import (
     cast,
 )
 from ..machine import policy
-from .forms import Forms
 from .lowering import loop_variables
+from .node_lowerings import NodeLowerings
 
 
 class Found(Protocol):
     """Where values are found: in memory, or nowhere yet."""
 
-    forms: Forms
+    lowerings: NodeLowerings
     stored: set[int]
     buffers: dict[int, Buffer]
 
@@ -62,7 +62,7 @@ class FusedNest:
             return False
         if self.shape == shape:
             return True
-        if not self.scheduler.forms.task.has("pieces"):  # what is guarded is cut at its guards
+        if not self.scheduler.lowerings.task.has("pieces"):  # what is guarded is cut at its guards
             return False
         if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
             return False
@@ -116,11 +116,13 @@ class FusedNest:
         assert isinstance(node, Operator)
         is_member = node.serial in self.members and index == self.index
         if node.serial in scheduler.stored and not (
-            is_member and scheduler.forms.is_pointwise(node)
+            is_member and scheduler.lowerings.is_pointwise(node)
         ):
             buffer = scheduler.buffer_of(node)
             return Load(buffer, buffer.flat(index))
-        value = self.scheduler.forms.lowering(node).rule(index, *self.operands(node), **node.params)
+        value = self.scheduler.lowerings.lowering(node).rule(
+            index, *self.operands(node), **node.params
+        )
         return cast(value, node.type.dtype)
 
     def operands(self, node: Operator) -> list[Operand]:

@@ -45,7 +45,6 @@ from ..loops import (
 from ..ops.layout import again, reshape
 from ..trace.tracer import ITEM
 from ..types import ArrayType, is_weak
-from .forms import Forms, reads_views
 from .fused import FusedNest
 from .lowering import (
     Element,
@@ -53,6 +52,7 @@ from .lowering import (
     loop_variables,
     product_extents,
 )
+from .node_lowerings import NodeLowerings, reads_views
 from .running import running_nests
 from .stored import choose_stored
 from .task import Task
@@ -66,7 +66,7 @@ class Scheduler:
         self.buffers: dict[int, Buffer] = {}
         self.kernels: list[Kernel | FusedNest] = []
         self.kernel_of: dict[int, int] = {}
-        self.forms = Forms(task)
+        self.lowerings = NodeLowerings(task)
         self.stored: set[int] = set()
         self.constants: dict[Any, Buffer] = {}
         self.items: dict[int, list[Buffer]] = {}
@@ -87,7 +87,7 @@ class Scheduler:
         """Schedule the whole graph; checks come last."""
         inputs = self._input_buffers()
         self._take_places(inputs)
-        self.stored = choose_stored(self.graph, self.forms)
+        self.stored = choose_stored(self.graph, self.lowerings)
         outputs = self._output_buffers()
         for node in self.graph.operators:
             self._schedule_check(node)
@@ -164,7 +164,7 @@ class Scheduler:
         """Whether the node's result can be computed straight into a buffer given to it."""
         if node.op is ITEM:
             return reads_views(node.inputs[0])
-        return not isinstance(self.forms.lowering(node), Alias)
+        return not isinstance(self.lowerings.lowering(node), Alias)
 
     def buffer_of(self, node: Node) -> Buffer:
         """The memory of a node."""
@@ -191,7 +191,7 @@ class Scheduler:
     # ------------------------------------------------------------ kernels
 
     def _schedule(self, node: Operator) -> None:
-        loops = self.forms.lowering(node)
+        loops = self.lowerings.lowering(node)
         if isinstance(loops, Alias):
             self._schedule_alias(node)
         elif isinstance(loops, Pointwise):
@@ -286,7 +286,7 @@ class Scheduler:
         kept = tuple(at for axis, at in enumerate(nest.index) if axis not in axes)
         value = cast(nest.element(node.inputs[0], nest.index), buffer.dtype)
         return Store(
-            buffer, buffer.flat(kept), value, loops.kind, continues=self.forms.continues(node)
+            buffer, buffer.flat(kept), value, loops.kind, continues=self.lowerings.continues(node)
         )
 
     def _join(self, node: Operator, shape: tuple[int, ...], make_store: Any) -> None:
@@ -303,7 +303,7 @@ class Scheduler:
 
     def _nest_for(self, node: Operator, shape: tuple[int, ...]) -> tuple[int, FusedNest]:
         """The first nest over these loops that comes after all the node depends on."""
-        aligned = self.forms.is_aligned(node)
+        aligned = self.lowerings.is_aligned(node)
         return self._nest_after([(source, aligned) for source in node.inputs], shape)
 
     def _nest_after(
@@ -341,13 +341,13 @@ class Scheduler:
                 )
                 earliest = max(earliest, position if same else position + 1)
             else:
-                keeps = aligned and self.forms.is_aligned(source)
+                keeps = aligned and self.lowerings.is_aligned(source)
                 pending.extend((inner, keeps) for inner in source.inputs)
         return earliest
 
     def _schedule_check(self, node: Operator) -> None:
         """The condition under which the node may be computed, as a flag that is read at the end."""
-        loops = self.forms.lowering(node)
+        loops = self.lowerings.lowering(node)
         check = getattr(loops, "check", None)
         if check is None or node.params.get("inside"):
             return
@@ -370,13 +370,13 @@ class Scheduler:
         return self._new_buffer(ArrayType(BOOL, ()), MemoryKind.ARENA, "ok")
 
     def _add_check(self, flag: Buffer, node: Operator) -> None:
-        code = getattr(self.forms.lowering(node), "code", None) or len(self.checks) + 1
+        code = getattr(self.lowerings.lowering(node), "code", None) or len(self.checks) + 1
         self.checks.append(Check(flag, code, node.op.name, [node]))
 
     def _schedule_scatter(self, node: Operator, loops: Scatter) -> None:
         """Copy the first argument, then put the elements of the second in, one after the other."""
         out, before = self.buffer_of(node), self.buffer_of(node.inputs[0])
-        if not self.forms.continues(node) and out is not before:
+        if not self.lowerings.continues(node) and out is not before:
             self._copy(node, before, out)
         shape = loops.shape(*[source.type for source in node.inputs], **node.params)
         nest = FusedNest(self, shape)
@@ -436,7 +436,9 @@ class Scheduler:
         x, y, out = (tuple(place[label] for label in part) for part in node.params["spec"])
         factors = nest.element(node.inputs[0], x), nest.element(node.inputs[1], y)
         value = Apply("multiply", factors, buffer.dtype)
-        return Store(buffer, buffer.flat(out), value, "add", continues=self.forms.continues(node))
+        return Store(
+            buffer, buffer.flat(out), value, "add", continues=self.lowerings.continues(node)
+        )
 
     def _strided(self, node: Node) -> tuple[Buffer, Sequence[int], int]:
         """A value as a buffer with strides: slices, transposes, windows need no copy."""

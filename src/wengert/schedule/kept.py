@@ -8,7 +8,7 @@ from ..functions import Cost
 from ..graph import Graph, Node, Operator
 from ..loops import Product, Reduction
 from ..machine import policy
-from .forms import Forms
+from .node_lowerings import NodeLowerings
 
 
 class Kept:
@@ -17,8 +17,8 @@ class Kept:
     4 % on `circles: tanh, one step`, against keeping whatever several read.
     """
 
-    def __init__(self, graph: Graph, forms: Forms, users: dict[int, list[Operator]]):
-        self.graph, self.forms, self.users = graph, forms, users
+    def __init__(self, graph: Graph, lowerings: NodeLowerings, users: dict[int, list[Operator]]):
+        self.graph, self.lowerings, self.users = graph, lowerings, users
         self.limits = policy().fusion
         self.later, self.chosen_from = self._kept_for_later(), self._chosen_from()
         self.inlined: dict[int, int] = {}  # operations that reading an element would repeat
@@ -32,7 +32,7 @@ class Kept:
         if self._is_slow(node) and self._is_repeated(node):
             return True
         if isinstance(node.op.loops, Reduction):
-            in_lanes = self.forms.task.kind == "block"
+            in_lanes = self.lowerings.task.kind == "block"
             if in_lanes or not self._feeds_one(node, readers):
                 return True
         if node.op.cost is Cost.LONG and self._is_read_again(node, readers):
@@ -46,7 +46,7 @@ class Kept:
             self.slow.add(node.serial)
         if node.serial not in stored:
             self.inlined[node.serial] = min(self._work(node), self.limits.most_repeated + 1)
-        if self.forms.is_pointwise(node):
+        if self.lowerings.is_pointwise(node):
             self.choices[node.serial] = self._limit_choices(node, stored)
 
     def _work(self, node: Operator) -> int:
@@ -56,20 +56,21 @@ class Kept:
 
     def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether the node is read in a pass over it and again after that pass."""
-        return len(users) > 1 and not all(self.forms.is_pointwise(user) for user in users)
+        return len(users) > 1 and not all(self.lowerings.is_pointwise(user) for user in users)
 
     def _is_read_again(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether an expensive value is read at several places or in several shapes."""
         if self._crosses_passes(node, users) and node.type.size <= self.limits.most_kept:
             return True
         shapes = {
-            user.type.shape if self.forms.is_pointwise(user) else node.type.shape for user in users
+            user.type.shape if self.lowerings.is_pointwise(user) else node.type.shape
+            for user in users
         }
         return len(users) > 1 and len(shapes) > 1
 
     def _feeds_one(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether each element is used once, for the same element of one other value."""
-        return len(users) == 1 and self.forms.is_aligned(users[0])
+        return len(users) == 1 and self.lowerings.is_aligned(users[0])
 
     def _is_spread(self, node: Operator, users: Sequence[Operator], stored: set[int]) -> bool:
         """Whether each element is read along a whole line of a product that sums over nothing."""
@@ -90,23 +91,27 @@ class Kept:
 
         What is the same along the innermost loop is computed before that loop, whoever reads it.
         """
-        if self.forms.is_free(node) or node.type.size <= 1 or self.forms.task.kind == "block":
+        if (
+            self.lowerings.is_free(node)
+            or node.type.size <= 1
+            or self.lowerings.task.kind == "block"
+        ):
             return False
         many, pending = self.limits.most_lines * node.type.size, [node]
         while pending:
             one = pending.pop()
             for user in self.users.get(one.serial, ()):
-                if not self.forms.is_pointwise(user):
+                if not self.lowerings.is_pointwise(user):
                     continue
                 if user.type.size > many and one.type.shape[-1] == user.type.shape[-1] > 1:
                     return True
-                if self.forms.is_free(user) and user.type.size == one.type.size:
+                if self.lowerings.is_free(user) and user.type.size == one.type.size:
                     pending.append(user)
         return False
 
     def _is_outer(self, node: Operator) -> bool:
         """Whether the node is a product that sums over nothing."""
-        return isinstance(node.op.loops, Product) and self.forms.is_pointwise(node)
+        return isinstance(node.op.loops, Product) and self.lowerings.is_pointwise(node)
 
     def _only_moves(self, node: Node, stored: set[int]) -> bool:
         """Whether the elements of the node lie in memory, at whatever places."""
@@ -114,7 +119,7 @@ class Kept:
         while pending:
             one = pending.pop()
             if isinstance(one, Operator) and one.serial not in stored:
-                if not self.forms.is_free(one):
+                if not self.lowerings.is_free(one):
                     return False
                 pending.extend(one.inputs)
         return True
@@ -133,12 +138,12 @@ class Kept:
                     found.add(node.serial)
             elif not self._chooses(node):
                 continue
-            if self.forms.is_pointwise(node):
+            if self.lowerings.is_pointwise(node):
                 leading.add(node.serial)
         return found
 
     def _chooses(self, node: Operator) -> bool:
-        return bool(getattr(self.forms.lowering(node), "chooses", False))
+        return bool(getattr(self.lowerings.lowering(node), "chooses", False))
 
     def _limit_choices(self, node: Operator, stored: set[int]) -> int:
         """How many choices the node's expression makes; arguments that make it too many are stored.
@@ -167,10 +172,11 @@ class Kept:
         passes: dict[int, int] = {}  # that have to be over before a value can be computed
         functions: dict[int, set[int]] = {}  # the expensive ones that an element needs
         for node in self.graph.operators:
-            pointwise = self.forms.is_pointwise(node)
+            pointwise = self.lowerings.is_pointwise(node)
             sources = [source for source in node.inputs if isinstance(source, Operator)]
             passes[node.serial] = max(
-                (passes[s.serial] + (not self.forms.is_pointwise(s)) for s in sources), default=0
+                (passes[s.serial] + (not self.lowerings.is_pointwise(s)) for s in sources),
+                default=0,
             )
             if pointwise:
                 found = functions[node.serial] = set()
@@ -182,7 +188,7 @@ class Kept:
         computed: set[tuple[int, int]] = set()  # functions, and the passes that compute them
         for node in self.graph.operators:
             readers = self.users.get(node.serial, [])
-            if functions.get(node.serial) and not all(map(self.forms.is_pointwise, readers)):
+            if functions.get(node.serial) and not all(map(self.lowerings.is_pointwise, readers)):
                 computed |= {(serial, passes[node.serial]) for serial in functions[node.serial]}
         return {
             node.serial

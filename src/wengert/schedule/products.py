@@ -32,6 +32,6 @@ def lower_product(scheduler: Scheduler, node: Operator) -> None:
         y_offset,
         node.op.name,
         [node],
-        scheduler.forms.continues(node),
+        scheduler.lowerings.continues(node),
     )
     scheduler.add(node, [product])

@@ -12,8 +12,8 @@ from ..graph import Graph, Operator
 from ..loops import Accumulate, Assembled, Pointwise, Product, Reduction, Running, Scatter
 from ..machine import policy
 from ..passes.rewriting import users_of
-from .forms import Forms, reads_views
 from .inlining import Pieces
+from .node_lowerings import NodeLowerings, reads_views
 
 
 class Keeper(Protocol):
@@ -26,57 +26,57 @@ class Keeper(Protocol):
         """See a node that was decided; may have arguments of it stored."""
 
 
-def choose_stored(graph: Graph, forms: Forms) -> set[int]:
+def choose_stored(graph: Graph, lowerings: NodeLowerings) -> set[int]:
     """The nodes that need memory of their own, by serial."""
     users = users_of(graph)
-    keeper = _keeper(graph, forms, users)
+    keeper = _keeper(graph, lowerings, users)
     given = {node.serial for node in graph.outputs if node is not None}
     stored: set[int] = set()
     pieces = Pieces(policy().fusion.most_inlined)
     for node in graph.operators:
         readers = users.get(node.serial, [])
         if (
-            not forms.is_pointwise(node)
+            not lowerings.is_pointwise(node)
             or node.serial in given
-            or node.serial in forms.task.reads
-            or is_read_whole(node, readers, forms)
+            or node.serial in lowerings.task.reads
+            or is_read_whole(node, readers, lowerings)
             or keeper.keeps(node, readers, stored)
         ):
             stored.add(node.serial)
-        if forms.is_pointwise(node):
+        if lowerings.is_pointwise(node):
             pieces.take(node, stored)
         keeper.note(node, stored)
     return stored
 
 
-def _keeper(graph: Graph, forms: Forms, users: dict[int, list[Operator]]) -> Keeper:
-    if not forms.task.has("keeps"):
-        return _EveryValueOnce(forms)
+def _keeper(graph: Graph, lowerings: NodeLowerings, users: dict[int, list[Operator]]) -> Keeper:
+    if not lowerings.task.has("keeps"):
+        return _EveryValueOnce(lowerings)
     from .kept import Kept
 
-    return Kept(graph, forms, users)
+    return Kept(graph, lowerings, users)
 
 
 class _EveryValueOnce:
     """Keeps what several read."""
 
-    def __init__(self, forms: Forms):
-        self.forms = forms
+    def __init__(self, lowerings: NodeLowerings):
+        self.lowerings = lowerings
 
     def keeps(self, node: Operator, readers: Sequence[Operator], stored: set[int]) -> bool:
-        return len(readers) > 1 and not self.forms.is_free(node)
+        return len(readers) > 1 and not self.lowerings.is_free(node)
 
     def note(self, node: Operator, stored: set[int]) -> None:
         pass
 
 
-def is_read_whole(node: Operator, users: Sequence[Operator], forms: Forms) -> bool:
+def is_read_whole(node: Operator, users: Sequence[Operator], lowerings: NodeLowerings) -> bool:
     """Whether somebody reads the node as an array in memory."""
     for user in users:
-        loops = forms.lowering(user)
-        if (isinstance(loops, Product) or reads_views(user)) and forms.is_free(node):
+        loops = lowerings.lowering(user)
+        if (isinstance(loops, Product) or reads_views(user)) and lowerings.is_free(node):
             continue  # read through its strides
-        if loops is None and forms.is_interleaved(user):
+        if loops is None and lowerings.is_interleaved(user):
             continue
         if isinstance(loops, Pointwise):
             if any(user.inputs[place] is node for place in loops.whole):

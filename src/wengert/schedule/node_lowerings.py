@@ -13,7 +13,7 @@ from .lowering import lowering_of, multiplication
 from .task import Task
 
 
-class Forms:
+class NodeLowerings:
     """How the nodes of one graph lower, each looked at once."""
 
     def __init__(self, task: Task):
