@@ -25,7 +25,7 @@ from ..types import ArrayType, type_of
 from .batching import evaluate_batched
 from .modes import pull, push
 from .plans import Replay, strong
-from .residuals import kept_values
+from .residuals import is_small, kept_values
 from .sums import begun_with, count_uses, first_of, is_zero
 
 
@@ -120,11 +120,11 @@ def extract(outputs: Iterable[Node], replaced: dict[int, Any]) -> list[Node]:
 
 
 def _record(
-    body: Body, values: Sequence[Any], active: Sequence[bool]
+    body: Body, values: Sequence[Any], active: Sequence[bool], passing: Sequence[bool] = ()
 ) -> tuple[list[Node], list[Node]]:
     """The body run on values of the trace around: its inputs and outputs as nodes.
 
-    A carry becomes active where a step makes it so.
+    A carry becomes active where a step makes it so. Inputs may be `passing`.
     """
     flags = list(active)
     while True:
@@ -134,6 +134,8 @@ def _record(
                 for value, flag in zip(values, flags, strict=True)
             ]
             inputs = [tracer.node for tracer in tracers]
+            flagged = zip(inputs, passing, strict=False)
+            trace.passing = {node.serial for node, flag in flagged if flag}
             outputs = [trace.node_of(value) for value in body.graph.evaluate(tracers)]
         grown = False
         for number, node in enumerate(outputs[: body.carry]):
@@ -142,6 +144,18 @@ def _record(
                 flags[place] = grown = True
         if not grown:
             return inputs, outputs
+
+
+def passing_among(args: Sequence[Any], trace: Trace) -> tuple[bool, ...]:
+    """Which arguments of a program inside are gone when the way back is taken, unless they are
+    kept; small ones are, as soon as anything of them is read."""
+    if not trace.passing:
+        return (False,) * len(args)
+    nodes = [trace.node_of(arg) for arg in args]
+    for node in reachable(nodes):
+        if any(source.serial in trace.passing for source in node.inputs):
+            trace.passing.add(node.serial)
+    return tuple(node.serial in trace.passing and not is_small(node) for node in nodes)
 
 
 def _is_live(node: Node) -> bool:
@@ -293,11 +307,25 @@ class Pullback:
     seeds: list[int]  # rows of the outputs that can have a cotangent
 
 
-def pullback(body: Body, active: tuple[bool, ...], recompute: bool) -> Pullback:
-    """Derive both bodies; with `recompute` the only residuals are the carries of each step."""
-    step = _StepAndBack(body, active)
+def pullback(
+    body: Body,
+    active: tuple[bool, ...],
+    recompute: bool,
+    passing: tuple[bool, ...] = (),
+    steps: int = 1,
+) -> Pullback:
+    """Derive both bodies; with `recompute` the only residuals are the carries of each step.
+
+    Those of its inputs that are `passing` are at hand later only if they are kept, as carries are.
+    """
+    passing = passing or (False,) * len(active)
     own = slice(body.constants, body.constants + body.carry)
-    residuals = kept_values(step.plain, own, step.cotangents, step.unknown, recompute)
+    gone = list(passing)
+    gone[own] = [not recompute] * body.carry
+    step = _StepAndBack(body, active, gone)
+    residuals = kept_values(
+        step.plain, own, step.cotangents, step.unknown, recompute, passing, steps
+    )
     shown = {node.serial: k for k, node in enumerate(step.results) if k >= body.carry}
     extra = [node for node in residuals if node.serial not in shown]
     shown.update({node.serial: len(step.results) + k for k, node in enumerate(extra)})
@@ -354,13 +382,13 @@ def without_pullback(body: Body) -> Body:
 class _StepAndBack:
     """A step and its pullback in one graph, and the nodes of both."""
 
-    def __init__(self, body: Body, active: tuple[bool, ...]):
+    def __init__(self, body: Body, active: tuple[bool, ...], passing: Sequence[bool]):
         first, second = body.constants, body.constants + body.carry
         with Trace() as trace:
             values = [
                 trace.variable(array_type=node.type, active=False) for node in body.graph.inputs
             ]
-            inputs, outputs = _record(body, values, active)
+            inputs, outputs = _record(body, values, active, passing)
             self.plain: list[Any] = [tracer.node for tracer in values]
             self.results = [trace.node_of(node.output) for node in outputs]
             self.carry = [k for k in range(body.carry) if inputs[first + k].active]

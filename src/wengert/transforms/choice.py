@@ -28,6 +28,7 @@ from .bodies import (
     Programs,
     Pullback,
     extract,
+    passing_among,
     pullback,
     pushforward,
     with_batch,
@@ -153,9 +154,13 @@ class _Backward:
     cotangents: list[int]
 
 
-def _backward(branches: Branches, active: tuple[bool, ...]) -> _Backward:
+def _backward(
+    branches: Branches, active: tuple[bool, ...], passing: tuple[bool, ...] = ()
+) -> _Backward:
     """Derive both halves. What one branch keeps and another does not, is zero there."""
-    halves: list[Pullback] = [body.derived(pullback, active, False) for body in branches.bodies]
+    halves: list[Pullback] = [
+        body.derived(pullback, active, False, passing) for body in branches.bodies
+    ]
     count = len(branches.types)
     places, slots = _kept_places(halves, count)
     extended, programs = [], []
@@ -246,7 +251,7 @@ class _SwitchOp(Op):
             for arg in args
         )
         if trace.stores and any(active):
-            branches = branches.derived(_backward, active).forward
+            branches = branches.derived(_backward, active, passing_among(args, trace)).forward
         elif not trace.stores:
             branches = branches.derived(_forget)
         return trace.record(self, (index, *args), {"branches": branches})[:count]

@@ -32,6 +32,7 @@ from .bodies import (
     Body,
     Pullback,
     batched_body,
+    passing_among,
     pullback,
     pushforward,
     staying_zero,
@@ -152,7 +153,10 @@ class _LoopOp(Op):
         count = len(params["body"].graph.outputs)
         if trace.stores:
             active = tuple(_is_active(arg, trace) for arg in args)
-            params["body"] = _extended(params["body"], active, params["recompute"])
+            if any(active):
+                kept = passing_among(args, trace), max(params["length"], 1)
+                half = params["body"].derived(pullback, active, params["recompute"], *kept)
+                params["body"] = half.forward
         else:
             params["body"] = params["body"].derived(without_pullback)
         return trace.record(self, args, params)[:count]
@@ -160,10 +164,6 @@ class _LoopOp(Op):
 
 def _is_active(arg: Any, trace: Trace) -> bool:
     return isinstance(arg, Traced) and arg._trace is trace and trace.node_of(arg).active
-
-
-def _extended(body: Body, active: tuple[bool, ...], recompute: bool) -> Body:
-    return body.derived(pullback, active, recompute).forward if any(active) else body
 
 
 def _pull(node: Operator, g: Sequence[Any], take: Function) -> list[Any]:

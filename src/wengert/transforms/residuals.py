@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -25,31 +25,46 @@ SMALL = 16
 BYTES_OF_TIME = 2
 
 IsKept = Callable[[Node], bool]  # whether a value is at hand only if it is kept
+Weigh = Callable[[Node], float]  # the bytes of a value that is kept, in each step
 
 
 def kept_values(
-    inputs: list[Node], carry: slice, outputs: list[Node], unknown: list[Node], recompute: bool
+    inputs: list[Node],
+    carry: slice,
+    outputs: list[Node],
+    unknown: list[Node],
+    recompute: bool,
+    passing: Sequence[bool],
+    steps: int,
 ) -> list[Node]:
     """The values of a step that its pullback reads.
 
     That has these outputs, and depends on what is `unknown` in the step. With `recompute` they are
-    among the carries, of which `carry` says where they are among the inputs of the step.
+    among the carries, of which `carry` says where they are among the inputs of the step. Of the
+    other inputs those that are `passing` are at hand only if they are kept around the loop: for
+    each step, or once for all `steps`.
     """
     carries = {node.serial: node for node in inputs[carry]}
     nodes = reachable(outputs)
     if recompute:
         return [node for node in nodes if node.serial in carries]
     backward = {node.serial for node in unknown}
-    varies = {node.serial for node in inputs[carry.start :]}  # from step to step
+    flags = zip(inputs, passing, strict=True)
+    outside = {node.serial: node for node, flag in flags if flag and node.serial not in carries}
+    varies = {node.serial for node in inputs[carry.start :]} | {*outside}  # from step to step
     for node in nodes:
         if any(source.serial in backward for source in node.inputs):
             backward.add(node.serial)
         elif any(source.serial in varies for source in node.inputs):
             varies.add(node.serial)
-    rows = {node.serial for node in inputs[carry.stop :]}
+    rows = {node.serial for node in inputs[carry.stop :]} - {*outside}
+    once = {node.serial for node in inputs[: carry.start]}
 
     def is_kept(node: Node) -> bool:
         return node.serial in varies and node.serial not in rows
+
+    def weigh(node: Node) -> float:
+        return _nbytes(node) / steps if node.serial in once else _nbytes(node)
 
     frontier = {
         source.serial: source
@@ -59,12 +74,15 @@ def kept_values(
         if source.serial not in backward and is_kept(source)
     }
     region = _region(frontier, is_kept)
-    if all(_is_small(node) for node in region.values()):
-        return _smallest_cut(frontier, region, is_kept)
-    return _cheapest(frontier, is_kept)
+    if all(is_small(node) for node in region.values()):
+        found = _smallest_cut(frontier, region, is_kept)
+    else:
+        found = _cheapest(frontier, is_kept, weigh)
+    return [node for node in found if node.serial not in outside]
 
 
-def _is_small(node: Node) -> bool:
+def is_small(node: Node) -> bool:
+    """Whether a value can be in registers."""
     return bool(node.type.size <= SMALL)
 
 
@@ -84,7 +102,7 @@ def _nbytes(node: Node) -> int:
     return int(node.type.size * node.type.dtype.itemsize)
 
 
-def _cheapest(kept: dict[int, Node], is_kept: IsKept) -> list[Node]:
+def _cheapest(kept: dict[int, Node], is_kept: IsKept, weigh: Weigh) -> list[Node]:
     """Replace values by those they are quickly computed from, where that keeps no more bytes."""
     pending = [-serial for serial in kept]
     heapq.heapify(pending)
@@ -93,7 +111,7 @@ def _cheapest(kept: dict[int, Node], is_kept: IsKept) -> list[Node]:
         if node is None or not _is_quick(node):
             continue
         more = {s.serial: s for s in node.inputs if is_kept(s) and s.serial not in kept}
-        if sum(map(_nbytes, more.values())) <= _nbytes(node):
+        if sum(map(weigh, more.values())) <= weigh(node):
             del kept[node.serial]
             kept.update(more)
             for serial in more:
