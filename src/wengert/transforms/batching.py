@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -93,6 +93,13 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     return batched
 
 
+class Mixed(NamedTuple):
+    """Several results, of which those that are flagged have the batch as their first axis."""
+
+    values: tuple[Any, ...]
+    flags: tuple[bool, ...]
+
+
 @evaluates
 def evaluate_batched(
     graph: Graph, size: int, values: Sequence[Any], flags: Sequence[bool], going: Any = None
@@ -102,7 +109,7 @@ def evaluate_batched(
     Flagged values carry the batch as their first axis, and so do flagged results. If `going` says
     which samples count, the others may give anything, but no error.
     """
-    env: dict[int, tuple[Any, bool]] = {}
+    env: dict[int, tuple[Any, Any]] = {}
     for variable, value, flag in zip(graph.inputs, values, flags, strict=True):
         env[variable.serial] = (value, flag)
     for node in graph.nodes:
@@ -113,22 +120,28 @@ def evaluate_batched(
             arguments = [value for value, _ in pairs]
             batched = [flag for _, flag in pairs]
             if node.op is ITEM:
-                env[node.serial] = (arguments[0][node.params["index"]], batched[0])
+                env[node.serial] = _item(*pairs[0], node.params["index"])
             elif node.op is again:
                 env[node.serial] = (again(*arguments), batched[0])
             elif going is not None and node.op.masked is not None:
-                result = node.op.masked(size, batched, going, *arguments, **node.params)
-                env[node.serial] = (result, True)
+                env[node.serial] = node.op.masked(size, batched, going, *arguments, **node.params)
             elif going is not None and _has_check(node):
                 places = [_harmless(*pair, going) for pair in pairs]
                 result = batch_one(node.op, size, [True] * len(pairs), places, node.params)
                 env[node.serial] = (_as_one(result, node), True)
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)
-                env[node.serial] = (_as_one(result, node), True)
+                env[node.serial] = (
+                    result if isinstance(result, Mixed) else (_as_one(result, node), True)
+                )
             else:
                 env[node.serial] = (node.apply(arguments), False)
     return [env[node.serial] for node in graph.outputs]  # type: ignore[union-attr]
+
+
+def _item(values: Any, flags: Any, number: int) -> tuple[Any, bool]:
+    """One of several results, and whether it is a batch."""
+    return values[number], flags if isinstance(flags, bool) else flags[number]
 
 
 def _as_one(result: Any, node: Operator) -> Any:

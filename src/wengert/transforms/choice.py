@@ -21,7 +21,7 @@ from ..ops.logic import equal, logical_and
 from ..ops.op import Op, Traced, recorder
 from ..trace import Trace
 from ..types import ArrayType, Function, is_weak, type_of, weaken
-from .batching import evaluate_batched
+from .batching import Mixed, evaluate_batched
 from .bodies import (
     Body,
     Primal,
@@ -364,12 +364,12 @@ def _batch(size: int, flags: Sequence[bool], *args: Any, branches: Branches) -> 
 
 def _batch_switch(
     size: int, flags: Sequence[bool], going: Any, index: Any, *args: Any, branches: Branches
-) -> Any:
+) -> Mixed:
     """Where samples take different branches, all of them, and each sample chooses."""
     if not flags[0]:
-        batched = branches.derived(_batched, size, tuple(flags[1:]), going is not None)
+        batched, found = branches.derived(_batched, size, tuple(flags[1:]), going is not None)
         mask = [] if going is None else [going]
-        return switch_op(index, *mask, *args, branches=batched)
+        return Mixed(switch_op(index, *mask, *args, branches=batched), found)
     count = len(branches.bodies)
     index = minimum(maximum(index, np.int64(0)), np.int64(count - 1))
     rows = []
@@ -377,50 +377,51 @@ def _batch_switch(
         for number, body in enumerate(branches.bodies):
             here = equal(index, np.int64(number))
             mask = here if going is None else logical_and(here, going)
-            rows.append((here, _batched_results(body, size, flags[1:], args, mask)))
+            rows.append((here, evaluate_batched(body.graph, size, args, flags[1:], mask)))
     results = []
     for number, own in enumerate(branches.types):
         shape = (size, *[1] * own.ndim)
-        chosen = _in_dtype(rows[-1][1][number], own)
+        chosen = _as_batch(rows[-1][1][number], True, size, own)
         for here, values in reversed(rows[:-1]):
-            part = _in_dtype(values[number], own)
+            part = _as_batch(values[number], True, size, own)
             chosen = select(reshape(here, shape=shape), part, chosen)
         results.append(chosen)
-    return tuple(results)
+    return Mixed(tuple(results), (True,) * len(results))
 
 
-def _in_dtype(value: Any, own: ArrayType) -> Any:
+def _as_batch(result: tuple[Any, bool], goal: bool, size: int, own: ArrayType) -> Any:
+    """A result of a branch in its dtype, as a batch where that is the goal."""
+    value, flag = result
+    if goal and not flag:
+        value = broadcast_to(value, shape=(size, *type_of(value).shape))
     return value if type_of(value).dtype == own.dtype else convert(value, dtype=own.dtype)
 
 
-def _batched_results(
-    body: Body, size: int, flags: Sequence[bool], args: Sequence[Any], going: Any
-) -> list[Any]:
-    """All results of a branch for a batch; each has the batch as its first axis."""
-    return [
-        value if flag else broadcast_to(value, shape=(size, *type_of(value).shape))
-        for value, flag in evaluate_batched(body.graph, size, args, flags, going)
-    ]
-
-
-def _batched(branches: Branches, size: int, flags: tuple[bool, ...], masked: bool) -> Branches:
-    """Branches for a batch, all of whose results are batches; of `masked` ones the first input says
-    which samples count."""
+def _batched(
+    branches: Branches, size: int, flags: tuple[bool, ...], masked: bool
+) -> tuple[Branches, tuple[bool, ...]]:
+    """Branches for a batch, and which of their results are batches, in one of them; of `masked`
+    ones the first input says which samples count."""
     types = [node.type for node in branches.bodies[0].graph.inputs]
     mask = ArrayType(np.dtype(bool), (size,))
-    bodies = []
-    for body in branches.bodies:
-        with Trace() as trace:
+    runs: list[tuple[list[Any], list[tuple[Any, bool]]]] = []
+    with Trace() as trace:
+        for body in branches.bodies:
             inputs = [
                 trace.variable(array_type=with_batch(t, size, flag), active=False)
                 for t, flag in zip(types, flags, strict=True)
             ]
             going = [trace.variable(array_type=mask, active=False)] if masked else []
-            results = _batched_results(body, size, flags, inputs, going[0] if going else None)
-            pairs = zip(results, branches.types, strict=True)
-            nodes = [trace.node_of(_in_dtype(value, t)) for value, t in pairs]
-        bodies.append(Body(Graph([t.node for t in [*going, *inputs]], nodes), 0, 0))  # type: ignore[misc]
-    return Branches(bodies)
+            found = evaluate_batched(body.graph, size, inputs, flags, *going)
+            runs.append(([*going, *inputs], found))
+        columns = zip(*[found for _, found in runs], strict=True)
+        goals = tuple(any(flag for _, flag in column) for column in columns)
+        bodies = []
+        for inputs, found in runs:
+            results = zip(found, goals, branches.types, strict=True)
+            nodes = [trace.node_of(_as_batch(pair, goal, size, t)) for pair, goal, t in results]
+            bodies.append(Body(Graph([t.node for t in inputs], nodes), 0, 0))  # type: ignore[misc]
+    return Branches(bodies), goals
 
 
 def _samples(rng: np.random.Generator) -> list[Any]:

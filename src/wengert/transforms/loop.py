@@ -27,7 +27,7 @@ from ..ops.op import Op, Traced, recorder
 from ..ops.reductions import reduce_max
 from ..trace import Trace
 from ..types import ArrayType, Function, type_of
-from .batching import evaluate_batched, mapping
+from .batching import Mixed, evaluate_batched, mapping
 from .bodies import (
     Body,
     Pullback,
@@ -341,13 +341,11 @@ def _transpose(g: Sequence[Any], place: int, *args: Any, **params: Any) -> Any:
     return zero_like(values[place]) if found is None else found
 
 
-def _batch(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> tuple[Any, ...]:
+def _batch(size: int, flags: Sequence[bool], *args: Any, **params: Any) -> Mixed:
     return _batch_loop(size, flags, None, *args, **params)
 
 
-def _batch_loop(
-    size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any
-) -> tuple[Any, ...]:
+def _batch_loop(size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any) -> Mixed:
     """The loop for a batch, of which only those samples count that are `going`, if given."""
     body: Body = params["body"]
     if params.get("counted") and (flags[0] or going is not None):
@@ -363,17 +361,17 @@ def _batch_loop(
     turned = [_swap(x) if flag else x for x, flag in zip(rows, row_flags, strict=True)]
     mask = [going] if masked else []
     found = loop(*mask, *fixed, *starts, *turned, **{**params, "body": batched.body})
-    ends = zip(found[: body.carry], batched.carry, strict=True)
-    ys = zip(found[body.carry :], batched.rows, strict=False)
-    return (
-        *[value if flag else _repeat(value, size) for value, flag in ends],
-        *[_swap(y) if flag else _repeat(y, size) for y, flag in ys],
-    )
+    return _mixed(found, batched.carry, batched.rows)
 
 
-def _batch_counts(
-    size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any
-) -> tuple[Any, ...]:
+def _mixed(found: Sequence[Any], carry: Sequence[bool], rows: Sequence[bool]) -> Mixed:
+    """Ends and rows, of which the flagged ones are batches."""
+    ys = zip(found[len(carry) :], rows, strict=True)
+    values = (*found[: len(carry)], *[_swap(y) if flag else y for y, flag in ys])
+    return Mixed(values, (*carry, *rows))
+
+
+def _batch_counts(size: int, flags: Sequence[bool], going: Any, *args: Any, **params: Any) -> Mixed:
     """Samples with as many steps as each says: the others keep their carries meanwhile."""
     body: Body = params["body"]
     reverse = params["reverse"]
@@ -389,8 +387,7 @@ def _batch_counts(
     turned = [_swap(x) if flag else x for x, flag in zip(rows, row_flags, strict=True)]
     first = subtract(most, 1) if reverse else np.int64(0)
     found = loop(most, *fixed, first, *starts, *turned, **{**params, "body": masked})[1:]
-    ys = zip(found[body.carry :], row_results, strict=False)
-    return (*found[: body.carry], *[_swap(y) if flag else _repeat(y, size) for y, flag in ys])
+    return _mixed(found, [True] * body.carry, row_results)
 
 
 def _masked(

@@ -22,7 +22,7 @@ from ..ops.reductions import reduce_any
 from ..trace import Trace
 from ..trace.tracer import concrete
 from ..types import ArrayType, is_weak, type_of, weaken
-from .batching import evaluate_batched
+from .batching import Mixed, evaluate_batched
 from .bodies import Body, Primal, Programs, batched_body, extract, pushforward, with_batch, zeros
 from .choice import own
 from .loop import COUNT, pull_counted, pull_loop
@@ -195,9 +195,7 @@ def _batch(size: int, flags: Sequence[bool], *args: Any, turn: Turn) -> Any:
     return _batch_while(size, flags, None, *args, turn=turn)
 
 
-def _batch_while(
-    size: int, flags: Sequence[bool], going: Any, *args: Any, turn: Turn
-) -> tuple[Any, ...]:
+def _batch_while(size: int, flags: Sequence[bool], going: Any, *args: Any, turn: Turn) -> Mixed:
     """Turns for a batch, of which only those samples count that are `going`, if that is given."""
     fixed, carry, _ = turn.body.split(args)
     constants, given, _ = turn.body.split(flags)
@@ -205,8 +203,7 @@ def _batch_while(
     if together is not None:
         carried = together[1]
         found = while_op(*fixed, *_starts(carry, given, carried, size), turn=together[0])
-        pairs = zip(found, carried, strict=True)
-        return tuple(value if flag else _repeat(value, size) for value, flag in pairs)
+        return Mixed(tuple(found), tuple(carried))
     every = [True] * len(carry)
     starts = _starts(carry, given, every, size)
     ((first, flag),) = evaluate_batched(
@@ -215,7 +212,7 @@ def _batch_while(
     first = first if flag else _repeat(first, size)
     first = first if going is None else logical_and(first, going)
     batched = turn.derived(_apart, size, tuple(constants))
-    return tuple(while_op(*fixed, first, *starts, turn=batched)[1:])
+    return Mixed(tuple(while_op(*fixed, first, *starts, turn=batched)[1:]), tuple(every))
 
 
 def _starts(

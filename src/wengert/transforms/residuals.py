@@ -60,8 +60,10 @@ def kept_values(
     rows = {node.serial for node in inputs[carry.stop :]} - {*outside}
     once = {node.serial for node in inputs[: carry.start]}
 
+    free = _free(nodes, rows, varies, backward)
+
     def is_kept(node: Node) -> bool:
-        return node.serial in varies and node.serial not in rows
+        return node.serial in varies and node.serial not in free
 
     def weigh(node: Node) -> float:
         return _nbytes(node) / steps if node.serial in once else _nbytes(node)
@@ -79,6 +81,21 @@ def kept_values(
     else:
         found = _cheapest(frontier, is_kept, weigh)
     return [node for node in found if node.serial not in outside]
+
+
+def _free(nodes: list[Node], rows: set[int], varies: set[int], backward: set[int]) -> set[int]:
+    """What is at hand, and the numbers and conditions that are quickly computed of it."""
+    found = set(rows)
+    for node in nodes:
+        if (
+            _is_quick(node)
+            and node.type.dtype.kind in "iub"
+            and node.serial in varies
+            and node.serial not in backward
+            and all(s.serial in found or s.serial not in varies for s in node.inputs)
+        ):
+            found.add(node.serial)
+    return found
 
 
 def is_small(node: Node) -> bool:
