@@ -160,6 +160,21 @@ class TestLoops:
         assert compiled._compilations == 3
         assert is_native(compiled, 0.3, 10) is not bool(steps)
 
+    def test_turns_that_are_needed_backward_run_once(self):
+        def f(x):
+            y, change = x, 1.0
+            while change > 1e-9:
+                new = np.cos(y) * x
+                change = np.max(np.abs(new - y))
+                y = new
+            return np.sum(y)
+
+        for x in (0.3, np.full(40, 0.3)):
+            compiled = wg.jit(wg.value_and_grad(f))
+            assert_same(compiled(x), wg.value_and_grad(f)(x))
+            loops = [k for k in compiled.program(x).stages.loops.kernels if isinstance(k, Loop)]
+            assert [loop.limit is None for loop in loops] == [True, False]
+
     def test_the_first_tape_has_room_for_some_bytes_and_for_few_turns_of_many_samples(self):
         f = lambda x, n: np.sum(wg.fori_loop(0, n, lambda i, s: np.sin(s) + x, x))
 

@@ -172,7 +172,7 @@ class Loops(Products):
             nonlocal scratch
             if watch is not None:
                 self._look(b, loop, number, watch)
-            at = b.sub(b.sub(_value(stop), i64(1)), number) if loop.reverse else number
+            at = turn_at(b, loop, number, stop)
             values: dict[Key, ir.Value] = {loop.var: at}
             afters = self._carry(b, loop, number, pointers.within(values))
             for carry, after, place in zip(loop.carries, afters, left, strict=True):
@@ -199,15 +199,23 @@ class Loops(Products):
         if loop.going is None:
             counted_loop(b, first, stop, 1, turn)
         else:
-            self._turns_while(b, left[loop.carries.index(loop.going)], turn)
+            self._turns_while(b, loop, left[loop.carries.index(loop.going)], turn)
         places = zip(loop.carries, left, strict=True)
         return own + scratch, {carry.before: b.load(place, typ=PTR) for carry, place in places}
 
     def _turns_while(
-        self, builder: ir.IRBuilder, place: ir.Value, turn: Callable[[ir.Value], None]
+        self,
+        builder: ir.IRBuilder,
+        loop: Loop,
+        place: ir.Value,
+        turn: Callable[[ir.Value], None],
     ) -> None:
         """Turns as long as the Boolean is true that lies where the place says."""
         b = builder
+        count = None
+        if loop.number:
+            count = b.alloca(I64)
+            b.store(i64(0), count)
 
         def is_going() -> ir.Value:
             flag = b.load(b.load(place, typ=PTR), typ=ir.IntType(8))
@@ -215,9 +223,14 @@ class Loops(Products):
 
         def step(values: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
             turn(values[0])
-            return [b.add(values[0], i64(1))], is_going()
+            following = b.add(values[0], i64(1))
+            if count is not None:
+                b.store(following, count)
+            return [following], is_going()
 
         carried_loop(b, [i64(0)], step, enters=is_going())
+        if count is not None:
+            leave_if_too_many(b, loop, b.load(count, typ=I64))
 
     def _begin_carries(
         self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers
@@ -246,7 +259,7 @@ class Loops(Products):
         extent = None
         if loop.limit is not None:
             turns = b.load(pointers(loop.limit), typ=I64)
-            _leave_if_too_many(b, loop, turns)
+            leave_if_too_many(b, loop, turns)
         if blocks is not None:
             extent = i64(blocks.extent)
             if blocks.length is not None:
@@ -268,8 +281,22 @@ class Loops(Products):
         leave_if_stopped(builder, watch, (turn, period))
 
 
-def _leave_if_too_many(builder: ir.IRBuilder, loop: Loop, turns: ir.Value) -> None:
-    """Return a code where there are more turns than there is memory for."""
+def turn_at(builder: ir.IRBuilder, loop: Loop, number: ir.Value, stop: int | ir.Value) -> ir.Value:
+    """What the variable of a loop is at the turn of this number."""
+    b = builder
+    if loop.reverse:
+        return b.sub(b.sub(_value(stop), i64(1)), number)
+    if loop.going is None or not loop.number:
+        return number
+    last = i64(loop.turns - 1)
+    return b.select(b.icmp_signed("<", number, last), number, last)
+
+
+def leave_if_too_many(builder: ir.IRBuilder, loop: Loop, turns: ir.Value) -> None:
+    """Return a code where there are more turns than there is memory for, of a loop that needs it
+    for each."""
+    if not loop.number:
+        return
     b = builder
     with b.if_then(b.icmp_signed(">", turns, i64(loop.turns)), likely=False):
         zeros = b.ctlz(b.sub(turns, i64(1)), ir.Constant(ir.IntType(1), 0))

@@ -24,7 +24,15 @@ from ..loops import (
 from ..schedule.memory import buffers_of
 from .accumulators import combined
 from .llvm_types import element_type
-from .loop_code import Loops, find_homes, left_at, may_be_endless, test_of
+from .loop_code import (
+    Loops,
+    find_homes,
+    leave_if_too_many,
+    left_at,
+    may_be_endless,
+    test_of,
+    turn_at,
+)
 from .memory import Memory
 from .nest_values import NestValues
 from .nests import NestEmitter
@@ -152,6 +160,8 @@ class _Straight:
             phi.add_incoming(new, b.block)
         b.branch(head)
         b.position_at_end(after)
+        if loop.going is not None:
+            leave_if_too_many(b, loop, number)
         registers.values = now
         self.left.update({carry.before: place for carry, place in places.items()})
         for carry in held:
@@ -190,9 +200,7 @@ class _Straight:
         if watch is not None:
             scope._look(b, loop, number, watch)
         endless = watch if any(map(may_be_endless, loop.body)) else None
-        last = i64(stop - 1) if isinstance(stop, int) else b.sub(stop, i64(1))
-        at = b.sub(last, number) if loop.reverse else number
-        given: dict[Key, ir.Value] = {loop.var: at}
+        given: dict[Key, ir.Value] = {loop.var: turn_at(b, loop, number, stop)}
         counted = pointers.within(given)
         leaves = {
             carry: left_at(b, loop, carry, number, counted)

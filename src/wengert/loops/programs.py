@@ -126,8 +126,9 @@ class Loop:
     # not known then, and `join` finds what is carried as the last turn left it, as `before`.
     going: Carry | None = None
     limit: Buffer | None = None
-    # Of a loop with a limit: its number, by which an error code tells that there is not memory
-    # enough for so many turns.
+    # Of a loop with a limit, and of one whose turns leave rows of which nobody knows how many: its
+    # number, by which an error code tells that there is not memory enough for so many turns. Those
+    # that there is none for leave their rows where the last one is.
     number: int = 0
 
     @property
@@ -226,6 +227,6 @@ def inside(kernel: Kernel) -> Iterator[Kernel]:
 def can_fail(kernel: Kernel) -> bool:
     """Whether a kernel, or one in it, can end the program with an error code."""
     return any(
-        isinstance(one, Check) or (isinstance(one, Loop) and one.limit is not None)
+        isinstance(one, Check) or (isinstance(one, Loop) and one.number > 0)
         for one in inside(kernel)
     )

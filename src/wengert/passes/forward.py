@@ -1,7 +1,10 @@
-"""A loop and its forward mode are one loop.
+"""Two loops over the same values are one loop.
 
 Forward mode makes, of a loop over values, another one over values and tangents. What reads the
 values of the first one finds them in the second as well, so the first need not run.
+
+Reverse mode of a `while` makes a loop that repeats its turns and keeps what the way back reads. The
+turns can do that themselves, if there is room for so many.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import numpy as np
 from ..graph import Graph, Node, Operator
 from ..graph.rewrite import New, copied, rewrite, with_nodes
 from ..trace.tracer import ITEM
-from ..transforms.bodies import Primal
-from .rewriting import constant_value
+from ..transforms.bodies import Body, Primal
+from ..transforms.loop import is_loop
+from ..transforms.repetition import Turn, is_while
+from .rewriting import apply, constant_value
 from .simplify import share_common
 
 # Constants of more elements are compared by what they are, not by what they hold.
@@ -46,6 +51,55 @@ def join_forward(graph: Graph) -> Graph:
         return copied(now, [new[source.serial] for source in now.inputs])
 
     return with_nodes(graph, rewrite(_in_order(graph, sources), change))
+
+
+def join_turns(graph: Graph) -> Graph:
+    """n = while(f); rows = scan(f, n steps) -> n, rows = while(f)."""
+    repeated: dict[int, Operator] = {}  # the loop of steps, by the serial of that of turns
+    joined: dict[int, Node] = {}
+    for node in graph.operators:
+        turns = _repeated_by(node)
+        if turns is not None and turns.serial not in repeated:
+            repeated[turns.serial], joined[node.serial] = node, turns
+    if not repeated:
+        return graph
+
+    def change(node: Node, new: New) -> Node | None:
+        if node.serial in joined:
+            return new[joined[node.serial].serial]
+        steps = repeated.get(node.serial)
+        if steps is None:
+            return None
+        turn = _with_rows(node.params["turn"], steps)  # type: ignore[attr-defined]
+        made = apply(node.op, *[new[s.serial] for s in node.inputs], params={"turn": turn})  # type: ignore[attr-defined]
+        made.source = node.source
+        return made
+
+    return with_nodes(graph, rewrite(graph.nodes, change))
+
+
+def _repeated_by(node: Operator) -> Operator | None:
+    """The `while` whose turns a loop repeats from the same values on, as often."""
+    body: Body | None = node.params["body"].repeats if is_loop(node) else None
+    count = node.inputs[0] if body is not None else None
+    if not isinstance(count, Operator) or count.op is not ITEM or node.params["counted"] < 1:
+        return None
+    turns: Any = count.inputs[0]
+    if not is_while(turns) or turns.params["turn"].body is not body:
+        return None
+    if count.params["index"] != len(turns.type) - 1:
+        return None
+    same = list(map(_value, node.inputs[1:])) == list(map(_value, turns.inputs))
+    return turns if same else None
+
+
+def _with_rows(turn: Turn, steps: Operator) -> Turn:
+    """Turns that give out rows, as the steps do, which are told how many there are first."""
+    body: Body = steps.params["body"]
+    graph = Graph(body.graph.inputs[1:], body.graph.outputs)
+    made = turn.like(turn.test, Body(graph, body.constants - 1, body.carry))
+    made.room, made.number = steps.params["length"], steps.params["counted"]
+    return made
 
 
 def _pairs(graph: Graph) -> dict[int, tuple[Operator, Primal]]:

@@ -9,7 +9,7 @@ from .complex_numbers import split_complex
 from .convolution import correlate, trim
 from .expand import expand
 from .exponential import write_out_exponentials
-from .forward import join_forward
+from .forward import join_forward, join_turns
 from .gathering import gather_products
 from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 from .loop_sums import take_in_totals, turn_totals
@@ -43,6 +43,7 @@ def optimise(
 
 PASSES: list[Callable[[Graph], Graph]] = [
     join_forward,
+    join_turns,
     narrow,
     write_out_exponentials,
     expand,

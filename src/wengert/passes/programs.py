@@ -133,15 +133,16 @@ def _prune_while(node: Operator, used: set[int]) -> list[Node | None]:
     tested = {one.serial for one in reachable(test.graph.outputs)}  # type: ignore[arg-type]
     asked = [k for k in range(body.carry) if test.graph.inputs[body.constants + k].serial in tested]
     still = [k for k in range(body.carry) if outputs[k] is carry[k]]
-    live = {*used, *asked} - {*still}
+    rows = sorted(k for k in used if k >= body.carry)
+    live = {k for k in (*used, *asked) if k < body.carry} - {*still}
     while True:
-        read = {one.serial for one in reachable([outputs[k] for k in live])}
+        read = {one.serial for one in reachable([outputs[k] for k in (*live, *rows)])}
         more = {k for k in range(body.carry) if carry[k].serial in read and k not in still}
         if more <= live:
             break
         live |= more
     moving = sorted(live)
-    results: list[Node | None] = [None] * body.carry
+    results: list[Node | None] = [None] * len(outputs)
     for k in still:
         results[k] = starts[k]
     if not moving and not (used - {*still}):
@@ -154,13 +155,13 @@ def _prune_while(node: Operator, used: set[int]) -> list[Node | None]:
     ]
     places = [*kept, *[body.constants + k for k in moving]]
     new_body = Body(
-        Graph([body.graph.inputs[k] for k in places], [outputs[k] for k in moving]),
+        Graph([body.graph.inputs[k] for k in places], [outputs[k] for k in (*moving, *rows)]),
         len(kept),
         len(moving),
     )
     new_test = Body(Graph([test.graph.inputs[k] for k in places], test.graph.outputs), 0, 0)
     inputs = [[*fixed, *starts][k] for k in places]
     items = _items(node, {"turn": turn.like(new_test, new_body)}, inputs)
-    for k, item in zip(moving, items, strict=True):
+    for k, item in zip((*moving, *rows), items, strict=True):
         results[k] = item
     return results

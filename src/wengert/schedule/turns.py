@@ -94,6 +94,9 @@ def _while_kernels(
     going = _carry(scheduler, Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED), asked, flag)
     wanted = scheduler._items_of(node)
     carries, copies, begin = [going], [], []
+    row = Var("turn", turn.room or MANY)
+    for number, inner in enumerate(after[body.carry :], body.carry):
+        inner.lie_in(outputs[number], Affine.of(row) * outputs[number].strides[0])
     for number, before in enumerate(again.inputs[body.constants :]):
         start, end = starts[number], outputs[number]
         if number in tables:
@@ -104,7 +107,7 @@ def _while_kernels(
         if number in wanted:
             copies.append(copied(carries[-1], end, node))
     loop = Loop(
-        Var("turn", MANY),
+        row,
         tuple(again.kernels),
         join=tuple(copies),
         private=private,
@@ -112,6 +115,7 @@ def _while_kernels(
         nodes=(node,),
         carries=tuple(carries),
         going=going,
+        number=turn.number,
     )
     own += [flag, *[place for carry in carries for place in carry.places]]
     return _While([*first.kernels, *begin, loop], own)
@@ -121,7 +125,7 @@ def _turn_and_test(turn: Turn) -> Graph:
     """A turn, and whether there is another one after it, which is its first result."""
     body = turn.body
     inputs, outputs = body.graph.inputs, body.graph.outputs
-    now = [*inputs[: body.constants], *outputs]
+    now = [*inputs[: body.constants], *outputs[: body.carry]]
     pairs = zip(turn.test.graph.inputs, now, strict=True)
     replaced: dict[int, Any] = {old.serial: new for old, new in pairs}
     (asked,) = extract(turn.test.graph.outputs, replaced)  # type: ignore[arg-type]

@@ -66,6 +66,8 @@ class Body(Programs):
         # The backward half, where the last outputs are the residuals that it reads.
         self.pullback: Pullback | None = None
         self.primal: Primal | None = None
+        # The body of the `while` whose turns the steps are, with what these keep as rows.
+        self.repeats: Body | None = None
         self._derived = {}
 
     @functools.cached_property

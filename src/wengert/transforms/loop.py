@@ -194,8 +194,10 @@ def pull_counted(
 ) -> list[Any]:
     """The pullback of a loop of `count` steps, a number that is not known yet."""
     number = _rooms.next_number()
-    params |= {"body": params["body"].derived(with_count), "counted": number}
+    turn = params["body"]
+    params |= {"body": turn.derived(with_count), "counted": number}
     half = params["body"].derived(pullback, (False, *active), params["recompute"])
+    half.forward.repeats = turn
     params["length"] = _room(number, half)
     return pull_loop((False, *active), [count, *values], g, **params)[1:]
 

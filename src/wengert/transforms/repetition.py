@@ -2,7 +2,8 @@
 
 Forward mode and batches are loops of the same kind, over more. Reverse mode needs the values of
 all turns, so it takes a `scan` of as many steps as there were turns, with all that is known of
-scans: that number is counted along the way.
+scans: that number is counted along the way. Where programs are compiled, `passes/forward.py` makes
+one loop of the turns and that scan: turns then have rows, as many as there is `room` for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import MoreSteps
 from ..graph import Graph, Node, Operator, Variable
 from ..ops.elementwise import add, select
 from ..ops.layout import broadcast_to, convert, reshape
@@ -41,13 +43,15 @@ class Turn(Programs):
         body.graph.name = "turn"
         self.counts = False  # whether the last carry is the number of turns, for reverse mode
         self.masks = False  # whether samples that have ended are carried along
+        self.room = 0  # rows for what turns give out beside the carry
+        self.number = 0  # of a loop with such rows, as that of a counted loop
         self.primal: Primal | None = None
         self._derived = {}
 
     def like(self, test: Body, body: Body) -> Turn:
         """Other programs that mean the same."""
         made = Turn(test, body)
-        made.masks = self.masks
+        made.masks, made.room, made.number = self.masks, self.room, self.number
         return made
 
     @property
@@ -60,6 +64,12 @@ class Turn(Programs):
         """The types of the carry."""
         return tuple(node.type for node in self.body.split(self.body.graph.inputs)[1])
 
+    @property
+    def row_types(self) -> tuple[ArrayType, ...]:
+        """The types of what turns give out row by row."""
+        rows = self.body.types[self.body.carry :]
+        return tuple(ArrayType(t.dtype, (self.room, *t.shape)) for t in rows)
+
     def __repr__(self) -> str:
         return f"<turn of {len(self.body.graph.operators)} operations>"
 
@@ -67,14 +77,20 @@ class Turn(Programs):
 def _evaluate(*values: Any, turn: Turn) -> tuple[Any, ...]:
     fixed, carry, _ = turn.body.split(values)
     test, program = turn.test.program, turn.body.program
+    rows = [np.zeros(t.shape, t.dtype) for t in turn.row_types]
+    turns = 0
     # what becomes of samples that have ended nobody wants to know
     with np.errstate(all="ignore") if turn.masks else contextlib.nullcontext():
         while test([*fixed, *carry])[0]:
-            carry = program([*fixed, *carry])
-    return tuple(
-        weaken(value) if is_weak(t) else own(value, t)
-        for value, t in zip(carry, turn.types, strict=True)
-    )
+            found = program([*fixed, *carry])
+            carry = found[: len(carry)]
+            for row, value in zip(rows, found[len(carry) :], strict=True):
+                row[min(turns, turn.room - 1)] = value
+            turns += 1
+    if rows and turns > turn.room:
+        raise MoreSteps(turn.number, turns)
+    ends = zip(carry, turn.types, strict=True)
+    return (*[weaken(value) if is_weak(t) else own(value, t) for value, t in ends], *rows)
 
 
 # ---------------------------------------------------------------- counting
@@ -327,7 +343,7 @@ def _samples(rng: np.random.Generator) -> list[Any]:
 while_op: Op = _WhileOp(
     "while",
     _evaluate,
-    lambda *types, turn: turn.types,
+    lambda *types, turn: (*turn.types, *turn.row_types),
     transpose=_transpose,
     batch=_batch,
     hosted="schedule/turns.py makes a native loop of it",
