@@ -233,6 +233,8 @@ class ScanLimits(Record):
 
     # Rows of values that are kept to save time take at most this many bytes.
     most_kept: int = 1 << 27
+    # Of rows of more bytes than this as few are kept as can be: they come from far away.
+    most_kept_near: int
     # A product is heavy from this many operations for each element that it reads.
     heavy: int = 16
     # One with so many terms in each of its sums takes no longer for being done step by step. Then
@@ -463,7 +465,7 @@ def policy_for(
         ),
         matrices=MatrixLimits(second_level=2 * l2, most_weights=4 * l2),
         chunks=ChunkLimits(most_near=l2),
-        scans=ScanLimits(most_near=2 * l2),
+        scans=ScanLimits(most_kept_near=4 * l2, most_near=2 * l2),
         rewriting=RewritingLimits(),
         fusion=FusionLimits(most_kept=l3 // 16),
         prologues=PrologueLimits(large_bytes=l2 // 4),

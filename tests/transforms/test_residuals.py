@@ -4,6 +4,7 @@ import numpy as np
 
 import wengert as wg
 import wengert.numpy as wnp
+from wengert import machine
 from wengert.graph import Operator
 from wengert.passes import optimise
 from wengert.transforms.loop import is_loop
@@ -27,6 +28,18 @@ def test_small_steps_keep_the_fewest_bytes():
         return moved * twice + twice * twice * y, None
 
     assert kept(step, np.ones(3)) == [(3,)]
+
+
+def test_rows_that_come_from_far_away_are_few():
+    """Where rows do not stay near, quick values are computed again."""
+
+    def step(y, _):
+        middle = y + 0.1 * y * y
+        return middle * wnp.concatenate([y[:1], middle[:-1]]) / 2 * y, None
+
+    assert len(kept(step, np.ones(100))) > 1
+    with machine.use(scans={"most_kept_near": 256}):
+        assert kept(step, np.ones(100)) == [(100,)]
 
 
 def test_long_chains_are_not_computed_again():

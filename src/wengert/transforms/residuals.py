@@ -1,8 +1,9 @@
 """What a step keeps for its pullback: as few bytes as can be, without computing much again.
 
 The pullback reads some values of its step. A value that is quickly computed from others may be
-computed again where these are kept. In a step of small arrays all such ways are weighed at once:
-the fewest bytes that all that is read can be computed from are a smallest cut of the graph.
+computed again where these are kept. In a step of small arrays, and in one of which more would be
+kept than stays near, all such ways are weighed at once: the fewest bytes that all that is read can
+be computed from are a smallest cut of the graph.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from math import inf
 from typing import Any
 
 from ..functions import Cost
-from ..graph import Node, Operator, reachable
+from ..graph import Constant, Node, Operator, reachable
+from ..machine import policy
+from ..ops.elementwise import divide
 
 # Elements of the largest array in a step whose values are in registers: what is computed again is
 # not read from anywhere.
@@ -23,6 +26,10 @@ SMALL = 16
 # So many bytes are kept, to be written once and read once, in the time of one addition or product.
 # Of those many wait for each other, so that less than what a processor can do at best is counted.
 BYTES_OF_TIME = 2
+# The same where what is kept comes from far away, and what is computed again stays near.
+FAR_BYTES_OF_TIME = 1
+# A step of more values than this is not weighed at once, unless it is small: that takes too long.
+MOST_WEIGHED = 500
 
 IsKept = Callable[[Node], bool]  # whether a value is at hand only if it is kept
 Weigh = Callable[[Node], float]  # the bytes of a value that is kept, in each step
@@ -77,9 +84,12 @@ def kept_values(
     }
     region = _region(frontier, is_kept)
     if all(is_small(node) for node in region.values()):
-        found = _smallest_cut(frontier, region, is_kept)
+        found = _smallest_cut(frontier, region, is_kept, weigh, BYTES_OF_TIME)
     else:
-        found = _cheapest(frontier, is_kept, weigh)
+        found = _cheapest(dict(frontier), is_kept, weigh)
+        far = steps * sum(map(weigh, found)) > policy().scans.most_kept_near
+        if far and len(region) <= MOST_WEIGHED:
+            found = _smallest_cut(frontier, region, is_kept, weigh, FAR_BYTES_OF_TIME)
     return [node for node in found if node.serial not in outside]
 
 
@@ -104,15 +114,19 @@ def is_small(node: Node) -> bool:
 
 
 def _is_quick(node: Node) -> bool:
-    return isinstance(node, Operator) and node.op.cost is Cost.QUICK
+    """Whether an operation is; a division by what is known will be a product."""
+    if not isinstance(node, Operator):
+        return False
+    known = node.op is divide and isinstance(node.inputs[1], Constant)
+    return known or node.op.cost is Cost.QUICK
 
 
-def _time(node: Node) -> float:
-    """What it takes to compute a value again where nothing is in memory, in bytes that are kept:
-    nothing to put an array together of others, and too much for what is not quick."""
+def _time(node: Node, unit: float = 1) -> float:
+    """What it takes to compute a value again, in bytes that are kept, of which one addition takes a
+    `unit`: nothing to put an array together of others, and too much for what is not quick."""
     if isinstance(node, Operator) and getattr(node.op.loops, "free", False):
         return 0
-    return float(node.type.size * BYTES_OF_TIME) if _is_quick(node) else inf
+    return float(node.type.size * unit) if _is_quick(node) else inf
 
 
 def _nbytes(node: Node) -> int:
@@ -152,7 +166,11 @@ def _region(frontier: dict[int, Node], is_kept: IsKept) -> dict[int, Node]:
 
 
 def _smallest_cut(
-    frontier: dict[int, Node], region: dict[int, Node], is_kept: IsKept
+    frontier: dict[int, Node],
+    region: dict[int, Node],
+    is_kept: IsKept,
+    weigh: Weigh,
+    unit: float,
 ) -> list[Node]:
     """The values with the fewest bytes through which all ways to the frontier lead, with the time
     that is computed again for them; of equal ones those that are nearest to it.
@@ -162,9 +180,9 @@ def _smallest_cut(
     """
     room: dict[Any, dict[Any, float]] = {place: {} for place in (_FIRST, _LAST)}
     for serial, node in region.items():
-        room[serial, 0], room[serial, 1] = {(serial, 1): _nbytes(node)}, {}
+        room[serial, 0], room[serial, 1] = {(serial, 1): weigh(node)}, {}
     for serial, node in region.items():
-        room[_FIRST][serial, 0] = _time(node)
+        room[_FIRST][serial, 0] = _time(node, unit)
         for source in node.inputs if _time(node) < inf else ():
             if is_kept(source):
                 room[source.serial, 1][serial, 0] = inf
