@@ -28,6 +28,8 @@ SMALL = 16
 BYTES_OF_TIME = 2
 # The same where what is kept comes from far away, and what is computed again stays near.
 FAR_BYTES_OF_TIME = 1
+# So many times fewer bytes must be kept then.
+LEAST_SAVING = 2
 # A step of more values than this is not weighed at once, unless it is small: that takes too long.
 MOST_WEIGHED = 500
 
@@ -89,7 +91,9 @@ def kept_values(
         found = _cheapest(dict(frontier), is_kept, weigh)
         far = steps * sum(map(weigh, found)) > policy().scans.most_kept_near
         if far and len(region) <= MOST_WEIGHED:
-            found = _smallest_cut(frontier, region, is_kept, weigh, FAR_BYTES_OF_TIME)
+            fewest = _smallest_cut(frontier, region, is_kept, weigh, FAR_BYTES_OF_TIME)
+            if LEAST_SAVING * sum(map(weigh, fewest)) <= sum(map(weigh, found)):
+                found = fewest
     return [node for node in found if node.serial not in outside]
 
 
