@@ -24,15 +24,14 @@ from ..graph import Constant
 from ..ops.indexing import gather, scatter_set
 from ..ops.layout import reshape
 from ..ops.op import Op, Traced, leaked
-from ..types import Function
+from ..types import NUMBERS, Function
 from .array import FUNCTIONS
 from .masked import Selected
 from .tracer import Trace, Tracer, current_trace
 
 # The dtypes of traced values.
 _CODES = frozenset("?bhilqBHILQefdFD")
-_NUMBERS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
-_SIMPLE = _NUMBERS | {float, int, bool, complex, str, type(None), np.ndarray, type(...)}
+_SIMPLE = NUMBERS | {float, int, bool, complex, str, type(None), np.ndarray, type(...)}
 # NumPy's functions and methods that write to their first argument.
 _CHANGING = frozenset("copyto put place putmask fill_diagonal put_along_axis".split())
 _CHANGING_METHODS = frozenset("fill partition put setfield sort".split())

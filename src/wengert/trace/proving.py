@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import Function
+from ..types import NUMBERS, Function
 from .array import FUNCTIONS
 from .reaching import numpys_own
 from .tracer import Tracer
@@ -37,9 +37,8 @@ VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 # Functions inside functions, runs of one function until its loops are known, items of a container.
 DEEPEST, MOST_STEPS, MOST_ITEMS = 8, 10000, 100
 
-_NUMBERS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
-_ATOMS = _NUMBERS | {float, int, bool, complex, str, NoneType, EllipsisType, range, Tracer}
-_CLASSES = _NUMBERS | {float, int, bool, complex, str, tuple, list, dict, np.ndarray}
+_ATOMS = NUMBERS | {float, int, bool, complex, str, NoneType, EllipsisType, range, Tracer}
+_CLASSES = NUMBERS | {float, int, bool, complex, str, tuple, list, dict, np.ndarray}
 
 # How many arguments by position a function takes before one that it would write to.
 _FUNCTIONS = (
@@ -124,7 +123,7 @@ def _known_limits() -> dict[Any, int]:
                     _known[function] = most
         _known.update((vars(builtins)[name], 3) for name in _BUILTINS.split())
         _known.update((one, 3) for one in vars(math).values() if inspect.isbuiltin(one))
-        _known.update((one, 1) for one in _NUMBERS)
+        _known.update((one, 1) for one in NUMBERS)
     return _known
 
 
