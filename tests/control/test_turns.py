@@ -149,8 +149,26 @@ def plain_tables(x):
     return s
 
 
+def counted_by_hand(x):
+    s, k = 0.0, 0
+    while k < len(x):
+        s = s + np.sin(s) * x[k] + x[k] ** 2
+        k += 1
+    return s * k, x[: k // 2]
+
+
+def looked_up(x):
+    s = 0.0
+    for at in np.linspace(0.0, 0.999, 30):
+        place = min(int(at * len(x)), len(x) - 2)
+        s = s + x[place] * (1 - at) + x[place + int(x[0] > 0)] * at
+    return s
+
+
 ALIKE = [
     plain_tables,
+    counted_by_hand,
+    looked_up,
     mirrored,
     thomas,
     euler,

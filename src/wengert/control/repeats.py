@@ -46,6 +46,8 @@ COUNT = ArrayType(np.dtype(np.int64), ())
 _PATIENCE = 6
 # Turns that are computed beforehand, to know numbers that do not depend on traced values.
 _MOST_KNOWN = 10_000
+# Loops of at most so many turns are run turn by turn.
+FEW = 8
 
 
 class ChangedType(Exception):  # noqa: N818 - steers an attempt
@@ -379,7 +381,8 @@ class Turns:
         self.trace()
         asked, condition_inputs, condition_index = self._condition(test)
         if self.attempt and not count and self._is_certain(asked, condition_inputs):
-            raise Abandon  # Python knows how many turns there are
+            self.as_scan(self._certain_turns(asked, condition_inputs), UNDEFINED)
+            return
         body_groups, test_groups = captured(self.outputs), captured([asked])
         values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
         keys = list(values)
@@ -399,6 +402,21 @@ class Turns:
         reads, known = inputs_of(asked), self._known_places()
         places = {node.serial: k for k, node in enumerate(inputs)}
         return reads is not None and all(places.get(serial) in known for serial in reads)
+
+    def _certain_turns(self, asked: Node, inputs: Sequence[Node]) -> np.ndarray:
+        """The numbers of the turns, where the condition depends on what Python would know."""
+        order = sorted(self._known_places())
+        places = [self.index, *[self.inputs[k] for k in order]]
+        graph = closed([self.outputs[k] for k in order], places, [], {}, {})
+        test = closed([asked], [inputs[k] for k in order], [], {}, {})
+        values: list[Any] = [self.start()[k] for k in order]
+        turns = 0
+        while turns <= _MOST_KNOWN and test.evaluate(values)[0]:
+            values = graph.evaluate([np.int64(turns), *values])
+            turns += 1
+        if not FEW < turns <= _MOST_KNOWN:
+            raise Abandon  # as few as Python runs by itself, or more than are looked at
+        return np.arange(turns, dtype=np.int64)
 
     def _condition(self, test: Callable[[Any], Any]) -> tuple[Node, list[Node], Node]:
         """The condition as a node, with the nodes of what is carried and of the index."""

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import user_line
 from ..ops import elementwise as ew
 from ..ops import logic
+from ..ops.layout import convert, reshape
 from ..ops.op import Traced
 from ..trace.preparing import turn_by_turn
 from ..trace.tracer import lift
@@ -24,12 +25,10 @@ from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
 from .pieces import Abandon, local
-from .repeats import ChangedType, Turns
+from .repeats import FEW, ChangedType, Turns
 from .rewriting import Statement
 from .values import NOTHING, UNDEFINED, failure, is_abstract
 
-# Loops of at most so many turns are run turn by turn.
-FEW = 8
 # Attempts of one loop that may fail before it is always run turn by turn.
 _TRIES = 3
 
@@ -429,8 +428,19 @@ def _extreme(better: Any, plain: Any) -> Any:
     return function
 
 
+def _integer(*args: Any) -> Any:
+    """``int(x)``, also of a number that is not known yet."""
+    if len(args) != 1 or not is_abstract(args[0]):
+        return int(*args)
+    own = type_of(args[0])
+    if own.size != 1 or own.dtype.kind not in "biuf":
+        return int(args[0])  # the error for it
+    return convert(reshape(logic.trunc(args[0]), shape=()), dtype=np.dtype(np.int64))
+
+
 _REPLACED: dict[Any, Any] = {
+    builtins.int: _integer,
     builtins.max: _extreme(lambda a, b: a > b, builtins.max),
     builtins.min: _extreme(lambda a, b: a < b, builtins.min),
 }
-_KINDS = (types.BuiltinFunctionType,)
+_KINDS = (types.BuiltinFunctionType, type)
