@@ -1,5 +1,7 @@
 """A `for` with like turns is traced once, and gives what its turns give one by one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -165,8 +167,22 @@ def looked_up(x):
     return s
 
 
+@dataclasses.dataclass(frozen=True)
+class Planet:
+    place: object
+    speed: object
+
+
+def planets(x):
+    one = Planet(x[:2], x[2:4])
+    for _ in range(30):
+        one = Planet(one.place + 0.1 * one.speed, one.speed - 0.1 * np.sin(one.place))
+    return one.place, one.speed
+
+
 ALIKE = [
     plain_tables,
+    planets,
     counted_by_hand,
     looked_up,
     mirrored,

@@ -8,6 +8,7 @@ run.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import math
 import operator
@@ -124,9 +125,21 @@ def _watched(function: Any) -> Any:
 def _class(kind: type) -> Any:
     known = kind in _BUILTINS or kind.__module__ == "numpy"
     named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields") and "__new__" in vars(kind)
-    if known or named_tuple:
+    if known or named_tuple or _is_plain_dataclass(kind):
         return kind
     raise Abandon
+
+
+def _is_plain_dataclass(kind: type) -> bool:
+    """Whether making an instance only puts its arguments into fields."""
+    if not dataclasses.is_dataclass(kind) or hasattr(kind, "__post_init__"):
+        return False
+    frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    own = kind.__new__ is object.__new__ and (frozen or kind.__setattr__ is object.__setattr__)
+    written = vars(kind).get("__init__")  # by Python: a class of that name has no file
+    generated = type(written) is types.FunctionType and written.__code__.co_filename == "<string>"
+    factories = (field.default_factory for field in dataclasses.fields(kind))
+    return own and generated and all(f is dataclasses.MISSING or f in _BUILTINS for f in factories)
 
 
 def _builtin(function: Any) -> Any:
