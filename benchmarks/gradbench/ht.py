@@ -62,40 +62,52 @@ def posed(theta, model, parents, mirrored):
     return moved @ global_rotation(theta[:3]).T + theta[3:6]
 
 
-def to_vertices(theta, points, vertices, model, parents, mirrored):
+def to_vertices(hand, points, vertices):
     """The distance of each point to its vertex."""
-    return points - posed(theta, model, parents, mirrored)[vertices]
+    return points - hand[vertices]
 
 
-def to_triangles(theta, us, points, corners, model, parents, mirrored):
+def to_triangles(hand, us, points, corners):
     """The distance of each point to its place in a triangle."""
-    at = posed(theta, model, parents, mirrored)
-    first, second, third = (at[corners[:, k]] for k in range(3))
+    first, second, third = (hand[corners[:, k]] for k in range(3))
     u, v = us[:, :1], us[:, 1:]
     return points - (u * first + v * second + (1 - u - v) * third)
+
+
+def vertex_errors(theta, points, vertices, model, parents, mirrored):
+    return to_vertices(posed(theta, model, parents, mirrored), points, vertices)
+
+
+def triangle_errors(theta, us, points, corners, model, parents, mirrored):
+    return to_triangles(posed(theta, model, parents, mirrored), us, points, corners)
+
+
+def by_theta(errors, theta, model, parents, mirrored):
+    """The hand, and the derivatives of errors that depend on it: a row for each of theta."""
+    hand, moved = wg.linearize(lambda theta: posed(theta, model, parents, mirrored), theta)
+    return hand, wg.vmap(lambda t: wg.jvp(errors, (hand,), (moved(t),))[1])(np.eye(26))
 
 
 def jacobian_of_vertices(theta, points, vertices, model, parents, mirrored):
     """A column for each of theta."""
 
-    def errors(theta):
-        return to_vertices(theta, points, vertices, model, parents, mirrored)
+    def errors(hand):
+        return to_vertices(hand, points, vertices)
 
-    columns = wg.vmap(lambda t: wg.jvp(errors, (theta,), (t,))[1])(np.eye(26))
-    return wg.numpy.moveaxis(columns, 0, -1)
+    return wg.numpy.moveaxis(by_theta(errors, theta, model, parents, mirrored)[1], 0, -1)
 
 
 def jacobian_of_triangles(theta, us, points, corners, model, parents, mirrored):
     """Two columns for the places in triangles, which no two points share, then those of theta."""
 
-    def errors(theta, us):
-        return to_triangles(theta, us, points, corners, model, parents, mirrored)
+    def errors(hand, us=us):
+        return to_triangles(hand, us, points, corners)
 
+    hand, rows = by_theta(errors, theta, model, parents, mirrored)
     by_place = [
-        wg.jvp(lambda us: errors(theta, us), (us,), (0 * us + np.eye(2)[k],))[1] for k in range(2)
+        wg.jvp(lambda us: errors(hand, us), (us,), (0 * us + np.eye(2)[k],))[1] for k in range(2)
     ]
-    by_theta = wg.vmap(lambda t: wg.jvp(lambda x: errors(x, us), (theta,), (t,))[1])(np.eye(26))
-    return wg.numpy.moveaxis(wg.numpy.concatenate([wg.numpy.stack(by_place), by_theta]), 0, -1)
+    return wg.numpy.moveaxis(wg.numpy.concatenate([wg.numpy.stack(by_place), rows]), 0, -1)
 
 
 def compiled(function, *each):
@@ -105,11 +117,11 @@ def compiled(function, *each):
 
 
 simple = {
-    "objective": compiled(to_vertices, "vertices"),
+    "objective": compiled(vertex_errors, "vertices"),
     "jacobian": compiled(jacobian_of_vertices, "vertices"),
 }
 complicated = {
-    "objective": compiled(to_triangles, "us", "corners"),
+    "objective": compiled(triangle_errors, "us", "corners"),
     "jacobian": compiled(jacobian_of_triangles, "us", "corners"),
 }
 

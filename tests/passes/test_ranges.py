@@ -56,7 +56,14 @@ def under_a_branch(x):
     return np.sum(y**2)
 
 
-KNOWN = [shifted, indirect, under_a_branch, wg.grad(shifted), wg.grad(indirect)]
+def at_fixed_places(x):
+    return x[np.array([3, 0, 19], np.int32)] * x[[5, 5, 1]]
+
+
+KNOWN = [
+    shifted, indirect, under_a_branch, at_fixed_places,
+    wg.grad(shifted), wg.grad(indirect), wg.grad(lambda x: at_fixed_places(x).sum()),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", KNOWN, ids=range(len(KNOWN)))

@@ -108,8 +108,10 @@ class Scalars:
             return b.fpext(x, kind) if target.itemsize > source.itemsize else b.fptrunc(x, kind)
         if source.kind == "f":
             return self._to_integer(x, source, target)
+        if source.kind == "b" and target.kind == "f":  # a blend: half the work of a conversion
+            return b.select(x, self.literal(1, target), self.literal(0, target))
         if target.kind == "f":
-            return b.uitofp(x, kind) if source.kind in "bu" else b.sitofp(x, kind)
+            return b.uitofp(x, kind) if source.kind == "u" else b.sitofp(x, kind)
         if source.kind == "b" or target.itemsize > source.itemsize:
             return b.zext(x, kind) if source.kind in "bu" else b.sext(x, kind)
         return b.trunc(x, kind) if target.itemsize < source.itemsize else x

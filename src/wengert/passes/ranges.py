@@ -2,8 +2,9 @@
 
     for i in range(1, n): table[i] = f(table[i - 1])     i lies in 1 ... n - 1, so both are places
 
-Counters of loops are rows of constants, and what is computed of them has a range that follows from
-theirs. Ranges go into the programs of loops and branches, and out of them with their rows.
+Constants have a range, and counters of loops are rows of constants; what is computed of them has a
+range that follows from theirs. Ranges go into the programs of loops and branches, and out of them
+with their rows.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from ..graph import Constant, Graph, Node, Operator
 from ..graph.rewrite import New, copied, on_new_inputs, with_nodes
 from ..ops import elementwise as ew
 from ..ops.indexing import gather, index, scatter_add, scatter_set
-from ..ops.layout import broadcast_to, permute, reshape
+from ..ops.layout import broadcast_to, convert, permute, reshape
 from ..ops.python_integers import fits_64_bits
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.choice import Branches, is_switch
 from ..transforms.loop import is_loop
 from ..transforms.repetition import is_while
+from ..types import ArrayType
 from .loops import is_counted
 from .rewriting import constant_value, same_type
 from .simplify import share_common
@@ -44,9 +46,17 @@ _WRITES = (scatter_set, scatter_add)
 
 def know_ranges(graph: Graph) -> Graph:
     """x[i] with a look whether i is a place of x -> x[i] without, where i is known to be one."""
-    if not any(is_loop(node) for node in graph.operators):
+    if not any(is_loop(node) or _is_at_constants(node) for node in graph.operators):
         return graph
     return _improved(graph, [None] * len(graph.inputs))[0]
+
+
+def _is_at_constants(node: Operator) -> bool:
+    """Whether a node reads or writes at places of which some are fixed."""
+    if node.op is not gather and node.op not in _WRITES:
+        return False
+    places = node.inputs[len(node.inputs) - len(node.params["axes"]) :]
+    return any(constant_value(place) is not None for place in places)
 
 
 def _improved(graph: Graph, given: Sequence[Range | None]) -> tuple[Graph, list[Range | None]]:
@@ -67,7 +77,7 @@ def _improved(graph: Graph, given: Sequence[Range | None]) -> tuple[Graph, list[
 
 
 def _range_of(value: Any) -> Range | None:
-    if value is None or np.size(value) == 0 or np.asarray(value).dtype != _INTEGERS:
+    if value is None or np.size(value) == 0 or np.asarray(value).dtype.kind not in "iu":
         return None
     return int(np.min(value)), int(np.max(value))
 
@@ -90,9 +100,10 @@ def _operator(node: Operator, known: Sequence[Any]) -> tuple[Node, Any]:
         return node, known[0]
     if op is gather or op in _WRITES:
         node = _inside(node, known)
-    if op in _MOVED:
+    wide = isinstance(node.type, ArrayType) and node.type.dtype == _INTEGERS
+    if op in _MOVED or (op is convert and wide):
         return node, known[0]
-    return node, _computed(op, known)
+    return node, _computed(op, known) if wide else None
 
 
 def _computed(op: Any, known: Sequence[Range | None]) -> Range | None:

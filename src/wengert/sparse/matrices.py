@@ -14,6 +14,7 @@ from ..errors import DTypeError, OptionError, ShapeError, StructureError, explai
 from ..jit import jit
 from ..jit.fingerprint import graph_text
 from ..jit.function import Jitted
+from ..ops.indexing import gather
 from ..trace.tracing import function_name
 from ..transforms import grad, jvp, vjp
 from ..types import ArrayType, Function, type_of
@@ -290,7 +291,7 @@ class _CompiledProducts:
 
 
 def _taken(products: Any, places: Any) -> Any:
-    return products.reshape(-1)[places]
+    return gather(products.reshape(-1), places, axes=(0,), inside=True)
 
 
 def _parts(chosen: Any, kinds: Any) -> list[Any]:
