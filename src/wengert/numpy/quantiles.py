@@ -17,9 +17,9 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.cumulative import cumsum
 from ..ops.indexing import gather, index
-from ..ops.layout import broadcast_to, convert, reduce_sum, reshape
-from ..ops.reductions import one_axis
-from ..ops.sorting import along, argsort
+from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
+from ..ops.reductions import one_axis, reduce_any
+from ..ops.sorting import LARGE, along, argsort, ranked
 from ..trace.tracer import concrete
 from ..types import type_of
 from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
@@ -29,14 +29,45 @@ from .statistics import aligned_weights
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
+# Of up to so many quantiles the elements of long lines are found one by one.
+_FEW = 4
+
 
 def _part(x: Any, axis: int, start: int, stop: int) -> Any:
     key = tuple((start, stop, 1) if k == axis else (0, n, 1) for k, n in enumerate(shape(x)))
     return index(x, key=key)
 
 
+class _InOrder:
+    """Lines of elements in order: all of them, or of long ones those that are asked for."""
+
+    def __init__(self, x: Any, line: int, asked: int):
+        self.x, self.line = x, line
+        self.length, self.ndim = shape(x)[line], ndim(x)
+        few = self.length >= LARGE and asked <= _FEW and type_of(x).dtype.kind in "fiu"
+        self.ordered = None if few else sort(x, axis=line)
+
+    def at(self, places: Any, q_shape: tuple[int, ...]) -> Any:
+        """The elements at places, whose axes come first; see `_at`."""
+        if self.ordered is None:
+            count, lengths = type_of(places).size, shape(self.x)
+            ranks = reshape(places, shape=(count,))
+            found = along(self.x, ranked(self.x, ranks, axis=self.line), self.line)
+            rest = [k for k in range(self.ndim) if k != self.line]
+            found = permute(found, axes=(self.line, *rest))
+            return reshape(found, shape=(*shape(places), *[lengths[k] for k in rest]))
+        return _at(self.ordered, self.line, places, q_shape)
+
+    def nan_where_any(self, result: Any) -> Any:
+        """The result, and NaN where the elements contain one (NaN is sorted to the end)."""
+        if self.ordered is not None:
+            return _nan_where_any(self.ordered, self.line, result)
+        if not type_of(self.x).inexact:
+            return result
+        return ew.select(reduce_any(logic.isnan(self.x), axes=(self.line,)), np.nan, result)
+
+
 def _nan_where_any(ordered: Any, axis: int, result: Any) -> Any:
-    """The result, and NaN where the elements contain one (NaN is sorted to the end)."""
     if not type_of(ordered).inexact:
         return result
     length = shape(ordered)[axis]
@@ -54,9 +85,12 @@ def median(
     length = shape(merged)[line]
     if length == 0:
         return mean(x, axes, keepdims=keepdims)
-    ordered = sort(merged, axis=line)
-    middle = mean(_part(ordered, line, (length - 1) // 2, length // 2 + 1), line)
-    return keep_axes(_nan_where_any(ordered, line, middle), x, axes, keepdims)
+    lines, first, end = _InOrder(merged, line, 1), (length - 1) // 2, length // 2 + 1
+    if lines.ordered is None:
+        middle = mean(lines.at(np.arange(first, end), (end - first,)), 0)
+    else:
+        middle = mean(_part(lines.ordered, line, first, end), line)
+    return keep_axes(lines.nan_where_any(middle), x, axes, keepdims)
 
 
 def nanmedian(
@@ -186,15 +220,16 @@ def _quantile(
         weights = _weights(name, x, as_value(weights), axis, method)
         result = _weighted(merged, line, q, one_axis(weights, axes)[0], leave_nan)
     else:
-        ordered = sort(merged, axis=line)
-        count: Any = shape(ordered)[line]
+        # without NaN lines differ in length
+        lines = _InOrder(merged, line, _FEW + 1 if leave_nan else type_of(q).size)
+        count: Any = lines.length
         if leave_nan:  # in the precision of q, as where it is a number
-            count = cast(_count(ordered, line), type_of(q).dtype if type_of(q).inexact else None)
-        result = METHODS[method](ordered, line, count, q)
+            count = cast(_count(merged, line), type_of(q).dtype if type_of(q).inexact else None)
+        result = METHODS[method](lines, count, q)
         if leave_nan:
             result = ew.select(logic.equal(count, 0), np.nan, result)
         else:
-            result = _nan_where_any(ordered, line, result)
+            result = lines.nan_where_any(result)
     if not keepdims:
         return result
     kept = tuple(1 if k in axes else n for k, n in enumerate(shape(x)))
@@ -248,7 +283,7 @@ def _floating(q: Any) -> Any:
     return q if type_of(q).inexact else cast(q, np.float64)
 
 
-def _between(ordered: Any, line: int, count: Any, q: Any, place: Any, weight: Any = None) -> Any:
+def _between(lines: _InOrder, count: Any, q: Any, place: Any, weight: Any = None) -> Any:
     """Between the two elements around a place, as NumPy rounds it."""
     last = count - 1
     below = logic.floor(place)
@@ -260,60 +295,60 @@ def _between(ordered: Any, line: int, count: Any, q: Any, place: Any, weight: An
     lower = ew.maximum(ew.minimum(below, last), 0)
     upper = ew.maximum(ew.minimum(ew.add(below, 1), last), 0)
     upper = ew.select(logic.less(place, 0), 0, upper)
-    places = [_valid(each, q, count, shape(ordered)[line]) for each in (lower, upper)]
-    low, high = (_at(ordered, line, each, shape(q)) for each in places)
+    places = [_valid(each, q, count, lines.length) for each in (lower, upper)]
+    low, high = (lines.at(each, shape(q)) for each in places)
     if type(count) is int:
-        weight = reshape(weight, shape=shape(q) + (1,) * (ndim(ordered) - 1))
+        weight = reshape(weight, shape=shape(q) + (1,) * (lines.ndim - 1))
     step = ew.subtract(high, low)
     from_low = ew.add(low, ew.multiply(step, weight))
     from_high = ew.subtract(high, ew.multiply(step, ew.subtract(1, weight)))
     return ew.select(logic.greater_equal(weight, 0.5), from_high, from_low)
 
 
-def _linear(ordered: Any, line: int, count: Any, q: Any) -> Any:
+def _linear(lines: _InOrder, count: Any, q: Any) -> Any:
     if type_of(q).dtype.kind in "biu":
         places = ew.multiply(cast(_beside(q, count), np.intp), count - 1)
-        places = _valid(ew.maximum(places, 0), q, count, shape(ordered)[line])
-        return _at(ordered, line, places, shape(q))
-    return _between(ordered, line, count, q, ew.multiply(_beside(q, count), count - 1))
+        places = _valid(ew.maximum(places, 0), q, count, lines.length)
+        return lines.at(places, shape(q))
+    return _between(lines, count, q, ew.multiply(_beside(q, count), count - 1))
 
 
 def _continuous(alpha: float, beta: float) -> Callable[..., Any]:
     """A method that interpolates, by the two numbers that Hyndman and Fan have for it."""
 
-    def method(ordered: Any, line: int, count: Any, q: Any) -> Any:
+    def method(lines: _InOrder, count: Any, q: Any) -> Any:
         q = _floating(q)
         wide = _beside(q, count)
         shift = ew.add(alpha, ew.multiply(wide, 1 - alpha - beta))
         place = ew.subtract(ew.add(ew.multiply(wide, count), shift), 1)
-        return _between(ordered, line, count, q, place)
+        return _between(lines, count, q, place)
 
     return method
 
 
-def _averaged(ordered: Any, line: int, count: Any, q: Any) -> Any:
+def _averaged(lines: _InOrder, count: Any, q: Any) -> Any:
     q = _floating(q)
     place = ew.subtract(ew.multiply(_beside(q, count), count), 1)
     whole = logic.equal(place, logic.floor(place))
     weight = ew.select(whole, type_of(q).dtype.type(0.5), type_of(q).dtype.type(1))
-    return _between(ordered, line, count, q, logic.stop_gradient(place), weight)
+    return _between(lines, count, q, logic.stop_gradient(place), weight)
 
 
-def _midpoint(ordered: Any, line: int, count: Any, q: Any) -> Any:
+def _midpoint(lines: _InOrder, count: Any, q: Any) -> Any:
     q = _floating(q)
     place = ew.multiply(_beside(q, count), count - 1)
     place = ew.multiply(ew.add(logic.floor(place), logic.ceil(place)), 0.5)
-    return _between(ordered, line, count, q, place)
+    return _between(lines, count, q, place)
 
 
 def _discrete(place_of: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """A method that takes one of the elements."""
 
-    def method(ordered: Any, line: int, count: Any, q: Any) -> Any:
+    def method(lines: _InOrder, count: Any, q: Any) -> Any:
         q = _floating(q)
         place = ew.maximum(place_of(_beside(q, count), count), 0)
-        places = _valid(place, q, count, shape(ordered)[line])
-        return _at(ordered, line, places, shape(q))
+        places = _valid(place, q, count, lines.length)
+        return lines.at(places, shape(q))
 
     return method
 
@@ -329,7 +364,7 @@ def _closest(q: Any, count: Any) -> Any:
     return ew.select(logic.logical_and(logic.equal(place, below), odd), below, ew.add(below, 1))
 
 
-# NumPy's methods: functions of sorted elements, their axis, how many of them count, and `q`.
+# NumPy's methods: functions of lines in order, how many of their elements count, and `q`.
 METHODS: dict[str, Callable[..., Any]] = {
     "inverted_cdf": _discrete(_inverted),
     "averaged_inverted_cdf": _averaged,

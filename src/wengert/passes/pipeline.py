@@ -19,6 +19,7 @@ from .ordering import put_in_order
 from .products import turn_products
 from .programs import optimise_programs, prune_programs, write_out_turns
 from .ranges import know_ranges
+from .selection import write_out_selections
 from .simplify import fold_constants, share_common, simplify
 from .small_arrays import write_out_small
 
@@ -46,6 +47,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     join_turns,
     narrow,
     write_out_exponentials,
+    write_out_selections,
     expand,
     split_complex,
     narrow,
