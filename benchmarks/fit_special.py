@@ -140,22 +140,19 @@ def stirling_rest(z: mp.mpf) -> mp.mpf:
         return x * (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2)
 
 
-NODES = 40
+QUADRATURE = "Gauss and Legendre's rule from 0 to 1, its nodes s moved to s (7 + 13 s) / 20"
 
 
-QUADRATURE = "Gauss and Legendre's rule for integrals from 0 to 1 in the root of the variable"
-
-
-def quadrature() -> str:
+def quadrature(count: int) -> str:
     """The nodes lie closest at 0, where the integrands that it is for have all that is not flat."""
-    guesses = np.polynomial.legendre.leggauss(NODES)[0]
-    nodes = [mp.findroot(lambda x: mp.legendre(NODES, x), mp.mpf(float(v))) for v in guesses]
-    slopes = [NODES * mp.legendre(NODES - 1, x) / (1 - x * x) for x in nodes]
-    roots = [(1 + x) / 2 for x in nodes]
+    guesses = np.polynomial.legendre.leggauss(count)[0]
+    nodes = [mp.findroot(lambda x: mp.legendre(count, x), mp.mpf(float(v))) for v in guesses]
+    slopes = [count * mp.legendre(count - 1, x) / (1 - x * x) for x in nodes]
+    places = [(1 + x) / 2 for x in nodes]
     weights = [1 / ((1 - x * x) * slope**2) for x, slope in zip(nodes, slopes, strict=True)]
     rows = {
-        "NODES": [root**2 for root in roots],
-        "WEIGHTS": [2 * root * weight for root, weight in zip(roots, weights, strict=True)],
+        f"NODES_{count}": [s * (7 + 13 * s) / 20 for s in places],
+        f"WEIGHTS_{count}": [w * (7 + 26 * s) / 20 for s, w in zip(places, weights, strict=True)],
     }
     tables = [
         "\n".join([f"{name} = (", *(f"    {float(x)!r}," for x in values), ")"])
@@ -267,6 +264,10 @@ FITS = {
         "(exp(x) - 1 - x) / x^2, |x| <= 1",
         plain(mp.exp, 2, {0: 1, 1: 1}), one, -1, 1, 14,
     ),
+    "EXP_SMALL": (
+        "(exp(x) - 1 - x) / x^2, |x| <= log(2) / 2",
+        plain(mp.exp, 2, {0: 1, 1: 1}), one, -mp.log(2) / 2, mp.log(2) / 2, 10,
+    ),
     "STIRLING": (
         "x (log gamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2) in t = 2/x - 1, x >= 1",
         *stretched(stirling_rest, 0, 1), 25,
@@ -294,4 +295,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or FITS:
         print(show(name), flush=True)
     if len(sys.argv) == 1:
-        print(quadrature())
+        print(quadrature(26), quadrature(36), sep="\n")

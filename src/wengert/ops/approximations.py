@@ -150,8 +150,13 @@ def erfc(x: Array) -> Array:
 def erfcx(x: Array) -> Array:
     """exp(x^2) erfc(x), which falls like 1 / x."""
     left = lambda x: 2 / exp_minus_square(x) - _erfcx_right(-x)
-    centre = lambda x: np.exp(x * x) * (1 - _erf_centre(x))
-    return pieces(x, (-26.62, -0.5, 0.5), constant(np.inf), left, centre, _erfcx_right)
+    bounds = (-26.62, -0.5, 0.5)
+    return pieces(x, bounds, constant(np.inf), left, _erfcx_centre, _erfcx_right)
+
+
+def _erfcx_centre(x: Array) -> Array:
+    """exp(x^2) erfc(x) for |x| <= 1/2."""
+    return np.exp(x * x) * (1 - _erf_centre(x))
 
 
 def erfinv(x: Array) -> Array:
@@ -195,7 +200,7 @@ def ndtr(x: Array) -> Array:
 
 def mills(x: Array) -> Array:
     """exp(x^2 / 2) ndtr(-|x|)."""
-    return 0.5 * erfcx(np.abs(x) * SQRT_HALF)
+    return 0.5 * pieces(np.abs(x) * SQRT_HALF, (0.5,), _erfcx_centre, _erfcx_right)
 
 
 def log_ndtr(x: Array) -> Array:

@@ -24,20 +24,30 @@ from ..types import Function
 from . import special_coefficients as c
 from .approximations import HALF_LOG_2PI, Array, choose, polynomial, stirling_rest
 from .elementwise import exp, log, log1p, select, sqrt
+from .floats import bits
 from .logic import equal, greater_equal, less, less_equal, logical_and, logical_not
 from .op import Op
 from .special import SHAPE, betaln, polygamma, special
 
-NODES = np.array(c.NODES)
-WEIGHTS = np.array(c.WEIGHTS)
+# Nodes and weights: few for the incomplete gamma function itself, more for all else.
+FEW = np.array(c.NODES_26), np.array(c.WEIGHTS_26)
+MANY = np.array(c.NODES_36), np.array(c.WEIGHTS_36)
+# Added to a number, it leaves the nearest whole one in the last bits.
+SHIFT = 1.5 * 2.0**52
+# log(2) as a sum of a float of few bits and the rest.
+LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)
 # Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u.
 ENOUGH, MORE = 37.0, 4.0
 
 
 def exp_square(x: Array) -> Array:
-    """exp(x) - 1 - x, accurate near 0 too."""
-    near: Function = lambda x: x * x * polynomial(x, c.EXP_SQUARE)
-    return choose(np.abs(x) < 1, near, lambda x: np.exp(x) - (1 + x), x)
+    """exp(x) - 1 - x for |x| < 700, accurate near 0 too: 2^k (1 + r + r^2 p(r)) - 1 - x."""
+    shifted = x * (1 / math.log(2)) + SHIFT
+    k = shifted - SHIFT
+    r = (x - k * LOG_2[0]) - k * LOG_2[1]
+    power = bits((bits(shifted, dtype=np.dtype(np.int64)) + 1023) << 52, dtype=x.dtype)
+    # where k = 0 all but the polynomial is exactly 0
+    return power * (r * r * polynomial(r, c.EXP_SMALL)) + ((power - 1) + (power * r - x))
 
 
 def log1pmx(x: Array, above: Array) -> Array:
@@ -80,52 +90,71 @@ def _is_lower(a: Array, x: Array) -> Array:
 def gamma_density(a: Array, x: Array) -> Array:
     """x^(a - 1) exp(-x) / gamma(a), the derivative of P(a, x)."""
 
-    def small(a: Array, x: Array) -> Array:
+    above = np.where(a < 1, a + 1, a)
+    rest = stirling_rest(above)
+
+    def small(a: Array, x: Array, above: Array, rest: Array) -> Array:
         # in two halves, so that nothing vanishes before its time
-        above, half = np.where(a < 1, a + 1, a), np.exp(-0.5 * x)
-        log_gamma = (above - 0.5) * np.log(above) - above + HALF_LOG_2PI + stirling_rest(above)
+        half = np.exp(-0.5 * x)
+        log_gamma = (above - 0.5) * np.log(above) - above + HALF_LOG_2PI + rest
         value = half * np.power(x, a - 1) * half / np.exp(log_gamma)
         return np.where(a == 0, 0.0, np.where(a < 1, a * value, value))
 
-    def large(a: Array, x: Array) -> Array:
-        exponent = a * log1pmx((x - a) / a, x / a) - stirling_rest(a)
+    def large(a: Array, x: Array, above: Array, rest: Array) -> Array:
+        exponent = a * log1pmx((x - a) / a, x / a) - rest
         return np.exp(exponent) * np.sqrt(a / (2 * math.pi)) / x
 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return choose((a < 12) | (x == 0), small, large, a, x)
+        return choose((a < 12) | (x == 0), small, large, a, x, above, rest)
 
 
 def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
     """The integral of u^n (1 - e^v)^k exp(a v + x (1 - e^v)), v = u, or -u on the lower side."""
     lower = _is_lower(a, x)
     a = np.where(lower & (a < 1), a + 1, a)
-    turn = np.where(lower, -1.0, 1.0)
     slope, enough = np.abs(x - a), ENOUGH + MORE * n
-    end = np.where(
-        lower, _lower_end(slope, np.maximum(a, 1.0), enough), _upper_end(slope, x, enough)
-    )
-    rest = slope * end + x * exp_square(turn * end) - enough
+    end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, enough)
+    return _gamma_integral(slope, x, np.where(lower, -1.0, 1.0), end, n, k)
+
+
+def upper_gamma(a: Array, x: Array) -> Array:
+    """The integral of exp(a u + x (1 - e^u)) for x >= 1, x >= a."""
+    slope = x - a
+    end = 2 * ENOUGH / (slope + np.sqrt(slope * slope + 2 * ENOUGH * x))
+    return _gamma_integral(slope, x, np.ones_like(x), _no_further(end, x, ENOUGH), 0, 0)
+
+
+def _gamma_integral(slope: Array, x: Array, turn: Array, end: Array, n: int, k: int) -> Array:
+    """The moment from the slope of the exponent at 0, and about where the integrand ends."""
+    rest = slope * end + x * exp_square(turn * end) - (ENOUGH + MORE * n)
     end = end - rest / (slope + x * turn * np.expm1(turn * end))
-    u = _along(NODES, end) * end
+    nodes, weights = MANY if n or k else FEW
+    u = _along(nodes, end) * end
     v = turn * u
-    value = _along(WEIGHTS, end) * np.exp(-slope * u - x * exp_square(v))
+    value = _along(weights, end) * np.exp(-slope * u - x * exp_square(v))
     value = value * _power(u, n) if n else value
     value = value * _power(-np.expm1(v), k) if k else value
     return end * np.sum(value, axis=0)
 
 
-def _upper_end(slope: Array, x: Array, enough: float) -> Array:
-    """Beyond which u the integrand is nothing: e^u - 1 - u >= u^2 / 2, far out (e^u - 1) / 2."""
-    by_square = 2 * enough / (slope + np.sqrt(slope * slope + 2 * enough * x))
+def _lower_or_upper_end(lower: Array, slope: Array, a: Array, x: Array, enough: float) -> Array:
+    """Beyond which u the integrand is nothing.
+
+    On the upper side e^u - 1 - u >= u^2 / 2, on the lower one u - 1 + e^-u >= u^2 / (2 + u): both
+    give an equation square u^2 + linear u = rest, solved without cancellation.
+    """
+    square, rest = np.where(lower, a, 0.5 * x), np.where(lower, 2 * enough, enough)
+    linear = np.where(lower, 2 * slope - enough, slope)
+    root = np.abs(linear) + np.sqrt(linear * linear + 4 * square * rest)
+    rising = linear > 0
+    end = np.where(rising, 2 * rest, root) / np.where(rising, root, 2 * square)
+    return np.where(lower, end, _no_further(end, x, enough))
+
+
+def _no_further(end: Array, x: Array, enough: float) -> Array:
+    """Far out on the upper side, where e^u - 1 - u >= (e^u - 1) / 2."""
     far = np.log1p(2 * enough / np.maximum(x, 1e-300))
-    return np.where(far > 1.3, np.minimum(by_square, far), by_square)
-
-
-def _lower_end(slope: Array, a: Array, enough: float) -> Array:
-    """The same on the lower side, where u - 1 + e^-u >= u^2 / (2 + u)."""
-    b = 2 * slope - enough
-    root = np.sqrt(b * b + 8 * enough * a)
-    return np.where(b > 0, 4 * enough / (np.abs(b) + root), (root - b) / (2 * a))
+    return np.where(far > 1.3, np.minimum(end, far), end)
 
 
 def _smaller_gamma(a: Array, x: Array) -> Array:
@@ -146,10 +175,9 @@ def gammainc(a: Array, x: Array, upper: bool) -> Array:
         value = choose(small, _gammaincc_small, lambda a, x, value: value, safe_a, safe_x, value)
     else:
         value = np.where(lower, value, 1 - value)
-    at_most = np.where((x == 0) | (a == np.inf), 0.0, 1.0)
-    known = np.where((a == 0) | (x == np.inf) | (x == 0) | (a == np.inf), at_most, np.nan)
-    known = np.where((a < 0) | (x < 0) | ((a == 0) & (x == 0)) | np.isnan(a + x), np.nan, known)
-    known = np.where((a == np.inf) & (x == np.inf), np.nan, known)
+    # outside both are equal where both are 0 or infinite
+    known = np.where((a >= 0) & (x >= 0) & (a != x), 0.0, np.nan)
+    known = known + np.where((a == 0) | (x == np.inf), 1.0, 0.0)
     return np.where(inside, value, 1 - known if upper else known)
 
 
@@ -304,9 +332,10 @@ def beta_moment(a: Array, b: Array, x: Array, m: int, n: int, k: int) -> Array:
     slope = np.where(left, near * y - far * x, near * x - far * y)
     most = (ENOUGH + MORE * (m + n) - (near + far) * np.log(np.where(left, y, x))) / near
     end = _beta_end(near + far, slope, share, turn, most, ENOUGH + MORE * (m + n))
-    u = _along(NODES, end) * end
+    nodes, weights = MANY
+    u = _along(nodes, end) * end
     curve, level, grown = _beta_curve(u, share, turn)
-    value = _along(WEIGHTS, end) * np.exp(-slope * u - (near + far) * curve)
+    value = _along(weights, end) * np.exp(-slope * u - (near + far) * curve)
     if m or n:
         logarithm = np.log(level)
         inner, outer = np.where(turn < 0, -u, 0.0), np.where(turn < 0, 0.0, u)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..types import Function
 from . import special_coefficients as c
 from .approximations import (
     BERNOULLI,
@@ -27,7 +28,7 @@ from .approximations import (
     sin_pi,
 )
 from .elementwise import absolute, exp, log, select
-from .incomplete import gamma_moment, inverse_beta
+from .incomplete import inverse_beta, upper_gamma
 from .logic import less
 from .op import Op
 from .special import polygamma, special
@@ -88,7 +89,7 @@ def expn(x: Array, n: int) -> Array:
             value = (np.exp(-x) - value) / k * (x if k + 1 < n else 1.0)
         return value
 
-    large = lambda x: np.exp(-x) * gamma_moment(np.full_like(x, 1.0 - n), _finite(x), 0, 0)
+    large = lambda x: np.exp(-x) * upper_gamma(np.full_like(x, 1.0 - n), _finite(x))
     return pieces(x, (0.0, 1.0), constant(np.nan), small, large)
 
 
@@ -189,17 +190,25 @@ hurwitz_zeta: Op = special(
 # ---------------------------------------------------------------- binomial coefficients
 
 
-def binomial(n: Array, k: Array) -> Array:
-    """gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1)); whole where n and k are."""
-    within = (k >= 0) & (k <= n)
-    safe_n, safe_k = np.where(within, n, 0.0), np.where(within, k, 0.0)
-    inside = inverse_beta(safe_n - safe_k + 1, safe_k + 1) / (safe_n + 1)
-    value = choose(within, lambda n, k, inside: inside, _binomial_outside, n, k, inside)
+def combinations(n: Array, k: Array) -> Array:
+    """gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1)) for 0 <= k <= n; whole where n and k are."""
+    return _whole(n, k, inverse_beta(n - k + 1, k + 1) / (n + 1))
+
+
+def _whole(n: Array, k: Array, value: Array) -> Array:
     whole = (n == np.rint(n)) & (k == np.rint(k)) & (np.abs(value) < 1e15)
     return np.where(whole, np.rint(value), value)
 
 
-def _binomial_outside(n: Array, k: Array, inside: Array) -> Array:
+def binomial(n: Array, k: Array) -> Array:
+    """The same of any numbers."""
+    within = (k >= 0) & (k <= n)
+    inside = combinations(np.where(within, n, 0.0), np.where(within, k, 0.0))
+    outside = lambda n, k, inside: _whole(n, k, _binomial_outside(n, k))
+    return choose(within, lambda n, k, inside: inside, outside, n, k, inside)
+
+
+def _binomial_outside(n: Array, k: Array) -> Array:
     """For k below 0 or above n."""
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.exp(log_gamma(n + 1) - log_gamma(k + 1) - log_gamma(n - k + 1))
@@ -215,10 +224,16 @@ def _digamma(x: Any) -> Any:
     return polygamma(x, n=0)
 
 
-binom: Op = special(
-    "binom",
-    binomial,
-    lambda ans, n, k: ans * (_digamma(n + 1) - _digamma(n - k + 1)),
-    lambda ans, n, k: ans * (_digamma(n - k + 1) - _digamma(k + 1)),
-    domains=((4.0, 6.0), (0.5, 3.0)),
-)
+def _counting(name: str, function: Function) -> Op:
+    op: Op = special(
+        name,
+        function,
+        lambda ans, n, k: ans * (_digamma(n + 1) - _digamma(n - k + 1)),
+        lambda ans, n, k: ans * (_digamma(n - k + 1) - _digamma(k + 1)),
+        domains=((4.0, 6.0), (0.5, 3.0)),
+    )
+    return op
+
+
+comb = _counting("comb", combinations)
+binom = _counting("binom", binomial)

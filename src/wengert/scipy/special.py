@@ -345,7 +345,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
         return comb(N + k - 1, k)
     inside = logic.logical_and(logic.less_equal(k, N), logic.greater_equal(k, 0))
     inside = logic.logical_and(inside, logic.greater_equal(N, 0))
-    return ew.select(inside, integrals.binom(ew.select(inside, N, 1), ew.select(inside, k, 1)), 0.0)
+    return ew.select(inside, integrals.comb(ew.select(inside, N, 1), ew.select(inside, k, 1)), 0.0)
 
 
 def zeta(x: Any, q: Any = None) -> Any:
