@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, explain
+from ..ops import complex_functions as cf
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops import special as sp
@@ -27,28 +27,44 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _unary(op: Op, example: str, gives: str, about: str, **fixed: Any) -> Callable[[Any], Any]:
-    """The function for an operation on one array; the `example` has its name."""
-    evaluate = functools.partial(op, **fixed) if fixed else op
+def _unary(
+    op: Op, example: str, gives: str, about: str, of_complex: Op | None = None, **fixed: Any
+) -> Callable[[Any], Any]:
+    """The function for an operation on one array; the `example` has its name.
+
+    `of_complex` is the operation on complex numbers, where there is one.
+    """
 
     def apply(x: Any) -> Any:
-        return evaluate(as_value(x))
+        x = as_value(x)
+        if of_complex is not None and is_complex(x):
+            return of_complex(x, **fixed)
+        return op(x, **fixed)
 
     run = f'>>> import wengert.numpy as wnp\n>>> print(f"{{wnp.{example}:.9g}}")\n{gives}'
     return named(apply, example.partition("(")[0], f"{about}\n\n{run}\n")
 
 
-erf = _unary(sp.erf, "erf(1.0)", "0.842700793", "The integral of 2/sqrt(pi) exp(-t^2) from 0 to x.")
-erfc = _unary(sp.erfc, "erfc(10.0)", "2.08848758e-45", "1 - erf(x), accurate far out.")
-erfcx = _unary(sp.erfcx, "erfcx(100.0)", "0.00564161378", "exp(x^2) erfc(x).")
+def is_complex(x: Any) -> bool:
+    """Whether a value is of complex numbers."""
+    return bool(type_of(x).dtype.kind == "c")
+
+
+_ERF = "The integral of 2/sqrt(pi) exp(-t^2) from 0 to x."
+erf = _unary(sp.erf, "erf(1.0)", "0.842700793", _ERF, cf.erf_op)
+erfc = _unary(sp.erfc, "erfc(10.0)", "2.08848758e-45", "1 - erf(x), accurate far out.", cf.erfc_op)
+erfcx = _unary(sp.erfcx, "erfcx(100.0)", "0.00564161378", "exp(x^2) erfc(x).", cf.erfcx_op)
 erfinv = _unary(sp.erfinv, "erfinv(0.5)", "0.476936276", "The inverse of `erf`.")
 erfcinv = _unary(sp.erfcinv, "erfcinv(1e-100)", "15.0655747", "The inverse of `erfc`.")
 ndtr = _unary(sp.ndtr, "ndtr(0.0)", "0.5", "The distribution function of the standard normal.")
 log_ndtr = _unary(sp.log_ndtr, "log_ndtr(-100.0)", "-5005.52421", "log(ndtr(x)), also far left.")
 gammaln = _unary(sp.gammaln, "gammaln(101.0)", "363.739376", "log |gamma(x)|.")
-gamma = _unary(sp.gamma, "gamma(6.0)", "120", "The gamma function; gamma(n + 1) is n! rounded.")
-digamma = _unary(sp.polygamma, "digamma(1.0)", "-0.577215665", "The derivative of `gammaln`.", n=0)
-trigamma = _unary(sp.polygamma, "trigamma(1.0)", "1.64493407", "The derivative of `digamma`.", n=1)
+_GAMMA = "The gamma function; gamma(n + 1) is n! rounded."
+gamma = _unary(sp.gamma, "gamma(6.0)", "120", _GAMMA, cf.gamma_op)
+_DIGAMMA = "The derivative of `gammaln`."
+digamma = _unary(sp.polygamma, "digamma(1.0)", "-0.577215665", _DIGAMMA, cf.polygamma_op, n=0)
+_TRIGAMMA = "The derivative of `digamma`."
+trigamma = _unary(sp.polygamma, "trigamma(1.0)", "1.64493407", _TRIGAMMA, cf.polygamma_op, n=1)
 i1 = _unary(sp.bessel_i, "i1(1.0)", "0.565159104", "The derivative of `i0`.", n=1, scaled=False)
 i0e = _unary(sp.bessel_i, "i0e(1000.0)", "0.0126172405", "exp(-|x|) i0(x).", n=0, scaled=True)
 i1e = _unary(sp.bessel_i, "i1e(1.0)", "0.207910415", "exp(-|x|) i1(x).", n=1, scaled=True)
@@ -133,7 +149,8 @@ def polygamma(n: int, x: Any) -> Any:
         raise DTypeError(
             explain("polygamma", f"got the order {n!r}", "Give a Python integer of at least 0.")
         )
-    return sp.polygamma(as_value(x), n=int(n))
+    x = as_value(x)
+    return (cf.polygamma_op if is_complex(x) else sp.polygamma)(x, n=int(n))
 
 
 # ---------------------------------------------------------------- entropies and logistic functions

@@ -74,7 +74,7 @@ def _power(x: Array, n: int) -> Array:
     return result
 
 
-def _along(numbers: np.ndarray, x: Array) -> np.ndarray:
+def along(numbers: np.ndarray, x: Array) -> np.ndarray:
     """The numbers along a first axis beside those of x."""
     return numbers.reshape((-1,) + (1,) * x.ndim)
 
@@ -129,9 +129,9 @@ def _gamma_integral(slope: Array, x: Array, turn: Array, end: Array, n: int, k: 
     rest = slope * end + x * exp_square(turn * end) - (ENOUGH + MORE * n)
     end = end - rest / (slope + x * turn * np.expm1(turn * end))
     nodes, weights = MANY if n or k else FEW
-    u = _along(nodes, end) * end
+    u = along(nodes, end) * end
     v = turn * u
-    value = _along(weights, end) * np.exp(-slope * u - x * exp_square(v))
+    value = along(weights, end) * np.exp(-slope * u - x * exp_square(v))
     value = value * _power(u, n) if n else value
     value = value * _power(-np.expm1(v), k) if k else value
     return end * np.sum(value, axis=0)
@@ -333,9 +333,9 @@ def beta_moment(a: Array, b: Array, x: Array, m: int, n: int, k: int) -> Array:
     most = (ENOUGH + MORE * (m + n) - (near + far) * np.log(np.where(left, y, x))) / near
     end = _beta_end(near + far, slope, share, turn, most, ENOUGH + MORE * (m + n))
     nodes, weights = MANY
-    u = _along(nodes, end) * end
+    u = along(nodes, end) * end
     curve, level, grown = _beta_curve(u, share, turn)
-    value = _along(weights, end) * np.exp(-slope * u - (near + far) * curve)
+    value = along(weights, end) * np.exp(-slope * u - (near + far) * curve)
     if m or n:
         logarithm = np.log(level)
         inner, outer = np.where(turn < 0, -u, 0.0), np.where(turn < 0, 0.0, u)

@@ -44,7 +44,9 @@ from ..numpy import (
     xlogy,
 )
 from ..numpy.common import as_value, cast
+from ..numpy.special import is_complex
 from ..ops import bessel, incomplete, integrals, logic
+from ..ops import complex_functions as cf
 from ..ops import elementwise as ew
 from ..ops import special as sp
 from ..ops.op import Traced
@@ -115,7 +117,8 @@ def exp1(z: Any) -> Any:
     >>> print(f"{wsp.special.exp1(1.0):.12f}")
     0.219383934396
     """
-    return integrals.expn_op(as_value(z), n=1)
+    z = as_value(z)
+    return cf.exp1_op(z) if is_complex(z) else integrals.expn_op(z, n=1)
 
 
 def expi(x: Any) -> Any:
@@ -125,7 +128,8 @@ def expi(x: Any) -> Any:
     >>> print(f"{wsp.special.expi(1.0):.12f}")
     1.895117816356
     """
-    return integrals.expi_op(as_value(x))
+    x = as_value(x)
+    return cf.expi_op(x) if is_complex(x) else integrals.expi_op(x)
 
 
 def expn(n: int, x: Any) -> Any:
@@ -265,13 +269,17 @@ def ive(v: Any, z: Any) -> Any:
 
 
 def loggamma(z: Any) -> Any:
-    """log(gamma(z)) of real numbers: NaN below 0, where it has an imaginary part.
+    """log(gamma(z)), continuous but for the negative axis; of real numbers below 0 it is NaN.
 
     >>> import wengert.scipy as wsp
     >>> print(f"{wsp.special.loggamma(0.5):.12f}")
     0.572364942925
+    >>> print(f"{wsp.special.loggamma(1 + 2j):.9f}")
+    -1.876078786+0.129646316j
     """
     z = as_value(z)
+    if is_complex(z):
+        return cf.loggamma_op(z)
     return ew.select(logic.less(z, 0), np.nan, sp.gammaln(z))
 
 
@@ -283,6 +291,8 @@ def rgamma(z: Any) -> Any:
     (0.5, 0.0)
     """
     z = as_value(z)
+    if is_complex(z):
+        return cf.rgamma_op(z)
     z = cast(z, sp.real_dtype("rgamma", [type_of(z)]))
     pole = logic.logical_and(logic.less_equal(z, 0), logic.equal(z, logic.floor(z)))
     return ew.select(pole, 0.0, 1 / sp.gamma(ew.select(pole, 1.0, z)))

@@ -1,0 +1,317 @@
+"""Special functions of complex numbers: error functions, gamma functions, exponential integrals.
+
+All are made of one evaluation in a quarter or a half of the plane, and symmetries: Faddeeva's
+function w by the rules of trapezoids and midpoints with what their poles add, the logarithm of
+gamma by Stirling's series, and exp(z) E_1(z) as an integral along a ray away from its pole. Sums
+are taken over an axis, so that compiled code is a loop. Derivatives are closed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..types import ArrayType, Function, type_of
+from .approximations import BERNOULLI, DIGAMMA_TAIL, HALF_LOG_2PI, STIRLING, Array, polynomial
+from .approximations import _cotangent_derivative as cotangent_derivative
+from .elementwise import exp
+from .families import Interval, batch_elementwise, broadcast_samples
+from .incomplete import MANY, along
+from .layout import convert
+from .op import Op
+
+EULER = 0.5772156649015329
+TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+WIDE = np.dtype(np.complex128)
+
+
+def holomorphic(
+    name: str,
+    function: Function,
+    derivative: Function,
+    domain: Interval = (0.3, 2.0),
+    params: tuple[dict[str, Any], ...] = ({},),
+) -> Op:
+    """An elementwise operation on complex numbers, computed in complex128."""
+
+    def compose(z: Any, **chosen: Any) -> Any:
+        return convert(function(convert(z, dtype=WIDE), **chosen), dtype=type_of(z).dtype)
+
+    def evaluate(z: Any, **chosen: Any) -> Any:
+        wide = np.asarray(z, WIDE)
+        with np.errstate(all="ignore"):
+            value = function(wide.reshape(-1), **chosen)
+        return np.asarray(value.reshape(wide.shape), type_of(z).dtype)[()]
+
+    def samples(rng: np.random.Generator) -> Any:
+        for chosen in params:
+            for args, _ in broadcast_samples((domain,), ("complex128",))(rng):
+                yield args, chosen
+
+    op: Op = Op(
+        name,
+        evaluate,
+        lambda z, **_: ArrayType(z.dtype, z.shape),
+        derivative=(derivative,),
+        batch=batch_elementwise(lambda: op),
+        compose=compose,
+        samples=samples,
+    )
+    op.composes_complex = True
+    return op
+
+
+def _of_parts(re: Array, im: Array) -> Array:
+    return re + 1j * im
+
+
+def _upper_half(z: Array, function: Function) -> Array:
+    """A function that is real on the real axis, from its values above."""
+    below = z.imag < 0
+    value = function(np.where(below, np.conj(z), z))
+    return np.where(below, np.conj(value), value)
+
+
+# ---------------------------------------------------------------- error functions
+
+STEP = math.sqrt(math.pi / 12)
+_K = np.arange(12)
+# Squares of the places and weights of both rules: trapezoids at 0, h, 2 h, ..., midpoints between.
+TRAPEZOIDS = (_K * STEP) ** 2, np.where(_K == 0, 0.5, 1.0) * np.exp(-((_K * STEP) ** 2))
+MIDPOINTS = ((_K + 0.5) * STEP) ** 2, np.exp(-(((_K + 0.5) * STEP) ** 2))
+
+
+def exp_minus_square(z: Array) -> Array:
+    """exp(-z^2) without the error that rounding z^2 would cause."""
+    high = _of_parts(np.rint(z.real * 64) / 64, np.rint(z.imag * 64) / 64)
+    return np.exp(-(high * high)) * np.exp((high - z) * (high + z))
+
+
+def _faddeeva_quarter(z: Array) -> Array:
+    """exp(-z^2) erfc(-i z) for real and imaginary parts of at least 0."""
+    x, y = z.real, z.imag
+    place = x * (1 / STEP)
+    away = np.abs(place - np.rint(place)) > 0.25
+    high = y >= math.pi / STEP
+    between = away & (y < x) & ~high  # the nearest of the trapezoids' poles is not near
+    squares, weights = (
+        np.where(between, along(first, x), along(second, x))
+        for first, second in zip(TRAPEZOIDS, MIDPOINTS, strict=True)
+    )
+    total = np.sum(weights / (z * z - squares), axis=0) * z * (2j * STEP / math.pi)
+    turn = np.exp(-2j * math.pi / STEP * _of_parts(x, np.where(high, 0.0, y)))
+    poles = 2 * exp_minus_square(z) / np.where(between, 1 - turn, 1 + turn)
+    return np.where(high, total, total + poles)
+
+
+def _faddeeva(z: Array) -> Array:
+    """exp(-z^2) erfc(-i z) for an imaginary part of at least 0."""
+    left = z.real < 0
+    value = _faddeeva_quarter(_of_parts(np.abs(z.real), z.imag))
+    return np.where(left, np.conj(value), value)
+
+
+def _right_half(z: Array) -> tuple[Array, Array]:
+    """Where the real part is negative, and z with a real part of at least 0."""
+    left = z.real < 0
+    return left, np.where(left, -z, z)
+
+
+def erfcx(z: Array) -> Array:
+    """exp(z^2) erfc(z)."""
+    left, right = _right_half(z)
+    value = _faddeeva(1j * right)
+    return np.where(left, 2 * exp_minus_square(1j * z) - value, value)
+
+
+def erfc(z: Array) -> Array:
+    """1 - erf(z), accurate where it is small."""
+    left, right = _right_half(z)
+    value = exp_minus_square(z) * _faddeeva(1j * right)
+    return np.where(left, 2 - value, value)
+
+
+ERF_SERIES = [TWO_OVER_ROOT_PI * (-1) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(18)]
+
+
+def erf(z: Array) -> Array:
+    """The error function."""
+    left, right = _right_half(z)
+    value = 1 - exp_minus_square(z) * _faddeeva(1j * right)
+    near = np.abs(z) < 1
+    small = np.where(near, z, 0.0)
+    series = small * polynomial(small * small, ERF_SERIES)
+    return np.where(near, series, np.where(left, -value, value))
+
+
+erf_op = holomorphic("complex_erf", erf, lambda ans, z: TWO_OVER_ROOT_PI * exp(-z * z))
+erfc_op = holomorphic("complex_erfc", erfc, lambda ans, z: -TWO_OVER_ROOT_PI * exp(-z * z))
+erfcx_op: Op = holomorphic("complex_erfcx", erfcx, lambda ans, z: 2 * z * ans - TWO_OVER_ROOT_PI)
+
+# ---------------------------------------------------------------- gamma functions
+
+SHIFT = 8
+
+
+def _turned(z: Array) -> Array:
+    """exp(2 pi i z) - 1, with the period taken out exactly, for an imaginary part of at least 0."""
+    part = z.real - np.rint(z.real)
+    grown = np.expm1(-2 * math.pi * z.imag)
+    half = np.sin(math.pi * part)
+    real = grown * np.cos(2 * math.pi * part) - 2 * half * half
+    return _of_parts(real, (grown + 1) * np.sin(2 * math.pi * part))
+
+
+def _log1p(w: Array) -> Array:
+    x, y = w.real, w.imag
+    return _of_parts(0.5 * np.log1p(x * (2 + x) + y * y), np.arctan2(y, 1 + x))
+
+
+# log gamma(2 + w) = w (1 - Euler's constant) + sum of (-1)^k (zeta(k) - 1) w^k / k.
+def _zeta_less_one(k: int) -> float:
+    """By its first terms and the integral of the others."""
+    terms = math.fsum(n ** float(-k) for n in range(2, 200))
+    rest = 200.0 ** (1 - k) / (k - 1) + 0.5 * 200.0**-k + k * 200.0 ** (-k - 1) / 12
+    return terms + rest - k * (k + 1) * (k + 2) * 200.0 ** (-k - 3) / 720
+
+
+NEAR_TWO = (1 - EULER, *((-1) ** k * _zeta_less_one(k) / k for k in range(2, 30)))
+
+
+def _loggamma_right(z: Array) -> Array:
+    """For a real part of at least 1/2."""
+    near_one, near_two = np.abs(z - 1) < 0.5, np.abs(z - 2) < 0.5
+    w = np.where(near_one, z - 1, np.where(near_two, z - 2, 0.0))
+    series = w * polynomial(w, NEAR_TWO) - np.where(near_one, _log1p(w), 0.0)
+    small = np.abs(z) < SHIFT
+    up = np.where(small, z + SHIFT, z)
+    # the logarithms of products of two, whose angles are within half a turn
+    first = along(np.arange(SHIFT // 2), z)
+    product = (z + first) * (z + (SHIFT - 1 - first))
+    logs = np.where(small, np.sum(np.log(product), axis=0), 0.0)
+    r = 1 / up
+    value = (up - 0.5) * np.log(up) - up + HALF_LOG_2PI + r * polynomial(r * r, STIRLING) - logs
+    return np.where(near_one | near_two, series, value)
+
+
+def loggamma(z: Array) -> Array:
+    """The logarithm of gamma, continuous but for the negative axis."""
+    return _upper_half(z, _loggamma_upper)
+
+
+def _loggamma_upper(z: Array) -> Array:
+    left = z.real < 0.5
+    right = _loggamma_right(np.where(left, 1 - z, z))
+    mirrored = 2 * HALF_LOG_2PI + 1j * math.pi * (z - 0.5) - np.log(-_turned(z)) - right
+    return np.where(left, mirrored, right)
+
+
+def gamma(z: Array) -> Array:
+    """The gamma function."""
+    return np.exp(loggamma(z))
+
+
+def rgamma(z: Array) -> Array:
+    """1 / gamma(z), which is 0 at 0 and the negative integers."""
+    pole = (z.imag == 0) & (z.real <= 0) & (z.real == np.rint(z.real))
+    return np.where(pole, 0.0, np.exp(-loggamma(np.where(pole, 1.0, z))))
+
+
+def polygamma(z: Array, n: int) -> Array:
+    """The n-th derivative of digamma."""
+    return _upper_half(z, lambda z: _polygamma_upper(z, n))
+
+
+def _polygamma_upper(z: Array, n: int) -> Array:
+    left = z.real < 0.5
+    right = _polygamma_right(np.where(left, 1 - z, z), n)
+    rest = _cotangent(np.where(left, z, 0.5), n) * math.pi ** (n + 1)
+    return np.where(left, (-1) ** n * right - rest, right)
+
+
+def _cotangent(z: Array, n: int) -> Array:
+    """The n-th derivative of cot(u) at u = pi z, for an imaginary part of at least 0."""
+    turned = _turned(z)
+    cot = 1j * (turned + 2) / turned
+    if n == 0:
+        return cot
+    # a polynomial in cot that 1 + cot^2 = 1 / sin^2 divides, which is small high above the axis
+    quotient, _ = np.polynomial.polynomial.polydiv(cotangent_derivative(n), (1.0, 0.0, 1.0))
+    part = _of_parts(z.real - np.rint(z.real), z.imag)
+    inverse_square = -4 * np.exp(2j * math.pi * part) / (turned * turned)
+    return inverse_square * polynomial(cot, [*map(float, quotient), 0.0])
+
+
+def _polygamma_right(z: Array, n: int) -> Array:
+    """For a real part of at least 1/2: the first terms, then the asymptotic series."""
+    count = SHIFT + 2 * n
+    terms = 1 / (z + along(np.arange(count), z))
+    up = z + count
+    r = 1 / up
+    size = (-1.0) ** (n + 1) * math.factorial(n)
+    first = np.sum(_whole_power(terms, n + 1), axis=0) * size
+    if n == 0:
+        return np.log(up) - 0.5 * r - r * r * polynomial(r * r, DIGAMMA_TAIL) + first
+    series = [
+        b * math.factorial(2 * k + n - 1) / (math.factorial(2 * k) * math.factorial(n))
+        for k, b in enumerate(BERNOULLI, 1)
+    ]
+    tail = 1.0 / n + r * (0.5 + r * polynomial(r * r, series))
+    return first + size * _whole_power(r, n) * tail
+
+
+def _whole_power(x: Array, n: int) -> Array:
+    result = x
+    for _ in range(n - 1):
+        result = result * x
+    return result
+
+
+polygamma_op: Op = holomorphic(
+    "complex_polygamma",
+    polygamma,
+    lambda ans, z, n: polygamma_op(z, n=n + 1),
+    params=({"n": 0}, {"n": 2}),
+)
+loggamma_op = holomorphic("complex_loggamma", loggamma, lambda ans, z: polygamma_op(z, n=0))
+gamma_op = holomorphic("complex_gamma", gamma, lambda ans, z: ans * polygamma_op(z, n=0))
+rgamma_op = holomorphic("complex_rgamma", rgamma, lambda ans, z: -ans * polygamma_op(z, n=0))
+
+# ---------------------------------------------------------------- exponential integrals
+
+EIN_SERIES = [(-1) ** k / ((k + 1) * math.factorial(k + 1)) for k in range(58)]
+RAY = 0.25 * math.pi
+
+
+def _exp1_upper(z: Array) -> Array:
+    """E_1(z) for an imaginary part of at least 0."""
+    size = np.abs(z)
+    # where no large terms cancel
+    near = (size < 3) | ((size + z.real < 2) & (size < 14))
+    small = np.where(near, z, 1.0)
+    series = small * polynomial(small, EIN_SERIES) - np.log(small) - EULER
+    far = np.where(near, 3.0, z)
+    # away from the pole at -z, which is below the positive axis
+    ray = np.where(far.real < 0, np.exp(1j * RAY), 1.0)
+    nodes, weights = MANY
+    length = np.where(far.real < 0, 37 / math.cos(RAY), 37.0)
+    s = along(nodes, length) * length * ray
+    integral = np.sum(along(weights, length) * np.exp(-s) / (far + s), axis=0) * length * ray
+    return np.where(near, series, np.exp(-far) * integral)
+
+
+def exp1(z: Array) -> Array:
+    """The exponential integral E_1, continuous but for the negative axis."""
+    return _upper_half(z, _exp1_upper)
+
+
+def expi(z: Array) -> Array:
+    """The exponential integral Ei, continuous but for the negative axis."""
+    jump = np.where(z.imag > 0, 1j * math.pi, np.where(z.imag < 0, -1j * math.pi, 0.0))
+    return jump - exp1(-z)
+
+
+exp1_op = holomorphic("complex_exp1", exp1, lambda ans, z: -exp(-z) / z)
+expi_op = holomorphic("complex_expi", expi, lambda ans, z: exp(z) / z)
