@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 import wengert as wg
+from wengert.loops import Host
 from wengert.scipy import linalg
 
 RNG = np.random.default_rng(7)
@@ -209,9 +210,9 @@ def test_errors():
     with pytest.raises(np.linalg.LinAlgError, match="has complex eigenvalues: its real form"):
         wg.jvp(linalg.schur, (turn,), (turn,))
     with pytest.raises(np.linalg.LinAlgError, match="no square root of real numbers"):
-        linalg.sqrtm(-np.eye(2))
+        wg.jit(linalg.sqrtm)(-np.eye(2))
     with pytest.raises(np.linalg.LinAlgError, match="no logarithm of real numbers"):
-        linalg.logm(-np.eye(2))
+        wg.jit(linalg.logm)(-np.eye(2))
     with pytest.raises(ValueError, match=r"ab needs 3 rows and as many columns as b has rows"):
         linalg.solve_banded((1, 1), AB, V)
     with pytest.raises(ValueError, match=r"got mode='raw'. Use one of 'full', 'economic', 'r'"):
@@ -226,3 +227,43 @@ def test_errors():
 
 def test_names_are_scipys():
     assert [name for name in linalg.__all__ if not hasattr(scipy.linalg, name)] == []
+
+
+def test_roots_and_logarithms_of_real_matrices_that_are_complex():
+    """Where values are known, also while a function is differentiated."""
+    given = A - 4 * np.eye(4)
+    assert np.any(np.linalg.eigvals(given).real < 0)
+    root = linalg.sqrtm(given)
+    np.testing.assert_allclose(root, scipy.linalg.sqrtm(given), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(linalg.expm(linalg.logm(given)), given, rtol=1e-9, atol=1e-10)
+    slope = wg.grad(lambda a: np.sum(np.abs(linalg.sqrtm(a)) ** 2))(given)
+    step = RNG.normal(size=(4, 4))
+    size = lambda t: np.sum(np.abs(scipy.linalg.sqrtm(given + t * step)) ** 2)
+    np.testing.assert_allclose(np.sum(slope * step), (size(1e-6) - size(-1e-6)) / 2e-6, rtol=1e-6)
+
+
+NATIVE = {
+    "schur": lambda a, b, q: linalg.schur(a)[0],
+    "solve_sylvester": lambda a, b, q: linalg.solve_sylvester(a, b, q),
+    "solve_banded": lambda a, b, q: linalg.solve_banded((2, 1), a[..., :4, :], q),
+}
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("name", NATIVE)
+def test_lapack_is_called_by_compiled_code(name, is_complex):
+    """Of stacks too; see the table in docs/scipy.md for what is not native."""
+    a = RNG.normal(size=(3, 5, 5)) + 4 * np.eye(5)[::-1]
+    b, q = RNG.normal(size=(2, 2)) + 9 * np.eye(2), RNG.normal(size=(3, 5, 2))
+    if is_complex:
+        a = a + 1j * RNG.normal(size=a.shape)
+    compiled = wg.jit(NATIVE[name])
+    np.testing.assert_allclose(compiled(a, b, q), NATIVE[name](a, b, q), rtol=1e-9, atol=1e-10)
+    segments = compiled.program(a, b, q).segments
+    assert not any(isinstance(one, Host) for one in segments)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, wg.jit], ids=["evaluated", "compiled"])
+def test_sylvesters_equation_without_one_solution(run):
+    with pytest.raises(np.linalg.LinAlgError, match=r"an eigenvalue of a is one of -b"):
+        run(linalg.solve_sylvester)(np.eye(2), -np.eye(2), np.ones((2, 2)))

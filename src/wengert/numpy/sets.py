@@ -149,22 +149,22 @@ def unique(
 
 def unique_values(x: Any) -> Any:
     """``numpy.unique_values``: the different values; constants for the derivative."""
-    return np.unique_values(known_values("unique_values", x))
+    return np.unique_values(known_values("unique_values", x, "or use unique with a size"))
 
 
 def unique_counts(x: Any) -> Any:
     """``numpy.unique_counts``: the different values and how often each occurs."""
-    return np.unique_counts(known_values("unique_counts", x))
+    return np.unique_counts(known_values("unique_counts", x, "or use unique with a size"))
 
 
 def unique_inverse(x: Any) -> Any:
     """``numpy.unique_inverse``: the different values and which of them each element is."""
-    return np.unique_inverse(known_values("unique_inverse", x))
+    return np.unique_inverse(known_values("unique_inverse", x, "or use unique with a size"))
 
 
 def unique_all(x: Any) -> Any:
     """``numpy.unique_all``: the different values, first places, inverse and counts."""
-    return np.unique_all(known_values("unique_all", x))
+    return np.unique_all(known_values("unique_all", x, "or use unique with a size"))
 
 
 # ---------------------------------------------------------------- two sets

@@ -238,10 +238,12 @@ def _cotangent(z: Array, n: int) -> Array:
     if n == 0:
         return cot
     # a polynomial in cot that 1 + cot^2 = 1 / sin^2 divides, which is small high above the axis
-    quotient, _ = np.polynomial.polynomial.polydiv(cotangent_derivative(n), (1.0, 0.0, 1.0))
+    quotient = list(cotangent_derivative(n)[:-2])
+    for k in range(2, len(quotient)):
+        quotient[k] -= quotient[k - 2]
     part = _of_parts(z.real - np.rint(z.real), z.imag)
     inverse_square = -4 * np.exp(2j * math.pi * part) / (turned * turned)
-    return inverse_square * polynomial(cot, [*map(float, quotient), 0.0])
+    return inverse_square * polynomial(cot, [*quotient, 0.0])
 
 
 def _polygamma_right(z: Array, n: int) -> Array:

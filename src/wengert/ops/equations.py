@@ -1,6 +1,7 @@
 """Matrix equations that NumPy does not solve: Sylvester's, banded, roots, logarithms, Schur's.
 
-SciPy evaluates them, one matrix of a stack after the other. Their derivatives are the same
+SciPy evaluates them, one matrix of a stack after the other; compiled code calls LAPACK itself for
+Schur's form and what is solved with it, and for banded matrices. Their derivatives are the same
 equations with other right-hand sides.
 """
 
@@ -12,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingPackageError, explain
+from ..machine import current
 from ..types import ArrayType, Function, type_of
 from .families import batch_elementwise
 from .indexing import embed
+from .layout import as_dtype
 from .linalg import (
     H,
     LinearAlgebraError,
@@ -99,11 +102,57 @@ def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType) -> ArrayType:
 
 def _sylvester(a: Any, b: Any, q: Any) -> Any:
     own = _sylvester_type(type_of(a), type_of(b), type_of(q))
-    solve = scipy_linalg("solve_sylvester").solve_sylvester
+    scipy = scipy_linalg("solve_sylvester")
     if 0 in own.shape[-2:]:
         return np.zeros(own.shape, own.dtype)
-    (result,) = _one_by_one(lambda *one: (solve(*one),), (own,), (a, b, q))
-    return result
+    kind = "complex" if own.dtype.kind == "c" else "real"
+
+    def solve(a: np.ndarray, b: np.ndarray, q: np.ndarray) -> Any:
+        # as SciPy does, which does not look whether LAPACK had to change an eigenvalue
+        (first, left), (second, right) = (scipy.schur(x, kind) for x in (a, b.conj().T))
+        inside = left.conj().T @ q @ right
+        (trsyl,) = scipy.get_lapack_funcs(("trsyl",), (first, second, inside))
+        found, scale, info = trsyl(first, second, inside, tranb="C")
+        if info:
+            raise np.linalg.LinAlgError("an eigenvalue of a is one of -b, to rounding")
+        return (left @ (found / scale) @ right.conj().T,)
+
+    return _one_by_one(solve, (own,), (a, b, q))[0]
+
+
+def _with_schur(a: Any, b: Any, q: Any) -> Any:
+    """By the forms of a and bᴴ, with which the equation is triangular."""
+    if not current().lapack or 0 in (*type_of(a).shape, *type_of(b).shape):
+        return None
+    own = _sylvester_type(type_of(a), type_of(b), type_of(q)).dtype
+    a, b, q = (as_dtype(one, own) for one in (a, b, q))
+    (first, left), (second, right) = schur(a), schur(H(b))
+    inside = triangular_sylvester(first, second, matmul(H(left), matmul(q, right)))
+    return matmul(left, matmul(inside, H(right)))
+
+
+def _triangular_sylvester(a: Any, b: Any, q: Any) -> Any:
+    return sylvester(a, H(b), q)
+
+
+# x with a x + x bᴴ = q, where a and b are in Schur's form.
+triangular_sylvester: Op = Op(
+    "triangular_sylvester",
+    _triangular_sylvester,
+    _sylvester_type,
+    jvp=(
+        lambda t, ans, a, b, q: -sylvester(a, H(b), matmul(t, ans)),
+        lambda t, ans, a, b, q: -sylvester(a, H(b), matmul(ans, H(t))),
+        lambda t, ans, a, b, q: triangular_sylvester(a, b, t),
+    ),
+    transpose=(None, None, lambda g, a, b, q: sylvester(T(a), T(H(b)), g)),
+    batch=batch_elementwise(lambda: triangular_sylvester),
+    hosted=_SCIPY,
+    samples=lambda rng: [
+        ((upper_triangle(_regular(rng, 3, 3)), np.diag([2.0, 3.0]), rng.normal(size=(3, 2))), {}),
+        ((np.diag([1.0, 2.0]) + 1j, np.diag([2.0, 3.0]), rng.normal(size=(2, 2))), {}),
+    ],
+)
 
 
 # x with a x + x b = q.
@@ -123,7 +172,7 @@ sylvester: Op = Op(
     ),
     transpose=(None, None, lambda g, a, b, q: sylvester(T(a), T(b), g)),
     batch=batch_elementwise(lambda: sylvester),
-    hosted=_SCIPY,
+    compose=_with_schur,
     samples=lambda rng: [
         ((_regular(rng, 3, 3), _regular(rng, 2, 2), rng.normal(size=(3, 2))), {}),
         ((_regular(rng, 2, 2, 2), _regular(rng, 2, 2), rng.normal(size=(2, 2))), {}),
@@ -138,6 +187,9 @@ sylvester: Op = Op(
         ((np.eye(2, dtype=np.float32),) * 3, {}),
     ],
 )
+
+
+sylvester.composes_complex = True
 
 
 # ---------------------------------------------------------------- square roots and logarithms

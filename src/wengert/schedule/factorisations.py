@@ -197,6 +197,62 @@ def solve(stack: Stack) -> None:
 
 
 @by_calls
+def banded_solve(stack: Stack) -> None:
+    """Solutions with banded matrices; elimination with swapped rows fills more diagonals above."""
+    *batch, n, m = stack.types[0].shape
+    stack.over(batch)
+    lower, upper = stack.params["lower"], stack.params["upper"]
+    height = 2 * lower + upper + 1
+    bands, sides = stack.work(height, n), stack.work(n, m)
+    swaps, info, out = stack.work(n, dtype=stack.integer), stack.info(), stack.result()
+    said = stack.at(info)
+
+    def below_room(at: Index, ab: Operand, b: Operand) -> Expr:
+        *front, i, j = at
+        row = i + -lower
+        found = cast(ab.broadcast((*front, row, j)), stack.real)
+        return Choose(InRange(row, 0, height - lower), found, _number(0, stack.real), stack.real)
+
+    stack.put(bands, below_room if lower else _same)
+    stack.put(sides, lambda at, ab, b: b.broadcast(at))
+    stack.call(
+        "gbsv", n, lower, upper, m, bands, height, swaps, sides, n, said,
+        reads=[bands, sides], writes=[bands, sides, swaps, said],
+
+        flops=2 * n * height * (lower + m),
+    )  # fmt: skip
+    stack.put(out, lambda at, ab, b: stack.load(sides, sides.flat(at[-2:])))
+    stack.check_info(info)
+    stack.finish(out)
+
+
+@by_calls
+def triangular_sylvester(stack: Stack) -> None:
+    """Solutions of a x + x bᴴ = q with matrices in Schur's form."""
+    *batch, m, n = stack.types[0].shape
+    stack.over(batch)
+    first, second, sides = stack.work(m, m), stack.work(n, n), stack.work(m, n)
+    scale, info, out = stack.work(1, dtype=stack.real), stack.info(), stack.result()
+    said = stack.at(info)
+    for target, number in ((first, 0), (second, 1), (sides, 2)):
+        stack.put(target, lambda at, *given, number=number: given[number].broadcast(at))
+    stack.call(
+        "trsyl", "N", "C" if stack.is_complex else "T", 1, m, n, first, m, second, n, sides, m,
+        scale, said,
+        reads=[first, second, sides], writes=[sides, scale, said], flops=m * n * (m + n),
+    )  # fmt: skip
+
+    def solution(at: Index, *given: Operand) -> Expr:
+        # LAPACK scales the right-hand side where the solution would overflow
+        found = stack.load(sides, sides.flat(at[-2:]))
+        return Apply("divide", (found, Load(scale, Affine(0))), stack.real)
+
+    stack.put(out, solution)
+    stack.check_info(info)
+    stack.finish(out)
+
+
+@by_calls
 def lu(stack: Stack) -> None:
     """Elimination with swapped rows, column by column; see `ops.linalg.lu`."""
     *batch, n, _ = stack.types[0].shape
@@ -337,6 +393,27 @@ def singular_values(stack: Stack) -> None:
     )  # fmt: skip
     stack.check_info(info)
     stack.finish(*([left, values, right] if vectors else [values]))
+
+
+@by_calls
+def schur(stack: Stack) -> None:
+    """Schur's form, and the unitary matrices that give it."""
+    *batch, n, _ = stack.types[0].shape
+    stack.over(batch)
+    matrices, unitary = (stack.memory(n, n, turned=True) for _ in range(2))
+    info, length = stack.info(), _BLOCK * n + 4 * n
+    stack.put(matrices, _same)
+    work, count = stack.work(length), stack.work(1, dtype=stack.integer)
+    values = [stack.work(n) for _ in range(1 if stack.is_complex else 2)]
+    more = _real_work(stack, n)
+    form, z, said = stack.at(matrices, n, n), stack.at(unitary, n, n), stack.at(info)
+    # nothing is selected: neither the function that would, nor the memory for it, is looked at
+    stack.call(
+        "gees", "V", "N", count, n, form, n, count, *values, z, n, work, length, *more, count, said,
+        reads=[form], writes=[form, z, count, *values, work, *more, said], flops=25 * n**3,
+    )  # fmt: skip
+    stack.check_info(info)
+    stack.finish(matrices, unitary)
 
 
 @by_calls

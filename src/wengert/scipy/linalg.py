@@ -18,6 +18,7 @@ from ..numpy import linalg
 from ..numpy.linalg import det, expm, inv, norm, svdvals
 from ..ops import equations
 from ..ops import linalg as ops
+from ..trace.tracer import concrete
 from ..transforms import scan, stop_gradient
 from ..types import Function, type_of
 
@@ -418,25 +419,41 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
 def sqrtm(a: Any) -> Any:
     """``scipy.linalg.sqrtm``: the matrix r with ``r @ r = a``.
 
-    A real matrix must have a real root; convert others with astype(complex).
+    The root of a real matrix with a negative eigenvalue is complex. Compiled, where this is not
+    known beforehand, it is an error; convert such a matrix with astype(complex).
 
-    >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]]))
-    array([[2., 0.],
-           [0., 3.]])
+    >>> sqrtm(np.array([[4.0, 0.0], [0.0, -9.0]]))
+    array([[2.+0.j, 0.+0.j],
+           [0.+0.j, 0.+3.j]])
     """
-    return equations.sqrtm(wnp.asarray(a))
+    return equations.sqrtm(_complex_if_negative(a))
+
+
+def _complex_if_negative(a: Any) -> Any:
+    """Real matrices as complex ones, where one is known to have a negative eigenvalue."""
+    a = wnp.asarray(a)
+    known = concrete(a)
+    if known is None or type_of(a).dtype.kind == "c" or np.ndim(known) < 2 or 0 in np.shape(known):
+        return a
+    if not np.isfinite(known).all():
+        return a
+    values = np.linalg.eigvals(known)
+    if not np.any((values.imag == 0) & (values.real < 0)):
+        return a
+    return a.astype(np.complex64 if type_of(a).dtype == np.float32 else np.complex128)
 
 
 def logm(A: Any) -> Any:
     """``scipy.linalg.logm``: the matrix l with ``expm(l) = A``.
 
-    A real matrix must have a real logarithm; convert others with astype(complex).
+    The logarithm of a real matrix with a negative eigenvalue is complex. Compiled, where this is
+    not known beforehand, it is an error; convert such a matrix with astype(complex).
 
     >>> logm(np.eye(2))
     array([[0., 0.],
            [0., 0.]])
     """
-    return equations.logm(wnp.asarray(A))
+    return equations.logm(_complex_if_negative(A))
 
 
 # ---------------------------------------------------------------- special matrices
