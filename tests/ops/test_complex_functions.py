@@ -73,3 +73,26 @@ def test_poles_and_dtypes():
     assert wsp.special.erf(narrow).dtype == np.complex64
     with pytest.raises(wg.errors.DTypeError, match=r"gammaln.*is not defined for c128"):
         wsp.special.gammaln(1j)
+
+
+@pytest.mark.parametrize("k", [-2, -1, 0, 1])
+def test_lambertw(k):
+    points = np.concatenate([disc(radius, 12) for radius in (0.3, 2, 50)])
+    points = np.concatenate([points, [-0.2, -0.36, 1e-9, 3.0, 1e6]])
+    exact = lambda z: mp.lambertw(z, k)
+    function = lambda z: wsp.special.lambertw(z, k)
+    away = np.abs(points + np.exp(-1)) > 1e-3  # where branches meet, rounding z shows
+    points = points[away]
+    assert worst(function(points), exact, points) <= 1e-13
+    if k == 0:
+        assert worst(wg.jit(function)(points), exact, points) <= 1e-13
+    slope = wg.jvp(function, (points,), (np.ones_like(points),))[1]
+    w = function(points)
+    np.testing.assert_allclose(slope, w / (points * (1 + w)), rtol=1e-11)
+
+
+def test_lambertw_at_the_ends():
+    assert wsp.special.lambertw(0.0) == 0 and wsp.special.lambertw(0.0, -1) == -np.inf
+    assert wsp.special.lambertw(np.inf) == np.inf
+    np.testing.assert_allclose(wsp.special.lambertw(-np.exp(-1)), -1, atol=1e-7)
+    assert np.isrealobj(wsp.special.lambertw(2.0).real)

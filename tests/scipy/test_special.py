@@ -2,6 +2,7 @@
 
 import functools
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
@@ -10,6 +11,8 @@ import wengert as wg
 import wengert.scipy as wsp
 
 RNG = np.random.default_rng(31)
+POINTS = (1e-3, 0.7, 5.0, 18.0, 21.0, 60.0, 500.0)
+RISING = [(RNG.uniform(0.01, 100), RNG.uniform(0, 60)) for _ in range(40)]
 # Functions of a number that is given as it is, by the arguments that are no arrays.
 WHOLE_FIRST = {"expn": 3, "iv": 2, "ive": 2, "jn": 2, "jv": 2, "polygamma": 2, "yn": 2, "yv": 2}
 UFUNCS = [n for n in wsp.special.__all__ if isinstance(getattr(scipy.special, n), np.ufunc)]
@@ -75,6 +78,40 @@ def test_orders(name, n):
     x = RNG.uniform(0.1, 30, 20)
     own, theirs = getattr(wsp.special, name), getattr(scipy.special, name)
     np.testing.assert_allclose(own(n, x), theirs(n, x), rtol=1e-12, atol=1e-15)
+
+
+def test_orders_of_iv_are_real_numbers():
+    for order in (np.array([1, 2]), "one", 1j):
+        with pytest.raises(wg.errors.DTypeError, match=r"^iv.*: got the order .*, expected one re"):
+            wsp.special.iv(order, 1.0)
+    with pytest.raises(wg.errors.DTypeError, match=r"^iv.*: got the order .*, expected one real"):
+        wg.grad(wsp.special.iv)(1.0, 1.0)
+    assert np.isnan(wsp.special.iv(0.5, -1.0)) and wsp.special.iv(0.5, 0.0) == 0
+    x = RNG.uniform(0.1, 30, 9)
+    wg.check_grads(lambda x: wsp.special.ive(0.7, x), (x,), order=2)
+    np.testing.assert_allclose(wsp.special.iv(-0.3, x), scipy.special.iv(-0.3, x), rtol=1e-12)
+
+
+EXACT = {
+    "iv": (mp.besseli, [(v, x) for v in (0.3, 2.5, 7.25, 14.5, 20, 45.5) for x in POINTS]),
+    "poch": (mp.rf, [*RISING, (-2.5, 3), (-2.5, 5), (-0.5, 0.7), (7.5, -3.2)]),
+    "multigammaln": (
+        lambda a, d: mp.log(mp.pi) * d * (d - 1) / 4
+        + mp.fsum(mp.loggamma(a - mp.mpf(k) / 2) for k in range(int(d))),
+        [(a, d) for d in (1, 2, 5) for a in (2.6, 3.3, 17.0, 90.5, 1e4)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_against_mpmath(name):
+    exact, points = EXACT[name]
+    with mp.workdps(40):
+        for point in points:
+            want = exact(*[mp.mpf(float(x)) for x in point])
+            got = getattr(wsp.special, name)(*point)
+            if abs(want) < 1e300:
+                assert abs(float((mp.mpf(float(got)) - want) / want)) <= 1e-13, point
 
 
 @pytest.mark.parametrize("order", [0.5, np.array([1, 2])], ids=str)

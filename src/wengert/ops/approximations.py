@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -427,8 +428,19 @@ def _cotangent_derivative(n: int) -> tuple[float, ...]:
 # ---------------------------------------------------------------- Bessel functions
 
 
-def bessel_i(x: Array, n: int, scaled: bool) -> Array:
-    """The modified Bessel function I_n, times exp(-|x|) when scaled."""
+def bessel_i(x: Array, n: float, scaled: bool) -> Array:
+    """The modified Bessel function I_n, times exp(-|x|) when scaled.
+
+    Of orders between whole ones it is NaN below 0.
+    """
+    if n >= _LARGE_ORDER:
+        size = np.abs(x) if n % 1 == 0 else x
+        value = _debye_i(size, n, scaled)
+        return np.where(x < 0, -value, value) if n % 2 == 1 else value
+    if n % 1:
+        safe = np.where(x < 0, 1.0, x)
+        return np.where(x < 0, np.nan, _bessel_between(safe, n, scaled))
+    n = int(n)
     result = (_bessel_01 if n < 2 else _bessel_higher)(np.abs(x), n, scaled)
     return np.copysign(result, x) if n % 2 else result
 
@@ -468,6 +480,86 @@ def _bessel_higher(x: Array, n: int, scaled: bool) -> Array:
         return here if scaled else _grown(x, here)
 
     return pieces(x, (8.0 + 2 * n,), small, large)
+
+
+def _bessel_between(x: Array, v: float, scaled: bool) -> Array:
+    """Of a real order: the power series, far out recurrence from Hankel's asymptotic series."""
+    far = max(20.0, 8 + 2 * abs(v))
+    count = int(40 + 2 * abs(v))
+    gammas = [math.lgamma(k + v + 1) for k in range(count)]
+    least = max(0, math.ceil(-v))  # of the terms from here on the signs are all the same
+    scale = gammas[least]
+    series = [
+        math.exp(scale - gammas[k] - math.lgamma(k + 1)) * _sign_of_gamma(k + v + 1)
+        for k in range(count)
+    ]
+
+    def small(x: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            value = polynomial(0.25 * x * x, series) * ((0.5 * x) ** v * math.exp(-scale))
+        return value * np.exp(-x) if scaled else value
+
+    def large(x: Array) -> Array:
+        start = v - math.floor(v)
+        here, above = _hankel_i(x, start), _hankel_i(x, start + 1)
+        order = start
+        while order < v:
+            here, above = above, here - 2 * (order + 1) / x * above
+            order += 1
+        while order > v:
+            here, above = above + 2 * order / x * here, here
+            order -= 1
+        return here if scaled else _grown(x, here)
+
+    return pieces(x, (far,), small, large)
+
+
+# From this order on the series of Debye are exact to the last bits.
+_LARGE_ORDER = 15
+
+
+def _debye_i(x: Array, v: float, scaled: bool) -> Array:
+    """I_v(x) of a large order by Debye's series, which holds for all x >= 0."""
+    z = x * (1 / v)
+    root = np.sqrt(1 + z * z)
+    t = 1 / root
+    total = polynomial(t, _debye_polynomial(v))
+    with np.errstate(invalid="ignore"):
+        front = (z / (1 + root)) ** float(v) * np.exp(v / (root + z))
+    value = np.where(np.isinf(x), 0.0, front * total * np.sqrt(t * (0.5 / math.pi / v)))
+    return value if scaled else _grown(x, value)
+
+
+@cache
+def _debye_polynomial(v: float) -> tuple[float, ...]:
+    """The sum of u_k(t) / v^k, as one polynomial in t."""
+    u = [Fraction(1)]
+    total = [0.0] * 46
+    for k in range(15):
+        for power, number in enumerate(u):
+            total[power] += float(number) / v**k
+        slope = [power * number for power, number in enumerate(u)][1:]
+        following = [Fraction(0)] * (len(u) + 3)
+        for power, number in enumerate(slope):
+            following[power + 2] += number / 2
+            following[power + 4] -= number / 2
+        for power, number in enumerate(u):
+            following[power + 1] += number / 8 / (power + 1)
+            following[power + 3] -= 5 * number / 8 / (power + 3)
+        u = following
+    return tuple(total)
+
+
+def _sign_of_gamma(x: float) -> float:
+    return -1.0 if x < 0 and math.floor(x) % 2 else 1.0
+
+
+def _hankel_i(x: Array, v: float) -> Array:
+    """exp(-x) I_v(x) for x >= 20 and v < 2."""
+    terms = [1.0]
+    for k in range(1, 24):
+        terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * v * v) / (8 * k))
+    return polynomial(1 / x, terms) / np.sqrt(2 * math.pi * x)
 
 
 # ---------------------------------------------------------------- others

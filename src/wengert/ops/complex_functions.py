@@ -317,3 +317,52 @@ def expi(z: Array) -> Array:
 
 exp1_op = holomorphic("complex_exp1", exp1, lambda ans, z: -exp(-z) / z)
 expi_op = holomorphic("complex_expi", expi, lambda ans, z: exp(z) / z)
+
+# ---------------------------------------------------------------- Lambert's W
+
+
+def lambertw(z: Array, k: int) -> Array:
+    """The w with w exp(w) = z of a branch, by steps of Halley's from near it."""
+    w = _near_lambertw(z, k)
+    for _ in range(8):
+        grown = np.exp(w)
+        rest = w * grown - z
+        above = w + 1
+        step = rest / (grown * above - (w + 2) * rest / (2 * above))
+        w = np.where(np.abs(rest) <= 1e-16 * np.abs(z), w, w - step)
+    at_zero = 0.0 if k == 0 else -np.inf
+    endless = np.isinf(z.real) | np.isinf(z.imag)
+    return np.where(z == 0, at_zero, np.where(endless, np.log(z) + 2j * math.pi * k, w))
+
+
+def _near_lambertw(z: Array, k: int) -> Array:
+    safe = np.where(z == 0, 1.0, z)
+    logarithm = np.log(safe) + 2j * math.pi * k
+    far = logarithm - np.log(np.where(logarithm == 0, 1.0, logarithm))
+    if abs(k) > 1:
+        return far
+    # around -1/e, where branches meet, by the root of the distance
+    root = np.sqrt(2 * (math.e * z + 1))
+    meet = -1 + root - root * root / 3 if k == 0 else -1 - root - root * root / 3
+    near = np.abs(z + math.exp(-1)) < 0.3
+    if k == 0:
+        small = z * (1 + z * (4 / 3)) / (1 + z * (7 / 3 + z * (5 / 6)))
+        inside = (np.abs(z.imag) < 1) & (z.real > -0.2) & (z.real < 1.5)
+        return np.where(near, meet, np.where(inside, small, far))
+    # these meet the main branch from one side each; the negative axis belongs to the upper one
+    side = z.imag >= 0 if k == -1 else z.imag < 0
+    if k == -1:
+        low = (z.imag == 0) & (z.real < 0) & (z.real > -math.exp(-1))
+        size = np.log(np.where(low, -z.real, 0.1))
+        far = np.where(low, size - np.log(-size), far)
+    return np.where(near & side, meet, far)
+
+
+def _lambertw_slope(ans: Any, z: Any, k: int) -> Any:
+    """1 / (exp(w) (1 + w)), which is right at 0 too."""
+    return exp(-ans) / (1 + ans)
+
+
+lambertw_op: Op = holomorphic(
+    "lambertw", lambertw, _lambertw_slope, params=({"k": 0}, {"k": -1}, {"k": 2})
+)

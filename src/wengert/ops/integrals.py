@@ -220,6 +220,35 @@ def _gamma_sign(x: Array) -> Array:
     return np.where((x < 0) & (np.floor(x) != 2 * np.floor(0.5 * np.floor(x))), -1.0, 1.0)
 
 
+def rising(z: Array, m: Array) -> Array:
+    """gamma(z + m) / gamma(z); of negative m from the other end."""
+    down = m < 0
+    start, step = np.where(down, z + m, z), np.abs(m)
+    # of whole steps below 0 mirrored, where gamma has no poles
+    turned = (start <= 0) & (m == np.rint(m)) & (1 - start - step > 0)
+    odd = turned & (step != 2 * np.floor(0.5 * step))
+    start = np.where(turned, 1 - start - step, start)
+    value = choose(start > 0, _rising_right, _rising_left, start, step)
+    value = np.where(odd, -value, value)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.where(down, 1 / value, value)
+
+
+def _rising_right(z: Array, m: Array) -> Array:
+    """For z > 0 and m >= 0, by gamma(m) and the beta function of numbers of at least 1."""
+    first, second = np.where(z < 1, z + 1, z), np.where(m < 1, m + 1, m)
+    with np.errstate(over="ignore"):
+        value = gamma(second) * inverse_beta(first, second)
+    value = np.where(m < 1, value / (first + m), value)
+    return np.where(z < 1, value * (z / (z + m)), value)
+
+
+def _rising_left(z: Array, m: Array) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.exp(log_gamma(z + m) - log_gamma(z))
+    return size * (_gamma_sign(z) * _gamma_sign(z + m))
+
+
 def _digamma(x: Any) -> Any:
     return polygamma(x, n=0)
 
@@ -237,3 +266,10 @@ def _counting(name: str, function: Function) -> Op:
 
 comb = _counting("comb", combinations)
 binom = _counting("binom", binomial)
+poch: Op = special(
+    "poch",
+    rising,
+    lambda ans, z, m: ans * (_digamma(z + m) - _digamma(z)),
+    lambda ans, z, m: ans * _digamma(z + m),
+    domains=((0.5, 4.0), (0.5, 3.0)),
+)

@@ -213,7 +213,7 @@ betaln = special(
 # ---------------------------------------------------------------- Bessel functions, sinc
 
 
-def _bessel_derivative(ans: Any, x: Any, n: int, scaled: bool) -> Any:
+def _bessel_derivative(ans: Any, x: Any, n: float, scaled: bool) -> Any:
     above = bessel_i(x, n=n + 1, scaled=scaled)
     # I(-1) = I(1)
     slope = above if n == 0 else 0.5 * (above + bessel_i(x, n=n - 1, scaled=scaled))
@@ -230,6 +230,7 @@ bessel_i: Op = special(
         {"n": 0, "scaled": True},
         {"n": 1, "scaled": True},
         {"n": 3, "scaled": True},
+        {"n": 1.3, "scaled": True},
     ),
 )
 

@@ -58,8 +58,8 @@ __all__ = [
     "beta", "betainc", "betaincc", "betaln", "binom", "comb", "digamma", "entr", "erf", "erfc",
     "erfcinv", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "gamma",
     "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0",
-    "j1", "jn", "jv", "kl_div", "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit",
-    "logsumexp", "multigammaln", "ndtr", "ndtri", "poch", "polygamma", "psi", "rel_entr",
+    "j1", "jn", "jv", "kl_div", "lambertw", "log_expit", "log_ndtr", "log_softmax", "loggamma",
+    "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch", "polygamma", "psi", "rel_entr",
     "rgamma", "sinc", "softmax", "softplus", "spence", "xlog1py", "xlogy", "y0", "y1", "yn",
     "yv", "zeta",
 ]  # fmt: skip
@@ -155,6 +155,20 @@ def spence(z: Any) -> Any:
     return integrals.spence(as_value(z))
 
 
+def lambertw(z: Any, k: int = 0) -> Any:
+    """Lambert's W, the w with w exp(w) = z; k, a whole number, says which. It is complex.
+
+    >>> import wengert.scipy as wsp
+    >>> print(f"{wsp.special.lambertw(1.0).real:.12f}")
+    0.567143290410
+    """
+    z = as_value(z)
+    if not is_complex(z):
+        single = type_of(z).dtype == np.float32
+        z = cast(z, np.dtype(np.complex64 if single else np.complex128))
+    return cf.lambertw_op(z, k=_whole("lambertw", k))
+
+
 # ---------------------------------------------------------------- Bessel functions
 
 
@@ -245,14 +259,29 @@ def yv(v: Any, z: Any) -> Any:
 yn = yv
 
 
+def _real_order(name: str, order: Any) -> float:
+    """An order as a number of which whole ones are ints, and not negative; or an error."""
+    number = None if isinstance(order, Traced) else np.asarray(order)
+    if number is None or number.ndim or number.dtype.kind not in "biuf" or not np.isfinite(number):
+        raise DTypeError(
+            explain(
+                name,
+                f"got the order {order!r}, expected one real number",
+                "Arrays of orders and derivatives by the order are not there; wg.custom_rule adds "
+                "a function of your own.",
+            )
+        )
+    return float(number) if number % 1 else abs(int(number))
+
+
 def iv(v: Any, z: Any) -> Any:
-    """The modified Bessel function of the first kind of a whole order v.
+    """The modified Bessel function of the first kind of a real order v, which is a number.
 
     >>> import wengert.scipy as wsp
-    >>> print(f"{wsp.special.iv(2, 1.0):.12f}")
-    0.135747669767
+    >>> print(f"{wsp.special.iv(2, 1.0):.12f} {wsp.special.iv(0.5, 1.0):.12f}")
+    0.135747669767 0.937674888245
     """
-    return sp.bessel_i(as_value(z), n=abs(_whole("iv", v)), scaled=False)
+    return sp.bessel_i(as_value(z), n=_real_order("iv", v), scaled=False)
 
 
 def ive(v: Any, z: Any) -> Any:
@@ -262,7 +291,7 @@ def ive(v: Any, z: Any) -> Any:
     >>> print(f"{wsp.special.ive(2, 1000.0):.12f}")
     0.012592018595
     """
-    return sp.bessel_i(as_value(z), n=abs(_whole("ive", v)), scaled=True)
+    return sp.bessel_i(as_value(z), n=_real_order("ive", v), scaled=True)
 
 
 # ---------------------------------------------------------------- gamma functions and combinatorics
@@ -319,14 +348,7 @@ def poch(z: Any, m: Any) -> Any:
     >>> print(f"{wsp.special.poch(3.0, 2.0):.12f}")
     12.000000000000
     """
-    z, m = as_value(z), as_value(m)
-    # for whole m from the other end, where gamma has no poles
-    turned = logic.logical_and(logic.less_equal(z, 0), logic.equal(m, logic.rint(m)))
-    odd = logic.logical_and(turned, logic.not_equal(ew.remainder(m, 2), 0))
-    start = ew.select(turned, 1 - z - m, z)
-    end = start + m
-    size = ew.exp(sp.gammaln(end) - sp.gammaln(start))
-    return ew.select(odd, -1.0, 1.0) * gammasgn(start) * gammasgn(end) * size
+    return integrals.poch(as_value(z), as_value(m))
 
 
 def binom(n: Any, k: Any) -> Any:

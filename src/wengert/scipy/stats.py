@@ -17,7 +17,8 @@ import numpy as np
 from .. import numpy as wnp
 from ..errors import DTypeError, explain
 from ..numpy.common import as_value
-from ..ops.incomplete import student
+from ..ops.incomplete import MANY, along, student
+from ..transforms import stop_gradient
 from . import special as sp
 from .multivariate import dirichlet, multivariate_normal
 
@@ -263,6 +264,20 @@ gumbel_l = Continuous(
     sf=lambda y: wnp.exp(-wnp.exp(y)),
     logsf=lambda y: -wnp.exp(y),
 )
+
+
+def _vonmises_cdf(y: Any, kappa: Any) -> Any:
+    """Turns are counted; within one, half a turn and the integral from 0 as far as it matters."""
+    turns = wnp.rint(y * (0.5 / math.pi))
+    rest = y - 2 * math.pi * turns
+    far = 2 * wnp.arcsin(wnp.sqrt(18.5 / wnp.maximum(stop_gradient(kappa), 18.5)))
+    end = wnp.minimum(wnp.abs(rest), stop_gradient(far))
+    nodes, weights = (along(numbers, end) for numbers in MANY)
+    values = weights * wnp.exp(-2 * kappa * _square(wnp.sin(0.5 * nodes * end)))
+    part = end * wnp.sum(values, axis=0) / (2 * math.pi * sp.i0e(kappa))
+    return turns + 0.5 + wnp.sign(rest) * wnp.minimum(part, 0.5)
+
+
 vonmises = Continuous(
     "vonmises",
     "kappa",
@@ -270,6 +285,7 @@ vonmises = Continuous(
     logpdf=lambda y, kappa: (
         -2 * kappa * _square(wnp.sin(0.5 * y)) - wnp.log(sp.i0e(kappa)) - 2 * LOG_ROOT_2PI
     ),
+    cdf=_vonmises_cdf,
 )
 
 
