@@ -235,3 +235,15 @@ def test_labels_and_targets_that_come_too_late():
         numbers.partial_fit(x, np.ones((2, 2)))
     with pytest.raises(NotFittedError):
         Regressor().predict(x)
+
+
+def test_a_weight_is_how_often_a_sample_counts():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+    weights = np.array([0, 1, 2, 3] * 3)
+    regressor = Regressor((4,), "tanh", lr=0.02, epochs=15, random_state=0)
+    weighed = clone(regressor).fit(x, y, sample_weight=weights)
+    repeated = clone(regressor).fit(np.repeat(x, weights, 0), np.repeat(y, weights))
+    np.testing.assert_allclose(weighed.predict(x), repeated.predict(x), rtol=1e-9)
+    stopped = Classifier((4,), epochs=3, early_stopping=True, validation_fraction=0.4)
+    assert len(stopped.fit(x, y > 0, weights + 1).validation_loss_curve_) == 3

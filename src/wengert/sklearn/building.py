@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import nn, optim
+from .. import numpy as wnp
 from ..errors import DTypeError, OptionError, ShapeError, explain
 from ..tensor import no_grad
+from ..transforms import vmap
 
 Activation = str | Callable[[], nn.Module]
 Loss = Callable[[Any, Any], Any]
@@ -119,3 +121,16 @@ def dtype_of(model: nn.Module, otherwise: Any) -> np.dtype:
     """The dtype in which a network computes: that of its parameters."""
     kinds = (np.dtype(parameter.dtype) for parameter in model.parameters())
     return next((dtype for dtype in kinds if dtype.kind == "f"), np.dtype(otherwise))
+
+
+def weighted(loss: Loss) -> Loss:
+    """The mean of a loss over the samples of a batch, weighted by what comes with their targets."""
+
+    def mean(outputs: Any, targets: tuple[Any, Any]) -> Any:
+        truth, weights = targets
+        losses = vmap(lambda output, target: loss(output[None], target[None]))(outputs, truth)
+        total = wnp.sum(weights)
+        # a batch of which nothing counts changes nothing
+        return wnp.sum(losses * weights) / wnp.where(total > 0, total, 1)
+
+    return mean

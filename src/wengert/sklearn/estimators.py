@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import nn
 from .. import numpy as wnp
@@ -28,6 +28,7 @@ from .building import (
     chosen,
     dtype_of,
     perceptron,
+    weighted,
 )
 
 _FLOATS = (np.float64, np.float32)
@@ -129,31 +130,50 @@ class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     # ------------------------------------------------------------ training
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train a new network on the samples X (samples, features) and their targets y."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train a new network on the samples X (samples, features) and their targets y.
+
+        With `sample_weight` the loss of a batch is the mean weighted by it; samples of weight 0 are
+        left out.
+        """
         x, targets = self._validated(X, y, True, None)
         self._begin(x)
-        self._train(x, targets, self._whole("epochs", self.epochs), stops=True)
+        epochs = self._whole("epochs", self.epochs)
+        self._train(*self._weighed(x, targets, sample_weight), epochs, stops=True)
         return self
 
-    def _continue(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def _continue(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One epoch more, on these samples."""
         first = not hasattr(self, "module_")
         x, targets = self._validated(X, y, first, classes)
         if first:
             self._begin(x)
-        self._train(x, targets, 1, stops=False)
+        self._train(*self._weighed(x, targets, sample_weight), 1, stops=False)
         return self
 
-    def _train(self, x: np.ndarray, y: np.ndarray, epochs: int, stops: bool) -> None:
+    def _weighed(
+        self, x: np.ndarray, y: np.ndarray, given: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The samples that count, with their weights where there are any."""
+        if given is None:
+            return x, y, None
+        weights = _check_sample_weight(given, x, dtype=x.dtype, ensure_non_negative=True)
+        counts = weights > 0
+        return x[counts], y[counts], weights[counts]
+
+    def _train(
+        self, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, epochs: int, stops: bool
+    ) -> None:
         x = x.astype(dtype_of(self.module_, x.dtype), copy=False)
+        loss = chosen(type(self).__name__, "loss", self.loss, self._known_losses())
         held, watching = None, []
+        arrays = [x, y] if weights is None else [x, y, weights]
         if stops and self.early_stopping:
-            x, held_x, y, held_y = train_test_split(
-                x, y, test_size=self.validation_fraction, random_state=self._random_,
+            parts = train_test_split(
+                *arrays, test_size=self.validation_fraction, random_state=self._random_,
                 stratify=self._groups(y),
             )  # fmt: skip
-            held = (held_x, held_y)
+            arrays, held = parts[::2], _as_pair(*parts[1::2])
         if stops and self.patience is not None:
             watching = [
                 EarlyStopping(self.patience, min_delta=self.tol, restore_best=self.early_stopping)
@@ -162,12 +182,13 @@ class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         try:
             history = fit(
                 self.module_,
-                chosen(type(self).__name__, "loss", self.loss, self._known_losses()),
+                loss if weights is None else weighted(loss),
                 self.optimizer_,
-                (x, y),
+                _as_pair(*arrays),
                 epochs,
-                self._batch(len(x)),
+                self._batch(len(arrays[0])),
                 held,
+                metrics="auto" if weights is None else None,
                 seed=int(self._random_.randint(_SEEDS)),
                 callbacks=watching,
                 shuffle=self.shuffle,
@@ -217,6 +238,11 @@ class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def validation_loss_curve_(self) -> list[float]:
         """The loss of the samples that early stopping sets aside, after each epoch."""
         return list(map(float, self.history_["validation_loss"]))
+
+
+def _as_pair(x: Any, y: Any, weights: Any = None) -> tuple[Any, Any]:
+    """Examples as `fit` takes them: weights belong to the targets."""
+    return (x, y) if weights is None else (x, (y, weights))
 
 
 class Classifier(ClassifierMixin, _Network):  # type: ignore[misc]
@@ -270,7 +296,7 @@ class Classifier(ClassifierMixin, _Network):  # type: ignore[misc]
     def _groups(self, y: np.ndarray) -> np.ndarray | None:
         return y
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch more on these samples; the first call names all `classes`.
 
         >>> x, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
@@ -280,7 +306,7 @@ class Classifier(ClassifierMixin, _Network):  # type: ignore[misc]
         >>> online.predict(x), online.n_iter_
         (array([0, 1]), 20)
         """
-        return self._continue(X, y, classes)
+        return self._continue(X, y, classes, sample_weight)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, in the order of `classes_`, for each sample."""
@@ -338,7 +364,7 @@ class Regressor(RegressorMixin, _Network):  # type: ignore[misc]
     def _known_losses(self) -> dict[str, Loss]:
         return NUMBER_LOSSES
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for one epoch more on these samples.
 
         >>> x = np.linspace(-1, 1, 20)[:, None]
@@ -348,7 +374,7 @@ class Regressor(RegressorMixin, _Network):  # type: ignore[misc]
         >>> line.predict([[3.0]]).round(1)
         array([6.])
         """
-        return self._continue(X, y)
+        return self._continue(X, y, sample_weight=sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
         """The prediction for each sample; a row where there were several targets."""
