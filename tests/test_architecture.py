@@ -29,7 +29,7 @@ ORDER = [
     {"numpy"},
     {"control"},
     {"jit"},
-    {"scipy"},
+    {"scipy", "distributed"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"sklearn"},
     {"bench", "experiments"},
@@ -39,7 +39,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 # What is built on the library, as users build on it.
 OUTER = ("nn", "optim", "data", "train", "sklearn", "experiments", "bench")
 PEERS = {"torch", "jax", "autograd", "tensorflow", "keras", "tinygrad", "mlx", "casadi"}
-HEAVY = {"llvmlite", "scipy", "matplotlib", "rich", "pooch", "safetensors", "sklearn"}
+HEAVY = {"llvmlite", "mpi4py", "scipy", "matplotlib", "rich", "pooch", "safetensors", "sklearn"}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 

@@ -41,7 +41,7 @@ from .transforms import (
 )
 
 if TYPE_CHECKING:  # these are imported on first use, see below
-    from . import data, nn, optim, scipy, sparse
+    from . import data, distributed, nn, optim, scipy, sparse
     from . import train as train
     from .optim.minimize import minimize
     from .sparse import sparse_hessian, sparse_jacobian
@@ -61,6 +61,7 @@ __all__ = [
     "custom_rule",
     "data",
     "debug_nans",
+    "distributed",
     "fit",
     "fori_loop",
     "grad",
@@ -100,6 +101,7 @@ _LAZY = {
     "History": "train.history",
     "cli": "cli",
     "data": "data",
+    "distributed": "distributed",
     "fit": "train.fitting",
     "load": "storage",
     "minimize": "optim.minimize",

@@ -2,6 +2,7 @@
 
 from . import (
     bessel,
+    collectives,
     contract,
     cumulative,
     decompositions,
@@ -32,6 +33,7 @@ __all__ = [
     "REGISTRY",
     "Op",
     "bessel",
+    "collectives",
     "contract",
     "cumulative",
     "decompositions",

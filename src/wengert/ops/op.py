@@ -176,6 +176,9 @@ class Op:
         # Of several results: operations of the same arguments, without parameters, that give one
         # of them alone, by its number. The compiler takes these where nobody wants the others.
         self.alone: dict[int, Op] = {}
+        # Whether other processes take part: then it is not evaluated while a program is compiled,
+        # which each of them does in its own time, or not at all.
+        self.collective = False
         # Derived programs by signature; see transforms/plans.py.
         self.plans: dict[Any, Any] = {}
         REGISTRY[name] = self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
+from .collectives import has_collectives, number_collectives, turns_of
 from .complex_numbers import split_complex
 from .convolution import correlate, trim
 from .expand import expand
@@ -33,6 +34,16 @@ def optimise(
 
     For `any_length` those are left out that decide by the length at hand.
     """
+    if not has_collectives(graph):
+        return _run_passes(graph, watch, any_length)
+    numbered = number_collectives(graph)
+    found = _run_passes(numbered, watch, any_length)
+    return found if turns_of(found) == turns_of(numbered) else expand(numbered)
+
+
+def _run_passes(
+    graph: Graph, watch: Callable[[str, Graph], None] | None, any_length: bool
+) -> Graph:
     for function in PASSES:
         if any_length and function in (write_out_small, write_out_turns, know_ranges):
             continue

@@ -363,7 +363,7 @@ def fold_constants(graph: Graph, limit: int = 1 << 12) -> Graph:
         values = [constant_value(source) for source in node.inputs]
         if not values or any(value is None for value in values):
             return None
-        if node.op.multiple or node.op.pull_rule is not None:
+        if node.op.multiple or node.op.pull_rule is not None or node.op.collective:
             return None
         with np.errstate(all="ignore"):
             if _is_elementwise(node) and all(map(_is_one_number, values)):

@@ -47,6 +47,7 @@ class _Native:
 
 _lock = threading.RLock()
 _threads: int | None = None  # None: not asked for yet, the default holds
+_sharing = 1  # processes that run on the same cores
 _native: _Native | None = None
 
 
@@ -76,6 +77,14 @@ def get_threads() -> int:
     True
     """
     return _default() if _threads is None else _threads
+
+
+def share_cores(processes: int) -> None:
+    """Let the default be this process's share of the cores: so many processes use them."""
+    global _sharing
+    with _lock:
+        _sharing = processes
+        _apply()
 
 
 def available_cores() -> int:
@@ -113,7 +122,7 @@ def _apply() -> None:
 def _default() -> int:
     text = os.environ.get("WENGERT_THREADS", "").strip()
     if not text:
-        return min(available_cores(), MAX_THREADS)
+        return min(max(available_cores() // _sharing, 1), MAX_THREADS)
     try:
         number: Any = int(text)
     except ValueError:

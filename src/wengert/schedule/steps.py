@@ -56,7 +56,11 @@ STEPS = [
     Step(
         "library",
         rules=(
+            ("all_extreme", "collectives:lower_collective"),
+            ("all_gather", "collectives:lower_collective"),
+            ("all_reduce", "collectives:lower_collective"),
             ("argsort", "sorting:lower_argsort"),
+            ("broadcast", "collectives:lower_collective"),
             ("cholesky", "factorisations:cholesky"),
             ("complex function", "complex_numbers:lower_function"),
             ("complex_of", "complex_numbers:lower_complex_of"),
@@ -73,6 +77,8 @@ STEPS = [
             ("lu", "factorisations:lu"),
             ("qr", "factorisations:qr"),
             ("real", "complex_numbers:part"),
+            ("reduce", "collectives:lower_collective"),
+            ("reduce_scatter", "collectives:lower_collective"),
             ("rfft", "fourier:lower_fourier"),
             ("schur", "factorisations:schur"),
             ("solve", "factorisations:solve"),

@@ -179,7 +179,8 @@ class Trace:
 
             return afterwards(op, args, params)
         key = None
-        if self.recorded is not None and not op.multiple and op.pull_rule is None:
+        shared = not (op.multiple or op.collective) and op.pull_rule is None
+        if self.recorded is not None and shared:
             key = _identity(op, args, params)
             known = self.recorded.get(key)
             if known is not None:

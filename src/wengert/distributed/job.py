@@ -1,0 +1,205 @@
+"""Who this process is among the ranks of a job, and how MPI is started.
+
+A process that `mpiexec` has started is one of many; it is told so by the environment, and MPI is
+started on first use. Any other process is alone, and needs no MPI. mpi4py brings MPI into the
+process and knows its handles; what is called afterwards is native (`codegen/collectives.py`).
+
+A rank that fails must end the job: the others would wait for it for ever. So errors of MPI are
+fatal, and an error that nobody catches ends all ranks, after it has been shown. What is killed from
+outside is noticed by `mpiexec`, which ends the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..errors import MissingPackageError, explain
+from ..ops import collectives
+from ..runtime.threads import available_cores, share_cores
+
+# What launchers tell a process: how many there are, or at least that it is one of several.
+_COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+_ONE_OF_SEVERAL = ("PMIX_RANK",)
+# The process that is a rank: processes that it starts inherit what it was told, and are none.
+_OWNER = "WENGERT_RANK_PROCESS"
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a job, and which of them this process is; `communicator` is mpi4py's."""
+
+    rank: int = 0
+    size: int = 1
+    communicator: Any = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the rank that writes files and shows progress."""
+        return self.rank == 0
+
+    def agreed(self, value: Any) -> Any:
+        """What the first rank has, a small Python value, on every rank."""
+        return value if self.size == 1 else self.communicator.bcast(value)
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so on any rank."""
+        return flag if self.size == 1 else any(self.communicator.allgather(flag))
+
+
+_started: World | None = None
+
+
+def init() -> World:
+    """Start MPI, or find it started; every rank of a job must call it.
+
+    Processes that `mpiexec` has started do so by themselves when they need it. Without `mpiexec`
+    there is one rank.
+    """
+    global _started
+    if _started is None:
+        _started = _start(_mpi())
+    return _started
+
+
+def world() -> World:
+    """The ranks there are: those that `mpiexec` has started, or this process alone."""
+    if _started is None and not _is_launched():
+        return World()
+    return init()
+
+
+def rank() -> int:
+    """The number of this process among all, from 0 on.
+
+    >>> rank()
+    0
+    """
+    return world().rank
+
+
+def size() -> int:
+    """How many processes there are.
+
+    >>> size()
+    1
+    """
+    return world().size
+
+
+def _is_launched() -> bool:
+    if os.environ.get(_OWNER, str(os.getpid())) != str(os.getpid()):
+        return False
+    counts = [os.environ.get(name, "") for name in _COUNTS]
+    return any(count.isdigit() and int(count) > 1 for count in counts) or any(
+        name in os.environ for name in _ONE_OF_SEVERAL
+    )
+
+
+def _mpi() -> Any:
+    beside = os.environ.get("MPI_LOCALNRANKS", "")  # as MPICH tells
+    if beside.isdigit() and int(beside) > available_cores():
+        # whoever waits leaves the core to one who works: MPICH else spins for milliseconds
+        os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
+        os.environ.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # without the package, or without a library
+        raise MissingPackageError(
+            explain(
+                "distributed",
+                f"MPI cannot be started: {error}",
+                "Install it: pip install 'wengert[mpi]', or mpi4py alone where the system has an "
+                "MPI of its own.",
+            )
+        ) from None
+    return MPI
+
+
+def _start(MPI: Any) -> World:
+    communicator = MPI.COMM_WORLD.Dup()
+    communicator.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+    found = World(communicator.Get_rank(), communicator.Get_size(), communicator)
+    os.environ[_OWNER] = str(os.getpid())
+    if found.size > 1:
+        share_cores(_ranks_on_these_cores(MPI, communicator))
+        sys.excepthook = functools.partial(_end_job, found, sys.excepthook)
+        collectives.perform = _Functions(MPI, found)
+    return found
+
+
+def _ranks_on_these_cores(MPI: Any, communicator: Any) -> int:
+    """How many ranks may run on the same cores as this one."""
+    beside = communicator.Split_type(MPI.COMM_TYPE_SHARED)
+    has_sets = hasattr(os, "sched_getaffinity")
+    own = sorted(os.sched_getaffinity(0)) if has_sets else available_cores()
+    found: int = beside.allgather(own).count(own)
+    beside.Free()
+    return found
+
+
+def _end_job(
+    found: World,
+    show: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+) -> None:
+    """An error that nobody has caught: show it, and end all ranks."""
+    show(kind, error, traceback)
+    print(
+        f"wengert: rank {found.rank} of {found.size} has failed with {kind.__name__}, so all ranks "
+        "end. Its error is shown above.",
+        file=sys.stderr,
+        flush=True,
+    )
+    sys.stdout.flush()
+    found.communicator.Abort(1)
+
+
+class _Functions:
+    """The native functions in memory, as `ops/collectives.py` calls them on arrays."""
+
+    def __init__(self, MPI: Any, found: World):
+        from ..codegen.cache import shared_cache
+        from ..codegen.collectives import FUNCTIONS, NAMES, TABLE, collectives_module
+        from ..codegen.compile import add_symbol, compile_here
+
+        self.table = _table(MPI, found)
+        library = ctypes.CDLL(MPI.__file__)  # which is linked to MPI
+        symbols = {TABLE: self.table.ctypes.data}
+        for name in (f"MPI_{function}" for function in FUNCTIONS):
+            symbols[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        handle_bytes = MPI._sizeof(MPI.Comm)
+        self.compiled = compile_here(
+            lambda target: collectives_module(target, handle_bytes),
+            cache=shared_cache(),
+            symbols=symbols,
+        )
+        kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 3
+        self.functions = {}
+        for name in (collectives.PREFIX + one for one in NAMES):
+            self.functions[name] = self.compiled.function(name, None, *kinds)
+            add_symbol(name, self.compiled.address(name))
+
+    def __call__(self, call: collectives.NativeCall, given: np.ndarray, out: np.ndarray) -> None:
+        work = np.empty(max(call.work, 1), given.dtype)
+        addresses = [array.ctypes.data for array in (given, out, work)]
+        self.functions[call.function](*addresses, call.length, call.element, call.extra)
+
+
+def _table(MPI: Any, found: World) -> np.ndarray:
+    """What `codegen.collectives.Fact` lists."""
+    core = 1 << (found.size.bit_length() - 1)
+    numbers = [found.rank, found.size, core, MPI._handleof(found.communicator)]
+    for name, mpi_name in collectives.ELEMENTS.items():
+        numbers += [np.dtype(name).itemsize, MPI._handleof(getattr(MPI, mpi_name))]
+    numbers += [MPI._handleof(getattr(MPI, name)) for name in collectives.OPERATIONS.values()]
+    return np.array([number & (1 << 64) - 1 for number in numbers], np.uint64)
