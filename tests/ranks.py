@@ -43,3 +43,14 @@ def run(ranks, program, *arguments, timeout=60, good=True):
     text = done.stdout + done.stderr
     assert (done.returncode == 0) is good, text
     return text
+
+
+def start(ranks, program, *arguments):
+    """Begin to run it."""
+    return subprocess.Popen(
+        command(ranks, program, *arguments),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -546,3 +546,45 @@ def _reserve(owners: Sequence[Any]) -> None:
         allocation = Allocation(dtype, [owner.type.shape for owner in alike])
         for owner, reservation in zip(alike, allocation.reservations, strict=True):
             owner._reservation = reservation
+
+
+class Aside:
+    """Puts aside what is written to tensors meanwhile: they then hold again what they held before.
+
+    >>> a = tensor([1.0, 2.0])
+    >>> with Aside([a]) as aside:
+    ...     a[0] = 5.0
+    ...     [one.numpy() for one in aside.written()]
+    [array([5., 2.])]
+    >>> a.numpy()
+    array([1., 2.])
+    """
+
+    def __init__(self, tensors: Iterable[Tensor]):
+        self._tensors = list(tensors)
+        self._before: list[Any] = []
+
+    def __enter__(self) -> Aside:
+        self._before = list(map(self._content, self._tensors))
+        return self
+
+    @staticmethod
+    def _content(tensor: Tensor) -> Any:
+        """What stands for the content: inside `jit` a node, which a write replaces."""
+        return tensor.node if local.running is not None else np.array(tensor._array())
+
+    def written(self) -> list[Tensor]:
+        """The tensors that were written to so far."""
+        pairs = zip(self._tensors, self._before, strict=True)
+        return [one for one, before in pairs if self._differs(one, before)]
+
+    def _differs(self, tensor: Tensor, before: Any) -> bool:
+        now = self._content(tensor)
+        return now is not before if local.running is not None else now.tobytes() != before.tobytes()
+
+    def __exit__(self, *exc_info: object) -> None:
+        for one, before in zip(self._tensors, self._before, strict=True):
+            if local.running is not None:
+                one._put_back(before)
+            elif self._differs(one, before):
+                one[...] = before

@@ -15,6 +15,7 @@ import ctypes
 import functools
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -25,9 +26,8 @@ from ..errors import MissingPackageError, explain
 from ..ops import collectives
 from ..runtime.threads import available_cores, share_cores
 
-# What launchers tell a process: how many there are, or at least that it is one of several.
-_COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-_ONE_OF_SEVERAL = ("PMIX_RANK",)
+# What launchers tell a process, by which it knows that it is one of several.
+_TOLD = ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 # The process that is a rank: processes that it starts inherit what it was told, and are none.
 _OWNER = "WENGERT_RANK_PROCESS"
 
@@ -48,6 +48,25 @@ class World:
     def agreed(self, value: Any) -> Any:
         """What the first rank has, a small Python value, on every rank."""
         return value if self.size == 1 else self.communicator.bcast(value)
+
+    def first(self, call: Callable[[], Any]) -> Any:
+        """What a call gives that the first rank alone makes; its error is that of every rank."""
+        if self.size == 1:
+            return call()
+        found, problem = None, None
+        if self.leads:
+            try:
+                found = call()
+            except Exception as error:
+                problem = error
+        found, problem = self.communicator.bcast((found, problem))
+        if problem is not None:
+            raise problem
+        return found
+
+    def same(self, value: Any) -> bool:
+        """Whether all ranks have equal values."""
+        return self.size == 1 or all(one == value for one in self.communicator.allgather(value))
 
     def any(self, flag: bool) -> bool:
         """Whether it is so on any rank."""
@@ -97,10 +116,7 @@ def size() -> int:
 def _is_launched() -> bool:
     if os.environ.get(_OWNER, str(os.getpid())) != str(os.getpid()):
         return False
-    counts = [os.environ.get(name, "") for name in _COUNTS]
-    return any(count.isdigit() and int(count) > 1 for count in counts) or any(
-        name in os.environ for name in _ONE_OF_SEVERAL
-    )
+    return any(name in os.environ for name in _TOLD)
 
 
 def _mpi() -> Any:

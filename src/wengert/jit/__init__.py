@@ -13,7 +13,16 @@ debugging.py   WENGERT_DEBUG, debug_nans
 
 from .debugging import debug_nans
 from .function import Jitted, clear_cache, jit
-from .looping import Repeated
+from .looping import CallSeries, Repeated, run_in_turns
 from .state import is_tracing
 
-__all__ = ["Jitted", "Repeated", "clear_cache", "debug_nans", "is_tracing", "jit"]
+__all__ = [
+    "CallSeries",
+    "Jitted",
+    "Repeated",
+    "clear_cache",
+    "debug_nans",
+    "is_tracing",
+    "jit",
+    "run_in_turns",
+]

@@ -22,9 +22,10 @@ from ..errors import ShapeError, explain
 from ..jit import Repeated
 from ..tensor import peek
 from .closures import Closures
+from .parts import Parted
 from .source import Source
 
-Calls = Repeated | Closures  # of a step, for batch after batch
+Calls = Repeated | Closures | Parted  # of a step, for batch after batch
 # Noting the state takes at most this part of the time.
 _NOTING = 0.01
 
@@ -143,7 +144,7 @@ class Walk:
         schedule: Any,
     ):
         self.source, self.repeated, self.batches = source, repeated, batches
-        self.state = Cells(repeated) if isinstance(repeated, Repeated) else repeated
+        self.state = repeated if isinstance(repeated, Closures) else Cells(repeated)
         self.optimizer, self.schedule = optimizer, schedule
         self.noted = Noted(self)
         self.values: dict[str, np.ndarray] = {}
@@ -246,7 +247,7 @@ class Walk:
 class Cells:
     """The memory that native steps change, to be noted and put back."""
 
-    def __init__(self, repeated: Repeated):
+    def __init__(self, repeated: Repeated | Parted):
         self._repeated = repeated
         self._cells: dict[int, tuple[Any, np.ndarray]] = {}
         self._present: dict[int, bool] = {}

@@ -1,4 +1,7 @@
-"""Validation: the model in evaluation mode on all examples, natively, in batches."""
+"""Validation: the model in evaluation mode on all examples, natively, in batches.
+
+Several ranks share the batches out; each batch is evaluated as one process would do it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import distributed
 from ..jit import Repeated
 from .epoch_loop import Batches, results_for
 from .source import Source
@@ -27,7 +31,11 @@ class Evaluation:
         number = self.batches.number
         with in_mode(self.model, False):
             values = results_for(self.repeated, self.source, self._moving, number)
-            self.batches.run(self.repeated, self.source, self._moving, values, 0, number)
+            rank, size = distributed.rank(), distributed.size()
+            first, last = rank * number // size, (rank + 1) * number // size
+            self.batches.run(self.repeated, self.source, self._moving, values, first, last)
+        if size > 1:  # what others have evaluated is zero here
+            values = {name: distributed.all_reduce(array) for name, array in values.items()}
         return {name: self.batches.mean(array) for name, array in values.items()}
 
 

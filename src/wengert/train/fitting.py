@@ -21,16 +21,18 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import nn
+from .. import distributed, nn
 from ..errors import DTypeError, NotFiniteError, OptionError, explain
 from ..numpy import random
 from ..optim import OneCycleLR, Optimizer, Schedule
 from .callbacks import Callbacks, EarlyStopping
+from .checkpoints import restore_state, state_of
 from .epoch_loop import Batches, Order, Walk
 from .evaluation import Evaluation, in_mode, kept_modes
 from .history import VALIDATION, History, in_order
 from .interrupts import Interrupts
 from .not_finite import where_it_began
+from .parts import parts_of
 from .progress import Progress, progress_for
 from .run import Run
 from .saving import Saving
@@ -71,6 +73,7 @@ def fit(
     progress: Any = True,
     checkpoint_seconds: float = 60.0,
     checkpoint_steps: int | None = None,
+    parts: int | None = None,
 ) -> History:
     """Train a model, natively; the `History` has the curves.
 
@@ -92,6 +95,11 @@ def fit(
     With `checkpoint`, a path, all state is written there atomically after each epoch and every
     `checkpoint_seconds` or `checkpoint_steps`. A file that is there already is resumed from: the
     training ends with the bits of one that was never interrupted.
+
+    Under `mpiexec` each rank takes its share of every batch, and all have the same parameters
+    throughout. A batch is then cut into `parts`, a power of two that depends on its size unless it
+    is given here, whose gradients are added up in a fixed order: any number of ranks gives the same
+    bits as one process with the same `parts`. See docs/scaling.md.
 
     A step of `optim.LBFGS` is one of its, with up to `max_iter` iterations, for each batch; it
     decides in Python, and what it evaluates is compiled. Give it all examples as one batch.
@@ -121,6 +129,7 @@ def fit(
         order = Order(loader.seed, loader.shuffle, loader.drop_last)
         batch_size = loader.batch_size if batch_size is None else batch_size
     batch_size = _whole("batch_size", batch_size, 1)
+    parts = _parts(parts, batch_size, source, optimizer)
     settings = {
         "examples": source.count,
         "batch_size": batch_size,
@@ -128,11 +137,12 @@ def fit(
         "order_seed": order.seed,
         "shuffle": order.shuffle,
         "drop_last": order.drop_last,
+        "parts": parts,
     }
     steps = Steps(model, loss, optimizer, metrics, clip_norm)
     walk = Walk(
         source,
-        steps.training(source),
+        steps.training(source, parts),
         Batches(source.count, batch_size, order.drop_last),
         order,
         optimizer,
@@ -154,7 +164,10 @@ def fit(
         evaluation,
         watching,
         Saving(checkpoint, settings, checkpoint_seconds, checkpoint_steps),
-        progress_for(progress, "images" if source.images else "examples"),
+        progress_for(
+            progress if distributed.world().leads else False,
+            "images" if source.images else "examples",
+        ),
         seed,
     ).fit()
 
@@ -177,6 +190,7 @@ class _Training:
         self.callbacks, self.saving, self.progress = callbacks, saving, progress
         self.seed = seed
         self.pace = _Pace()
+        self.world = distributed.world()
 
     def fit(self) -> History:
         """Train to the end."""
@@ -195,6 +209,7 @@ class _Training:
 
     def _fit(self, interrupts: Interrupts) -> None:
         run = self.run
+        self._begin_alike()
         self.saving.resume(run, self.callbacks)
         if run.step:
             self.progress.note(f"resumed after {run.epoch} epochs and {run.batch} steps")
@@ -206,16 +221,24 @@ class _Training:
             self._look(interrupts)
         self._tell("on_end")
 
+    def _begin_alike(self) -> None:
+        """Let all ranks start from what the first one has."""
+        run, world = self.run, self.world
+        if world.size > 1:
+            state = world.agreed(state_of(run.model, run.optimizer, run.schedule))
+            restore_state(state, run.model, run.optimizer, run.schedule)
+
     def _tell(self, event: str) -> None:
         """Call the callbacks, which may change the model, but not its modes."""
         if self.callbacks.listen(event):
             with kept_modes(self.run.model):
                 self.callbacks.call(event, self.run)
             self.walk.noted.forget()
+            self.run.stopped = self.world.any(self.run.stopped)
 
     def _look(self, interrupts: Interrupts) -> None:
         """End the training if Ctrl-C was pressed."""
-        if interrupts.pressed:
+        if self.world.any(interrupts.pressed):
             self.saving.write(self.run, self.callbacks)
             where = f" The checkpoint is {self.saving.path}." if self.saving.path else ""
             raise Interrupted(
@@ -236,7 +259,7 @@ class _Training:
             last = min(number, first + self.pace.steps, first + self.saving.until_due(run.step))
             start = time.perf_counter()
             last, bad = self.walk.run(first, last)
-            spent = time.perf_counter() - start
+            spent = self.world.agreed(time.perf_counter() - start)
             self._count(first, last, spent)
             if bad is not None:
                 self._fail(bad)
@@ -304,6 +327,51 @@ class _Training:
         )
         error.step, error.layer, error.rows = run.step, layer, rows  # type: ignore[attr-defined]
         raise error
+
+
+def _parts(parts: int | None, batch_size: int, source: Source, optimizer: Optimizer) -> int | None:
+    """Into how many parts a batch is cut; None: it is taken as a whole."""
+    world = distributed.world()
+    if parts is not None and (_whole("parts", parts, 1) & (parts - 1) or parts > batch_size):
+        raise OptionError(
+            explain(
+                "fit",
+                f"got parts={parts} for batch_size={batch_size}",
+                "Give a power of two that is no more than the batch size.",
+            )
+        )
+    if world.communicator is None:
+        found = parts
+    else:
+        found = parts or parts_of(min(batch_size, source.count))
+    if found is None:
+        return None
+    if optimizer.asks:
+        raise OptionError(
+            explain(
+                "fit",
+                f"{type(optimizer).__name__} decides by the whole loss, and got a batch in parts",
+                "Run it in one process, without parts.",
+            )
+        )
+    if world.size > found:
+        raise OptionError(
+            explain(
+                "fit",
+                f"{world.size} ranks cannot share a batch of {batch_size} in {found} parts",
+                "Use fewer ranks, a larger batch_size, or more parts.",
+            )
+        )
+    if not world.same([(array.shape, array.dtype.str) for array in source.arrays]):
+        raise OptionError(
+            explain(
+                "fit: argument train",
+                "the ranks have arrays of other shapes or dtypes",
+                "Give every rank all examples; each reads its own rows. Arrays that do not fit "
+                'into memory can be mapped: np.load(path, mmap_mode="r").',
+            )
+        )
+    return found
 
 
 class _Pace:

@@ -1,10 +1,14 @@
-"""When a training writes its checkpoint, and how it resumes from one."""
+"""When a training writes its checkpoint, and how it resumes from one.
+
+Of several ranks the first one reads and writes; all go on from what it has read.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from .. import distributed
 from ..errors import OptionError, explain
 from .callbacks import Callbacks
 from .checkpoints import Checkpoint, restore_state, state_of
@@ -21,6 +25,7 @@ class Saving:
         self.path = None if self._checkpoint is None else self._checkpoint.path
         self._settings, self._seconds, self._steps = settings, seconds, steps
         self._written = time.monotonic()
+        self._world = distributed.world()
 
     def until_due(self, step: int) -> int:
         """How many steps may be made at most until the next look at `due`."""
@@ -33,25 +38,27 @@ class Saving:
         if self._checkpoint is None:
             return False
         by_steps = self._steps is not None and step % self._steps == 0
-        return by_steps or time.monotonic() - self._written >= self._seconds
+        late = time.monotonic() - self._written >= self._seconds
+        return by_steps or bool(self._world.agreed(late))
 
     def write(self, run: Run, callbacks: Callbacks) -> None:
         """Write where the training stands."""
-        if self._checkpoint is None:
+        checkpoint = self._checkpoint
+        if checkpoint is None:
             return
-        self._checkpoint.write(
-            {
-                "settings": self._settings,
-                "run": run.state_dict(),
-                "callbacks": callbacks.state_dict(),
-                **state_of(run.model, run.optimizer, run.schedule),
-            }
-        )
+        content = {
+            "settings": self._settings,
+            "run": run.state_dict(),
+            "callbacks": callbacks.state_dict(),
+            **state_of(run.model, run.optimizer, run.schedule),
+        }
+        self._world.first(lambda: checkpoint.write(content))
         self._written = time.monotonic()
 
     def resume(self, run: Run, callbacks: Callbacks) -> None:
         """Go on from the checkpoint, if there is one."""
-        content = None if self._checkpoint is None else self._checkpoint.read()
+        checkpoint = self._checkpoint
+        content = None if checkpoint is None else self._world.first(checkpoint.read)
         if content is None:
             return
         for name, own in self._settings.items():

@@ -18,6 +18,7 @@ from ..jit import Repeated, jit
 from ..optim import Optimizer, clip_grad_norm_
 from ..tensor import Tensor, no_grad
 from .closures import Closures
+from .parts import Parted
 from .source import Source
 
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
@@ -46,11 +47,14 @@ class Steps:
                 )
             )
 
-    def training(self, source: Source) -> Repeated | Closures:
+    def training(self, source: Source, parts: int | None = None) -> Repeated | Closures | Parted:
         """``step(arrays, (rows,))`` gives loss and metrics as a dict of float64.
 
-        With ``(rows, *numbers)`` the options of the optimizer's groups are these in this step.
+        With ``(rows, *numbers)`` the options of the optimizer's groups are these in this step. In
+        `parts` the step is made of as many, on all ranks there are.
         """
+        if parts is not None:
+            return Parted(self, source, parts)
         if self.optimizer.asks:
             return Closures(self, source)
 
@@ -62,7 +66,7 @@ class Steps:
             value = self.value(output, y)
             value.backward()
             if self.clip_norm is not None:
-                clip_grad_norm_(self._parameters(), self.clip_norm)
+                clip_grad_norm_(self.parameters(), self.clip_norm)
             with self.options(numbers):
                 self.optimizer.step()
             self.optimizer.zero_grad()
@@ -94,7 +98,8 @@ class Steps:
             for (group, _), before in zip(pairs, own, strict=True):
                 group.numbers = before
 
-    def _parameters(self) -> list[Any]:
+    def parameters(self) -> list[Any]:
+        """All that the optimizer updates."""
         return [p for group in self.optimizer.param_groups for p in group.params]
 
     def value(self, output: Any, y: Any) -> Any:
