@@ -16,7 +16,18 @@ from wengert import loops
 ROOT = Path(wg.__file__).parent
 # Later parts may import earlier ones, never the other way; a line is one rank.
 ORDER = [
-    {"errors", "types", "functions", "snapshot", "keeping", "tree", "folders", "policy", "machine"},
+    {
+        "errors",
+        "types",
+        "functions",
+        "snapshot",
+        "keeping",
+        "tree",
+        "folders",
+        "policy",
+        "machine",
+        "rates",
+    },
     {"graph"},
     {"loops"},
     {"ops"},
@@ -28,6 +39,7 @@ ORDER = [
     {"codegen"},
     {"numpy"},
     {"control"},
+    {"page"},
     {"jit"},
     {"scipy", "distributed"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},

@@ -187,6 +187,17 @@ def test_explain_of_a_gradient_prints_one_part(capsys):
     assert shown.count("output out") == 2
 
 
+def test_explain_writes_the_page(tmp_path, capsys):
+    path = tmp_path / "page.html"
+    function = "wengert.experiments.ratio:rosenbrock"
+    assert cli.main(["explain", function, "f64[5]", "--grad", "--html", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}\n"
+    assert path.read_text().startswith("<!doctype html>")
+    nowhere = str(tmp_path / "none" / "page.html")
+    assert cli.main(["explain", function, "f64[5]", "--html", nowhere]) == 2
+    assert "No such file or directory. Name a file in another place." in capsys.readouterr().err
+
+
 def test_explain_finds_modules_in_the_current_folder(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_model_of_explain.py").write_text("def twice(x):\n    return x + x\n")
     monkeypatch.chdir(tmp_path)

@@ -224,7 +224,8 @@ def _add_explain(commands: Any) -> None:
         "explain",
         run_explain,
         "print how a function is compiled: graph, loops, memory, machine code",
-        "  wengert explain wengert.experiments.ratio:rosenbrock f64[1000] --grad --part loops",
+        "  wengert explain wengert.experiments.ratio:rosenbrock f64[1000] --grad --part loops\n"
+        "  wengert explain wengert.experiments.ratio:rosenbrock f64[1000] --grad --html page.html",
     )
     parser.add_argument("function", metavar="PACKAGE.MODULE:FUNCTION", help="what to compile")
     parser.add_argument(
@@ -234,8 +235,12 @@ def _add_explain(commands: Any) -> None:
         help="the type of each argument: f64[10], f32[8,2], i64, ...",
     )
     parser.add_argument("--grad", action="store_true", help="compile the value with the gradient")
-    parser.add_argument(
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
         "--part", choices=PARTS, default="all", help="which stage (default: %(default)s)"
+    )
+    shown.add_argument(
+        "--html", metavar="FILE", help="write the page with everything here, and print nothing else"
     )
 
 
@@ -247,8 +252,21 @@ def run_explain(arguments: argparse.Namespace) -> int:
     function = find_function(arguments.function)
     values = [example_argument(text) for text in arguments.types]
     story = jit(value_and_grad(function) if arguments.grad else function).explain(*values)
-    print(story if arguments.part == "all" else getattr(story, arguments.part))
+    if arguments.html is not None:
+        print(_written(story, arguments.html))
+    else:
+        print(story if arguments.part == "all" else getattr(story, arguments.part))
     return 0
+
+
+def _written(story: Any, path: str) -> str:
+    """Where the page is now."""
+    try:
+        return str(story.html(path))
+    except OSError as error:
+        raise UsageError(
+            f"--html {path}: {error.strerror}. Name a file in another place."
+        ) from None
 
 
 def find_function(path: str) -> Callable:

@@ -69,16 +69,6 @@ def test_calls_of_lapack_are_named():
     assert any("dpotrf" in label for label, _ in story.times)
 
 
-def test_html(tmp_path):
-    path = tmp_path / "page.html"
-    assert wg.jit(loss).explain(X).html(path) == str(path)
-    page = path.read_text()
-    assert page.startswith("<!doctype html>") and "<svg" in page
-    for part in ("graph", "loops", "memory", "time per kernel", "LLVM", "assembly"):
-        assert f"<summary>{part}" in page
-    assert "src=" not in page and "href=" not in page  # it needs nothing else
-
-
 def test_memory():
     data = np.ones((30, 30))
     memory = wg.jit(lambda x: np.tanh(x @ data) @ data).memory(np.ones((2, 30)))

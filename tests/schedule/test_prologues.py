@@ -137,7 +137,7 @@ def test_the_loops_tell_both_ends():
     program = loops_of(lambda x, w, b: xp.exp(xp.tanh(x) @ w + b), x, w, x[0, :64])
     assert str(program.kernels[0]) == (
         "for i < 1024 for j < 64: sum of tanh(in0[600*i + k]) * in1 for k < 600  # contract\n"
-        "  out3[64*i + j] = exp(add(sum, in2[j]))"
+        "  out3[64*i + j] = exp(sum + in2[j])"
     )
 
 

@@ -39,12 +39,14 @@ from .target import Target
 
 @dataclass
 class ProgramModule:
-    """The LLVM module of a program, its segments, and the constants it wants pointers to."""
+    """The LLVM module of a program, its segments, the constants it wants pointers to, and the
+    kernels by the names of their functions."""
 
     module: ir.Module
     segments: list[str | Host]
     constants: list[Buffer]
     workspace_bytes: int  # behind the arena, for the kernels themselves
+    names: dict[str, Kernel]
 
 
 def emit_program(program: LoopProgram, target: Target, threads: int | None = None) -> ProgramModule:
@@ -63,7 +65,7 @@ def emit_program(program: LoopProgram, target: Target, threads: int | None = Non
                 segments.append(group)
             else:
                 segments.append(emitter.segment(f"kernel{len(segments)}", group))
-    return ProgramModule(module, segments, constants, emitter.workspace_bytes)
+    return ProgramModule(module, segments, constants, emitter.workspace_bytes, emitter.names)
 
 
 def _emitter_for(program: LoopProgram) -> type[Segments]:

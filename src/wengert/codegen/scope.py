@@ -37,6 +37,7 @@ class Scope:
         self.room = len(buffers)
         self.workers = min(target.workers, threads or target.workers)
         self.workspace_bytes = 0
+        self.names: dict[str, Kernel] = {}  # which kernel a function is
 
     def kernel(
         self, name: str, kernel: Kernel, around: Around, watched: bool
@@ -81,6 +82,7 @@ class Scope:
             if isinstance(kernel, Check):
                 code.append((kernel, None))
                 continue
+            self.names[f"{name}{number}"] = kernel
             function, scratch = self.kernel(f"{name}{number}", kernel, pointers.around, watched)
             code.append((kernel, function))
             most = max(most, scratch)

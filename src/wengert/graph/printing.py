@@ -35,7 +35,7 @@ def node_names(graph: Graph) -> dict[int, str]:
         if isinstance(node, Variable) and node.name and node.name not in taken:
             names[node.serial] = node.name
         elif isinstance(node, Constant) and _is_literal(node):
-            names[node.serial] = _literal(node.output)
+            names[node.serial] = literal(node.output)
         else:
             names[node.serial] = f"%{number}"
             number += 1
@@ -45,7 +45,7 @@ def node_names(graph: Graph) -> dict[int, str]:
 
 def _operator_line(node: Operator, names: dict[int, str]) -> str:
     arguments = [names[source.serial] for source in node.inputs]
-    arguments += [f"{key}={_short(value)}" for key, value in node.params.items()]
+    arguments += [f"{key}={short(value)}" for key, value in node.params.items()]
     types = node.type if not isinstance(node.type, tuple) or hasattr(node.type, "dtype") else None
     shown = str(types) if types is not None else "(" + ", ".join(map(str, node.type)) + ")"
     line = f"  {names[node.serial]}: {shown} = {node.op.name}({', '.join(arguments)})"
@@ -67,11 +67,13 @@ def _is_literal(node: Node) -> bool:
     )
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A number as text."""
     return repr(value.item()) if isinstance(value, (np.generic, np.ndarray)) else repr(value)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A parameter as text, cut off where it gets long."""
     if isinstance(value, np.dtype):
         return str(value)
     text = getattr(value, "__name__", None) or repr(value)

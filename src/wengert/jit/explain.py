@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import dataclasses
-import functools
-import html
 import os
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..graph import Graph
-from ..graph.drawing import to_svg
 from ..loops import Check, Contraction, Host, Kernel, LibraryCall, Loop, LoopProgram, inside
 from ..machine import compiling_for
 from ..schedule.building import RegionOp
@@ -24,21 +16,15 @@ from ..schedule.chunking import tell_chunks
 from ..schedule.memory import arena_bytes
 from ..schedule.regions import tell_regions
 from ..schedule.steps import Step
-from .dynamic import sized
-from .frames import Frame
-from .hosting import Values, host_lines
+from .measuring import Measured, label, measure
 from .program import Program
 
-_WORD = ctypes.c_int64
-_ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
-_FEW, _MANY = 3, 100
 _KINDS: dict[type, str] = {
     LibraryCall: "call of a library",
     Check: "check",
     Contraction: "product",
     Host: "call of NumPy",
 }
-_DRAWABLE = 150  # nodes: a picture of more is not looked at
 
 
 class Explanation:
@@ -53,11 +39,16 @@ class Explanation:
     ...
     """
 
-    def __init__(self, program: Program, values: Sequence[Any] | None):
+    def __init__(
+        self,
+        program: Program,
+        values: Sequence[Any] | None,
+        detailed: Callable[[], Any] | None = None,
+    ):
         self.program = program
         self._values = values
-        self._times: list[tuple[str, float]] | None = None
-        self._inside: list[tuple[str, float]] = []
+        self._detailed = detailed  # makes the stages anew, with lines told in detail
+        self._measured: Measured | None = None
 
     @property
     def graph(self) -> str:
@@ -130,23 +121,27 @@ class Explanation:
             for label, seconds in rows
         ]
         lines.append(f"{1e6 * sum(s for _, s in rows):>12.2f} us in all")
-        if self._inside:
+        inside = self._measure().inside
+        if inside:
             lines.append("inside the batch loops, a block on one thread:")
-            block = sum(seconds for _, seconds in self._inside) or 1.0
+            block = sum(seconds for _, seconds in inside) or 1.0
             lines += [
-                f"{1e6 * seconds:>12.2f} us {100 * seconds / block:>5.1f} %  {label}"
-                for label, seconds in self._inside
+                f"{1e6 * seconds:>12.2f} us {100 * seconds / block:>5.1f} %  {label(kernel)}"
+                for kernel, seconds in inside
             ]
         return "\n".join(lines)
 
     @property
     def times(self) -> list[tuple[str, float]]:
         """Label and seconds of every kernel, in order; the least of several runs."""
-        if self._times is None:
+        return [(label(kernel), seconds) for kernel, seconds in self._measure().kernels]
+
+    def _measure(self) -> Measured:
+        if self._measured is None:
             if self._values is None:
                 raise ValueError("explain: no arguments to measure with; call jf.explain(*args)")
-            self._times, self._inside = _measure(self.program, self._values)
-        return self._times
+            self._measured = measure(self.program, self._values)
+        return self._measured
 
     @property
     def hosts(self) -> list[str]:
@@ -197,30 +192,16 @@ class Explanation:
 
     def html(self, path: str | os.PathLike[str]) -> str:
         """Write one page with everything, that needs nothing else; returns the path."""
-        sections = [
-            *self._sections(),
-            ("passes one by one", self.passes),
-            ("LLVM", self.llvm),
-            ("assembly", self.assembly),
-        ]
-        body = "\n".join(
-            f"<details{' open' if number < 5 else ''}><summary>{html.escape(title)}</summary>"
-            f"<pre>{html.escape(text)}</pre></details>"
-            for number, (title, text) in enumerate(sections)
-        )
-        name = html.escape(self.program.name)
-        page = _PAGE.format(
-            name=name, stages=self.program.clock, picture=self._picture(), body=body
-        )
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
-        return os.fspath(path)
+        from ..page import write_page
 
-    def _picture(self) -> str:
-        graph = self._stages.optimised
-        if len(graph.nodes) > _DRAWABLE:
-            return f"<p>{len(graph.nodes)} nodes: too many for a picture.</p>"
-        return to_svg(graph)
+        return write_page(self.page_data(), path)
+
+    def page_data(self) -> dict[str, Any]:
+        """All that the page shows, as plain data."""
+        from ..page import page_data
+        from .picture import compilation
+
+        return page_data(compilation(self))
 
 
 class StepTexts:
@@ -231,8 +212,8 @@ class StepTexts:
         self.before = _counted(graph)
         self.lines = [f"the graph: {self.before}"]
 
-    def watch(self, step: Step, is_on: bool, work: Any, notes: list[str]) -> None:
-        """Note what a step has made of the graph or the loops."""
+    def watch(self, step: Step, is_on: bool, work: Any, notes: list[str]) -> str:
+        """Note what a step has made of the graph or the loops; gives what has changed."""
         after = _counted(work)
         if not is_on:
             change = "left out"
@@ -248,6 +229,7 @@ class StepTexts:
         self.lines += [f"{step.name}: {change}"]
         self.lines += [f"  {line}" for note in notes for line in note.splitlines()]
         self.work, self.before = work, after
+        return change
 
 
 def _counted(work: Graph | LoopProgram) -> str:
@@ -272,122 +254,3 @@ def _kind(kernel: Kernel) -> str:
     if any(loop.blocks is not None for loop in loops):
         return "batch loop"
     return "shared nest" if all(loop.parallel for loop in loops) else "loop"
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }}
-pre {{ overflow-x: auto; background: #f6f6f4; padding: 1em; font-size: 12.5px; line-height: 1.35; }}
-summary {{ font-weight: 600; cursor: pointer; padding: .4em 0; }}
-svg {{ max-width: 100%; height: auto; }}
-@media (prefers-color-scheme: dark) {{
-  body {{ background: #181818; color: #ddd; }} pre {{ background: #222; }}
-  svg {{ background: #fff; }}
-}}
-</style></head><body>
-<h1>{name}</h1>
-<p>{stages}</p>
-{body}
-<details><summary>picture of the graph after the passes</summary>{picture}</details>
-</body></html>
-"""
-
-
-# ---------------------------------------------------------------- time per kernel
-
-
-def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kernel]]:
-    """Every kernel with the name of its native function; None where it has none."""
-    segment, number, before_native = -1, 0, False
-    for kernel in kernels:
-        if isinstance(kernel, Host):
-            segment, before_native = segment + 1, False
-            yield None, kernel
-            continue
-        if not before_native:
-            segment, number, before_native = segment + 1, 0, True
-        yield None if isinstance(kernel, Check) else f"kernel{segment}.{number}", kernel
-        number += 1
-
-
-_Times = list[tuple[str, float]]
-
-
-def _measure(program: Program, values: Sequence[Any]) -> tuple[_Times, _Times]:
-    """Every kernel several times, in order, on memory of its own; and those inside batch loops."""
-    from ..codegen.compile import compile_module
-    from ..codegen.program import emit_program
-
-    assert program.stages is not None
-    target = program.stages.target
-    length = program.length_of(values)
-    # kernels that no watch can end have two arguments, all of them
-    loops = dataclasses.replace(program.stages.loops, watched=0)
-    native = emit_program(loops, target)
-    names = list(_named_kernels(loops.kernels))
-    inside = [part for name, kernel in names for part in _in_blocks(name, kernel)]
-    for name in [*[name for name, _ in names], *[name for name, _ in inside]]:
-        if name is not None and name in native.module.globals:
-            native.module.globals[name].linkage = ""
-    compiled = compile_module(native.module, target)
-    arrays = [np.asarray(v, b.dtype) for v, b in zip(values, loops.inputs, strict=False)]
-    arrays += [state.cell.memory.copy() for state in program.state if state.read]
-    arrays += [np.empty(sized(shape, length), dtype) for dtype, shape in program.layout.outputs]
-    arrays += [np.array(b.value, b.dtype, order="C") for b in native.constants]
-    buffers = [*loops.inputs, *loops.outputs, *native.constants]
-    frame = Frame(program)
-    frame.fill(arrays, length)
-    seen = Values(buffers, frame.arena, passing=False)
-    seen.slots[:] = arrays
-    own = frame.base + loops.arena_bytes
-    memory = [frame.table, frame.base, own]
-    steps: list[tuple[Kernel, Any]] = []
-    for name, kernel in names:
-        if isinstance(kernel, Host):
-            steps.append((kernel, seen.compiled(host_lines(kernel, seen, len(steps)))))
-        elif name is not None and name in compiled.exports:
-            steps.append((kernel, _call(compiled.address(name), memory)))
-    times = _least(steps)
-    steps = []
-    for name, block in inside:
-        # the first block of the first share, in the memory of the first worker
-        kernel, loop = block
-        assert loop.blocks is not None
-        live = min(loop.blocks.width, length or loop.blocks.extent)
-        given = [0, 0, own, 0, live] if loop.private else [0, 0, 0, live]
-        behind = [frame.table, frame.base, own + loop.private_bytes]
-        steps.append((kernel, _call(compiled.address(name), [*behind, *given])))
-    return times, _least(steps)
-
-
-def _in_blocks(name: str | None, kernel: Kernel) -> Iterator[tuple[str, tuple[Kernel, Loop]]]:
-    """The kernels of blocks inside of a batch loop, with the names of their functions."""
-    if not isinstance(kernel, Loop):
-        return
-    for number, loop in enumerate(kernel.body):
-        if isinstance(loop, Loop) and loop.blocks is not None:
-            for place, part in enumerate(loop.body):
-                yield f"{name}.in{number}.in{place}", (part, loop)
-
-
-def _call(address: int, words: Sequence[int]) -> Callable[[], None]:
-    """A call of a native function without a result, with these numbers and addresses."""
-    return functools.partial(ctypes.CFUNCTYPE(None, *[_WORD] * len(words))(address), *words)
-
-
-def _least(steps: Sequence[tuple[Kernel, Any]]) -> list[tuple[str, float]]:
-    best = [float("inf")] * len(steps)
-    start = time.perf_counter()
-    for number in range(_MANY):
-        for place, (_, run) in enumerate(steps):
-            before = time.perf_counter()
-            run()
-            best[place] = min(best[place], time.perf_counter() - before)
-        if number >= _FEW and time.perf_counter() - start > _ENOUGH_SECONDS:
-            break
-    return [(_label(kernel), seconds) for (kernel, _), seconds in zip(steps, best, strict=True)]
-
-
-def _label(kernel: Kernel) -> str:
-    first = str(kernel).splitlines()
-    return " ".join(line.strip() for line in first[:2])[:100]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 
 from .. import tree
-from ..errors import DependsOnLength, MoreSteps, OptionError
+from ..errors import DependsOnLength, MoreSteps, OptionError, in_detail
 from ..ops.op import Traced
 from ..runtime.limits import steps_code
 from ..trace import Preparing, concrete, prepared
@@ -585,12 +585,22 @@ class Jitted(staticmethod, Generic[P, R]):
         """The story of the compilation for these arguments; prints as text.
 
         Parts: `graph`, `passes`, `regions`, `loops`, `memory`, `llvm`, `assembly`, `time`;
-        `html(path)` writes one page with all of them.
+        `html(path)` writes one page that shows all of it (see `page/`).
         """
         from .explain import Explanation
 
         program = self.program(*args, **kwargs)
-        return Explanation(program, self._key(self._order(args, kwargs))[0])
+        call = self._order(args, kwargs)
+        values, key = self._key(call)
+        return Explanation(program, values, lambda: self._stages_in_detail(call, key))
+
+    def _stages_in_detail(self, call: Call, key: Any) -> Any:
+        """The stages for a call, made anew, with all there is to tell of the user's lines."""
+        from ..codegen.target import Target
+        from .building import Stages
+
+        with trace_lock, self._lock, in_detail():
+            return Stages(self._capture(call, key), key[1], debugging.Clock(), Target.host())
 
     def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""

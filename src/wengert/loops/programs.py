@@ -147,12 +147,13 @@ class Loop:
 
     def __str__(self) -> str:
         lines = [f"first {kernel}" for kernel in self.begin]
-        lines += [f"{self._head()}:", *[f"  {carry}" for carry in self.carries]]
+        lines += [f"{self.head()}:", *[f"  {carry}" for carry in self.carries]]
         lines += [_indented(kernel) for kernel in self.body]
         lines += [f"  after each {self.run}: {kernel}" for kernel in self.fold]
         return "\n".join([*lines, *[f"then {kernel}" for kernel in self.join]])
 
-    def _head(self) -> str:
+    def head(self) -> str:
+        """What the turns are, in words."""
         if self.parallel:
             return f"for {self.var} < {self.var.extent}, in parallel"
         if self.going is not None:

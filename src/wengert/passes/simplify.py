@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..errors import is_derived
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import LARGE
 from ..loops import Pointwise
@@ -405,7 +406,10 @@ def share_common(graph: Graph) -> Graph:
                 tuple(_identity(source) for source in node.inputs),
                 tuple((name, exactly(value)) for name, value in node.params.items()),
             )
-            return seen.setdefault(key, node)
+            first = seen.setdefault(key, node)
+            if is_derived(first.source) and not is_derived(node.source):
+                first.source = node.source  # what is computed anyway is not the derivative's
+            return first
         except TypeError:  # a param that cannot be hashed: leave the node alone
             return None
 

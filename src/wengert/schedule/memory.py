@@ -91,20 +91,20 @@ def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
 def plan(program: LoopProgram) -> LoopProgram:
     """Give every buffer in an arena its offset."""
     for loop in loops_of(program.kernels):
-        _place(_lives(loop.body, set(loop.private)))
+        _place(lives_of(loop.body, set(loop.private)))
     _leave_to_numpy(program.kernels)
-    program.arena_bytes = _place(_lives(program.kernels, set(temporaries(program.kernels))))
+    program.arena_bytes = _place(lives_of(program.kernels, set(temporaries(program.kernels))))
     if program.length is not None:
         used = {root(b) for kernel in program.kernels for b in buffers_of(kernel)}
         growing = {buffer for buffer in used if buffer.kind is MemoryKind.ROOM}
-        lives = _lives(program.kernels, growing)
+        lives = lives_of(program.kernels, growing)
         program.room_bytes = _place_large(lives, program.length.value)
     return program
 
 
 def arena_bytes(program: LoopProgram) -> int:
     """Bytes of the arena that the loops need as they are now."""
-    return _place(_lives(program.kernels, set(temporaries(program.kernels))))
+    return _place(lives_of(program.kernels, set(temporaries(program.kernels))))
 
 
 def temporaries(kernels: Sequence[Kernel]) -> tuple[Buffer, ...]:
@@ -150,7 +150,7 @@ class Life(NamedTuple):
     end: int
 
 
-def _lives(kernels: Sequence[Kernel], wanted: Container[Buffer]) -> list[Life]:
+def lives_of(kernels: Sequence[Kernel], wanted: Container[Buffer]) -> list[Life]:
     """From when to when the wanted buffers are used."""
     lives: dict[Buffer, Life] = {}
     for position, kernel in enumerate(kernels):

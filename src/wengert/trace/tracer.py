@@ -226,6 +226,8 @@ class Trace:
             made = Operator(op, tuple(inputs), params, output)
         if self.keep_source:
             made.source = user_line()
+        elif nested:  # tensors under `jit`: what they compute is recorded there, with its line
+            made.source = getattr(getattr(made.output, "_node", None), "source", None)
         if active and op.zero is None:
             made.active = op.multiple or _carries_derivative(made)
         if key is not None:

@@ -1,0 +1,102 @@
+"""Machine code as text, each instruction with the line of LLVM IR that it was made of.
+
+LLVM carries the places of instructions through to the assembly, if they have any: here every
+instruction's place is its own line of the IR's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .target import Target
+
+_NAME = re.compile(r'^define .*?@"?([^"(]+)"?\(')
+_NUMBERED = re.compile(r"^!(\d+) =", re.MULTILINE)
+_PLACE = re.compile(r"\s+\.loc\s+\d+ (\d+)")
+# Directives and comments that say nothing about what the processor does.
+_NOISE = re.compile(r"\s*(\.(?!quad|long|short|byte|zero|ascii)|#|$)")
+_LABEL = re.compile(r"^\.L(tmp|func|sec|line|info|abbrev|debug|cu|string|addr|rng|names)")
+
+
+class LinkedCode(NamedTuple):
+    """A function: its lines of IR, and of assembly with the number of the line of IR of each."""
+
+    llvm: list[str]
+    assembly: list[tuple[str, int]]
+
+
+def linked_code(text: str, target: Target, level: int = 2) -> dict[str, LinkedCode]:
+    """The functions of a module, by name; lines of IR are counted from 0 within a function."""
+    from .compile import assembly_of
+
+    placed, starts, bodies = _with_places(text)
+    found = {name: LinkedCode(lines, []) for name, lines in bodies.items()}
+    for name, line, place in _instructions(assembly_of(placed, target, level), bodies):
+        own = place - starts[name]
+        found[name].assembly.append((line, own if 0 <= own < len(bodies[name]) else -1))
+    return found
+
+
+def _with_places(text: str) -> tuple[str, dict[str, int], dict[str, list[str]]]:
+    """The module with a place at each instruction; for each function its first line, and all."""
+    first = 1 + max((int(number) for number in _NUMBERED.findall(text)), default=-1)
+    unit, file, kinds, version, dwarf = range(first, first + 5)
+    extra = [
+        f"!llvm.dbg.cu = !{{!{unit}}}",
+        f"!llvm.module.flags = !{{!{version}, !{dwarf}}}",
+        f"!{unit} = distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, "
+        "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+        f'!{file} = !DIFile(filename: "wengert.ll", directory: "")',
+        f"!{kinds} = !DISubroutineType(types: !{{}})",
+        f'!{version} = !{{i32 2, !"Debug Info Version", i32 3}}',
+        f'!{dwarf} = !{{i32 7, !"Dwarf Version", i32 4}}',
+    ]
+    number, scope, name, lines = dwarf + 1, 0, "", []
+    starts: dict[str, int] = {}
+    bodies: dict[str, list[str]] = {}
+    for place, line in enumerate(text.splitlines(), 1):
+        begins = _NAME.match(line)
+        if begins:
+            name, scope = begins[1], number
+            starts[name], bodies[name] = place, []
+            extra.append(
+                f'!{number} = distinct !DISubprogram(name: "{name}", scope: !{file}, '
+                f"file: !{file}, line: {place}, type: !{kinds}, unit: !{unit}, "
+                "spFlags: DISPFlagDefinition)"
+            )
+            lines.append(f"{line} !dbg !{number}")
+            number += 1
+        elif name and line.startswith("  ") and _is_instruction(line):
+            extra.append(f"!{number} = !DILocation(line: {place}, scope: !{scope})")
+            lines.append(f"{line}, !dbg !{number}")
+            number += 1
+        else:
+            lines.append(line)
+        if name:
+            bodies[name].append(line)
+            name = "" if line == "}" else name
+    return "\n".join([*lines, *extra]) + "\n", starts, bodies
+
+
+def _is_instruction(line: str) -> bool:
+    """Whether a line is all of an instruction: the cases of a switch have lines of their own."""
+    bare = line.strip()
+    return not bare.endswith("[") and not re.match(r"i\d+ -?\w+, label|\]$", bare)
+
+
+def _instructions(assembly: str, functions: dict[str, list[str]]) -> Iterator[tuple[str, str, int]]:
+    """The function, the text and the line of IR of each instruction and label."""
+    name, place = "", -1
+    for line in assembly.splitlines():
+        label = line.split(":")[0].strip('"') if line[:1] not in ("\t", " ", "#", "") else None
+        if label in functions:
+            name, place = label, -1
+        elif line.lstrip().startswith((".section", ".size")):
+            name = ""
+        found = _PLACE.match(line)
+        if found:
+            place = int(found[1])
+        elif name and not (_LABEL.match(line) or (label is None and _NOISE.match(line))):
+            yield name, line.split("#")[0].rstrip().expandtabs(8), place if label is None else -1

@@ -1,0 +1,161 @@
+"""All that the page shows of one compilation, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..codegen.linked import linked_code
+from ..graph import Graph, Node
+from ..loops import LoopProgram
+from ..machine import Machine, compiling_for
+from ..rates import Floor, measure_floor
+from . import arena, code, kernels, teaching
+from .graphs import Graphs
+from .sources import Sources
+
+
+@dataclass
+class Stage:
+    """A pass or a step of the schedule: what it has made, and what it says."""
+
+    name: str
+    kind: str  # "trace", "pass" or "step"
+    graph: Graph | None  # None: the program consists of loops now
+    text: str = ""  # what has changed, in words
+    notes: Sequence[str] = ()
+    loops: str = ""
+
+
+@dataclass
+class Compilation:
+    """What the page is made of."""
+
+    name: str
+    arguments: Sequence[str]
+    clock: Mapping[str, float]
+    steps: Sequence[Stage]
+    graph: Graph
+    loops: LoopProgram
+    target: Any
+    native: Any  # the LLVM module of the loops, with the names of its functions
+    memory: Mapping[str, int]
+    regions: str
+    measured: Mapping[int, float] = field(default_factory=dict)  # seconds, by id of a kernel
+    measured_inside: Mapping[int, float] = field(default_factory=dict)
+    values: Sequence[Any] | None = None  # of the inputs of the graph
+
+
+def page_data(made: Compilation) -> dict[str, Any]:
+    """The page's data, ready to be written as JSON."""
+    sources = Sources()
+    graphs = Graphs(sources)
+    stages = _stages(made.steps, graphs)
+    entries = kernels.tree_of(made.loops.kernels)
+    for entry in entries:
+        if entry.parent is None and id(entry.kernel) in made.measured:
+            entry.seconds = made.measured[id(entry.kernel)]
+            entry.shares(made.measured_inside)
+    floor = _at_least(measure_floor(quick=True), made.target)
+    with compiling_for(made.target):
+        kernels.set_floors(entries, floor, made.target)
+    _count_lines(entries, sources)
+    symbols = {id(kernel): name for name, kernel in made.native.names.items()}
+    functions = linked_code(str(made.native.module), made.target)
+    run = None if made.values is None else teaching.run(made.graph, made.values, graphs)
+    return {
+        "name": made.name,
+        "arguments": list(made.arguments),
+        "clock": dict(made.clock),
+        "seconds": sum(made.measured.values()) if made.measured else None,
+        "floor": sum(entry.floor for entry in entries if entry.parent is None),
+        "rates": {"flops": floor.flops_all, "bytes": floor.bandwidth_all},
+        "memory": dict(made.memory),
+        "regions": made.regions,
+        "stages": stages,
+        "kernels": [
+            {**kernels.as_data(entry, symbols.get(id(entry.kernel)), _number(graphs))}
+            for entry in entries
+        ],
+        "code": _code(entries, symbols, functions),
+        "functions": {name: code.as_data(name, one) for name, one in functions.items()},
+        "arena": arena.pictures(made.loops, entries),
+        "run": run,
+        "nodes": graphs.nodes,
+        "boxes": graphs.boxes,
+        "lines": sources.lines,
+        "groups": sources.groups,
+        "files": sources.files(),
+        "buffers": [
+            *[{"use": "input", "text": str(b)} for b in made.loops.inputs],
+            *[{"use": "output", "text": str(b)} for b in made.loops.outputs],
+        ],
+    }
+
+
+def _at_least(floor: Floor, machine: Machine) -> Floor:
+    """What was measured, but no less than the machine does by its description: others may have kept
+    it busy meanwhile."""
+    one = 1e6 * machine.cycles * machine.flops
+    return replace(
+        floor,
+        flops_one=max(floor.flops_one, one),
+        flops_all=max(floor.flops_all, one * machine.workers),
+    )
+
+
+def _stages(steps: Sequence[Stage], graphs: Graphs) -> list[dict[str, Any]]:
+    """Each pass and step with its nodes; those without a change of the graph take the last ones."""
+    found: list[dict[str, Any]] = []
+    before: dict[str, Any] = {"nodes": [], "outputs": [], "value": None}
+    loops = ""
+    for step in steps:
+        now = before if step.graph is None else graphs.stage(step.graph)
+        old, new = set(before["nodes"]), set(now["nodes"])
+        changed = old != new if step.kind != "trace" else False
+        stage = {
+            "name": step.name,
+            "kind": step.kind,
+            "text": step.text,
+            "notes": list(step.notes),
+            "added": len(new - old) if changed else 0,
+            "gone": len(old - new) if changed else 0,
+            "loops": step.loops if step.loops != loops else "",
+        }
+        stage["changed"] = changed or bool(stage["loops"])
+        if changed or not found:
+            stage |= now
+        found.append(stage)
+        before, loops = now, step.loops or loops
+    return found
+
+
+def _count_lines(entries: Sequence[kernels.Entry], sources: Sources) -> None:
+    """Share the time of each kernel among the lines that it comes from."""
+    from .graphs import source_of
+
+    for entry in entries:
+        if entry.children or not entry.seconds or not entry.nodes:
+            continue
+        weights = kernels.weights_of(entry.nodes)
+        whole = sum(weights) or 1.0
+        for node, weight in zip(entry.nodes, weights, strict=True):
+            group = sources.group(source_of(node))
+            if group >= 0:
+                sources.count(group, entry.seconds * weight / whole)
+
+
+def _number(graphs: Graphs) -> Callable[[Node], int | None]:
+    return lambda node: node.serial if node.serial in graphs.nodes else None
+
+
+def _code(
+    entries: Sequence[kernels.Entry], symbols: Mapping[int, str], functions: Mapping[str, Any]
+) -> dict[int, list[str]]:
+    names = set(symbols.values())
+    return {
+        entry.number: code.functions_of(symbols[id(entry.kernel)], functions, names)
+        for entry in entries
+        if id(entry.kernel) in symbols
+    }

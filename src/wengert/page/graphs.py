@@ -1,0 +1,149 @@
+"""The graph after each pass and step as plain data: nodes by number, stages as lists of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from ..errors import is_derived
+from ..graph import Constant, Graph, Node, Operator, Variable
+from ..graph.printing import literal, short
+from ..schedule.building import RegionOp
+from .sources import Sources
+
+
+class Graphs:
+    """Nodes of all stages; what is inside a region or a loop stands in its place."""
+
+    def __init__(self, sources: Sources):
+        self.sources = sources
+        self.nodes: dict[int, dict[str, Any]] = {}
+        self.objects: dict[int, Node] = {}
+        self.boxes: dict[int, str] = {}  # what a node with others inside is
+
+    def stage(self, graph: Graph) -> dict[str, Any]:
+        """The nodes that a graph consists of now, its outputs, and the one that is the value."""
+        found: list[int] = []
+        stands: dict[int, int] = {}
+        outputs = self._add(graph, stands, None, found)
+        value = value_of(graph)
+        serial = None if value is None else stands.get(value.serial, value.serial)
+        return {"nodes": found, "outputs": outputs, "value": serial}
+
+    def _add(
+        self, graph: Graph, stands: dict[int, int], parent: int | None, found: list[int]
+    ) -> list[int]:
+        """Add the nodes of a graph; `stands` has what is in the place of others."""
+        results: dict[tuple[int, int], int] = {}
+        for node in graph.nodes:
+            serial = node.serial
+            if serial in stands:
+                continue
+            if isinstance(node, Operator) and isinstance(node.op, RegionOp):
+                self._add_region(node, stands, results, found)
+                continue
+            item = _item(node)
+            if item is not None and item in results:
+                stands[serial] = results[item]
+                continue
+            self._node(node, stands, parent)
+            found.append(serial)
+            for inner in _graphs_in(node):
+                self.boxes[serial] = node.op.name  # type: ignore[attr-defined]
+                self._add(inner, {}, serial, found)
+        return [stands.get(n.serial, n.serial) for n in graph.outputs if n is not None]
+
+    def _add_region(
+        self,
+        node: Operator,
+        stands: dict[int, int],
+        results: dict[tuple[int, int], int],
+        found: list[int],
+    ) -> None:
+        region = node.op.region
+        blocks = -(-region.length // region.width)
+        self.boxes[node.serial] = f"region: {blocks} blocks of {region.width}"
+        inside = {
+            inner.serial: stands.get(outer.serial, outer.serial)
+            for inner, outer in zip(region.graph.inputs, node.inputs, strict=False)
+        }
+        for number, serial in enumerate(self._add(region.graph, inside, node.serial, found)):
+            results[node.serial, number] = serial
+
+    def _node(self, node: Node, stands: dict[int, int], parent: int | None) -> None:
+        group = self.sources.group(source_of(node))
+        self.objects[node.serial] = node
+        self.nodes[node.serial] = {
+            "op": _title(node),
+            "kind": node.kind,
+            "type": _type(node),
+            "inputs": [stands.get(s.serial, s.serial) for s in node.inputs],
+            "group": group,
+            "parent": parent,
+            "params": _params(node),
+            "state": bool(re.fullmatch(r"s\d+", getattr(node, "name", ""))),
+        }
+
+
+def value_of(graph: Graph) -> Node | None:
+    """The output that is no derivative: the first of floats, a number rather than an array."""
+    found = [
+        node
+        for node in graph.outputs
+        if isinstance(node, Operator)
+        and getattr(getattr(node.type, "dtype", None), "kind", "") == "f"
+        and not is_derived(source_of(node))
+    ]
+    numbers = [node for node in found if node.type.shape == ()]
+    return next(iter([*numbers, *found]), None)
+
+
+def source_of(node: Node) -> str | None:
+    """The line of a node; of one that the compiler has added, that of what it is computed from."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        one = pending.pop(0)
+        if one.source:
+            return one.source
+        fresh = [source for source in one.inputs if source.serial not in seen]
+        seen.update(source.serial for source in fresh)
+        if isinstance(one, Operator) and len(seen) < 64:
+            pending += fresh
+    return None
+
+
+def _item(node: Node) -> tuple[int, int] | None:
+    """Which result of which operation a node is."""
+    if isinstance(node, Operator) and "index" in node.params and len(node.inputs) == 1:
+        number = node.params["index"]
+        return (node.inputs[0].serial, number) if isinstance(number, int) else None
+    return None
+
+
+def _graphs_in(node: Node) -> list[Graph]:
+    if not isinstance(node, Operator):
+        return []
+    inside = [one for v in node.params.values() for one in (v, *getattr(v, "programs", ()))]
+    return [g for one in inside if isinstance(g := getattr(one, "graph", None), Graph)]
+
+
+def _title(node: Node) -> str:
+    if isinstance(node, Operator):
+        return str(node.op.name)
+    if isinstance(node, Variable):
+        return node.name or "input"
+    assert isinstance(node, Constant)
+    return literal(node.output) if np.ndim(node.output) == 0 else "constant"
+
+
+def _type(node: Node) -> str:
+    several = isinstance(node.type, tuple) and not hasattr(node.type, "dtype")
+    return ", ".join(map(str, node.type)) if several else str(node.type)
+
+
+def _params(node: Node) -> str:
+    params = node.params if isinstance(node, Operator) else {}
+    return ", ".join(f"{key}={short(value)}" for key, value in params.items())

@@ -1,0 +1,106 @@
+"""The user's lines: their text, and what in a program comes from each of them."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import is_derived
+
+_AROUND = 1  # lines that are shown before and after those outside of all functions
+
+
+class Sources:
+    """Lines and groups by number. A group is what one line of one module computes, or what is
+    derived of it."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.groups: list[dict[str, Any]] = []
+        self._line_of: dict[tuple[str, int], int] = {}
+        self._group_of: dict[tuple[int, tuple[str, ...], bool], int] = {}
+
+    def group(self, source: str | None) -> int:
+        """The number of the group that a node with this source is in; -1: of none."""
+        if not source or ":" not in source:
+            return -1
+        name, _, number = source.rpartition(":")
+        file = getattr(source, "file", "") or name
+        line = self._line(file, int(number))
+        layers = layer_names(getattr(source, "layers", ()))
+        key = line, tuple(layers), is_derived(source)
+        if key not in self._group_of:
+            self._group_of[key] = len(self.groups)
+            self.groups.append({"line": line, "layers": layers, "derived": key[2]})
+        return self._group_of[key]
+
+    def _line(self, file: str, number: int) -> int:
+        key = file, number
+        if key not in self._line_of:
+            self._line_of[key] = len(self.lines)
+            self.lines.append({"file": file, "number": number, "forward": 0.0, "backward": 0.0})
+        return self._line_of[key]
+
+    def count(self, group: int, seconds: float) -> None:
+        """Add time to the line of a group."""
+        found = self.groups[group]
+        self.lines[found["line"]]["backward" if found["derived"] else "forward"] += seconds
+
+    def files(self) -> list[dict[str, Any]]:
+        """The text of all functions that have lines here."""
+        found: dict[str, list[int]] = {}
+        for line in self.lines:
+            found.setdefault(line["file"], []).append(line["number"])
+        return [
+            {
+                "path": file,
+                "name": os.path.basename(file),
+                "text": _shown(linecache.getlines(file), numbers),
+            }
+            for file, numbers in found.items()
+        ]
+
+
+def layer_names(layers: Sequence[Any]) -> list[str]:
+    """How modules are called that contain each other, the outermost first."""
+    if not layers:
+        return []
+    named = getattr(layers[0], "named_modules", None)
+    names = {id(module): name for name, module in named()} if named else {}
+    found = [type(layers[0]).__name__]
+    for layer in layers[1:]:
+        kind, name = type(layer).__name__, names.get(id(layer), "")
+        found.append(f"{name} {kind}" if name else kind)
+    return found
+
+
+def _shown(text: Sequence[str], numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """The lines of all functions around the numbers, each with its own."""
+    wanted: set[int] = set()
+    spans = _functions("".join(text))
+    for number in numbers:
+        around = [span for span in spans if span[0] <= number <= span[1]]
+        first, last = min(around, default=(number - _AROUND, number + _AROUND), key=_length)
+        wanted.update(range(max(first, 1), min(last, len(text)) + 1), [number])
+    lines = [(n, text[n - 1].rstrip("\n") if n <= len(text) else "") for n in sorted(wanted)]
+    return lines
+
+
+def _functions(text: str) -> list[tuple[int, int]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        (min([node.lineno, *[one.lineno for one in node.decorator_list]]), node.end_lineno or 0)
+        for node in ast.walk(tree)
+        if isinstance(node, functions)
+    ]
+
+
+def _length(span: tuple[int, int]) -> int:
+    return span[1] - span[0]

@@ -1,0 +1,351 @@
+"""The explain page: its data is true, and it works in a real browser with the keyboard alone.
+
+One browser serves all tests; where there is no Chromium with its driver they are skipped. With
+WENGERT_SCREENSHOTS naming a folder, the pictures of the documentation are written there.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from browser import Browser, executables
+from wengert import nn
+from wengert.nn.functional import max_pool2d, relu
+
+
+def figure(x, y, z):
+    return (x + y) * z
+
+
+def curve(x):
+    wave = np.sin(x)
+    return np.sum(wave * x)
+
+
+class Digits(nn.Module):
+    def __init__(self):
+        self.conv1 = nn.Conv2d(1, 6, 3)
+        self.conv2 = nn.Conv2d(6, 16, 3)
+        self.dense = nn.Sequential(nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10))
+
+    def forward(self, x):
+        x = max_pool2d(relu(self.conv1(x)), 2)
+        x = max_pool2d(relu(self.conv2(x)), 2)
+        return self.dense(x.reshape(len(x), -1))
+
+
+def digit_step():
+    model = Digits()
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+    @wg.jit
+    def step(images, labels):
+        optimizer.zero_grad()
+        loss = nn.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def line(function, offset):
+    return function.__code__.co_firstlineno + offset
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The pages of (x + y) z and of the CNN's step, and the data of the latter."""
+    folder = tmp_path_factory.mktemp("pages")
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(100, 1, 28, 28)).astype("f4")
+    step, labels = digit_step(), rng.integers(0, 10, 100)
+    step(images, labels)
+    story = step.explain(images, labels)
+    data = story.page_data()
+    story.page_data = lambda: data  # made once
+    story.html(folder / "cnn.html")
+    wg.jit(figure).explain(-2.0, 5.0, -4.0).html(folder / "figure.html")
+    return folder, data
+
+
+@pytest.fixture(scope="module")
+def small():
+    """The data of a function and its gradient."""
+    return wg.jit(wg.value_and_grad(curve)).explain(np.linspace(0.0, 1.0, 9)).page_data()
+
+
+# ---------------------------------------------------------------- data
+
+
+def test_lines_have_costs_forward_and_backward(pages):
+    _, data = pages
+    at = {one["number"]: one for one in data["lines"]}
+    for offset in (1, 2, 3):  # of the network: each line has its derivative
+        found = at[line(Digits.forward, offset)]
+        assert found["forward"] > 0 and found["backward"] > 0
+    shared = sum(one["forward"] + one["backward"] for one in data["lines"])
+    assert 0.8 * data["seconds"] < shared <= 1.0001 * data["seconds"]
+    (file,) = data["files"]
+    assert [text for number, text in file["text"] if number == line(Digits.forward, 3)] == [
+        "        return self.dense(x.reshape(len(x), -1))"
+    ]
+
+
+def test_what_is_derived_carries_the_line_and_the_module_of_the_forward_operation(pages):
+    _, data = pages
+    found = {
+        (data["lines"][g["line"]]["number"], g["derived"], *g["layers"]) for g in data["groups"]
+    }
+    second = line(Digits.forward, 2)
+    assert (second, False, "Digits", "conv2 Conv2d") in found
+    assert (second, True, "Digits", "conv2 Conv2d") in found
+    assert (line(Digits.forward, 3), True, "Digits", "dense Sequential", "dense.0 Linear") in found
+
+
+def test_stages_say_what_changed(pages):
+    _, data = pages
+    stages = {stage["name"]: stage for stage in data["stages"]}
+    assert data["stages"][0]["name"] == "traced"
+    assert stages["expand"]["added"] > 0
+    notes = stages["regions"]["notes"]
+    assert notes[-1].startswith("taken: one lane a sample")
+    assert any("one lane a channel" in note and note.endswith(" us") for note in notes)
+    assert stages["lower"]["loops"].startswith("input  in0")
+    for stage in data["stages"]:
+        known = set(stage.get("nodes", ()))
+        assert known <= data["nodes"].keys()
+
+
+def test_kernels_have_times_floors_and_code(pages):
+    _, data = pages
+    for kernel in data["kernels"]:
+        children = [
+            one for one in data["kernels"] if one["parent"] == data["kernels"].index(kernel)
+        ]
+        if children and kernel["seconds"]:
+            inner = sum(child["seconds"] for child in children)
+            assert inner == pytest.approx(kernel["seconds"], rel=1e-6)
+    products = [kernel for kernel in data["kernels"] if kernel["kind"] == "product"]
+    assert all(kernel["floor"] > 0 and kernel["nodes"] for kernel in products)
+    # the arithmetic of the network: three products for each layer, less one
+    layers = 2 * 100 * (6 * 26 * 26 * 9 + 16 * 11 * 11 * 54 + 400 * 84 + 84 * 10)
+    first = 2 * 100 * 6 * 26 * 26 * 9
+    flops = sum(kernel["flops"] for kernel in products)
+    assert 3 * layers - first < flops < 1.8 * (3 * layers - first)
+    for number in map(data["kernels"].index, products):
+        names = data["code"][number]
+        linked = [data["functions"][name] for name in names]
+        places = [place for one in linked for place in one["places"]]
+        assert sum(place >= 0 for place in places) > 0.7 * len(places)
+
+
+def test_memory_over_time(pages):
+    _, data = pages
+    for picture in data["arena"]:
+        peak = picture["used"][picture["peak"]]
+        assert peak == max(picture["used"]) <= picture["bytes"]
+        for one in picture["buffers"]:
+            for other in picture["buffers"]:
+                if (
+                    one is not other
+                    and one["start"] <= other["end"]
+                    and other["start"] <= one["end"]
+                ):
+                    apart = one["offset"] + one["bytes"] <= other["offset"]
+                    assert apart or other["offset"] + other["bytes"] <= one["offset"]
+
+
+def test_a_run_has_values_and_adjoints(small):
+    run, nodes = small["run"], small["nodes"]
+    inputs = [n for n in run["nodes"] if nodes[n]["kind"] == "Variable"]
+    x = np.linspace(0.0, 1.0, 9)
+    expected = np.array2string(
+        np.sin(x) + x * np.cos(x), precision=4, threshold=24, separator=", ", max_line_width=80
+    )
+    assert run["adjoints"][inputs[0]]["text"] == expected
+    assert run["values"][run["outputs"][0]]["text"] == f"{np.sum(np.sin(x) * x):.6g}"
+    assert run["adjoints"][run["outputs"][0]]["text"] == "1"
+
+
+def test_loops_are_in_infix_notation(small):
+    text = "\n".join(t for kernel in small["kernels"] for t in kernel["text"])
+    assert "sin(in0[i]) * in0[i]" in text.replace("in0[i] * sin(in0[i])", "sin(in0[i]) * in0[i]")
+
+
+def test_programs_of_every_kind_have_a_page(tmp_path):
+    """NumPy between native parts, loops, branches, any length, no floats, nothing at all."""
+    cases = [
+        (lambda x: np.gcd(x, 12), {}, [np.arange(3)]),
+        (lambda x: wg.fori_loop(0, 3, lambda i, s: np.sin(s) @ s, x), {}, [np.eye(2)]),
+        (lambda x: np.tanh(x) * 2.0, {"dynamic": {"x": 0}}, [np.ones(5)]),
+        (lambda x: x, {}, [2.0]),
+    ]
+    for number, (function, options, arguments) in enumerate(cases):
+        path = tmp_path / f"{number}.html"
+        assert wg.jit(function, **options).explain(*arguments).html(path) == str(path)
+        assert path.stat().st_size > 400_000
+
+
+# ---------------------------------------------------------------- in the browser
+
+
+def test_it_is_small_and_needs_nothing_else(pages):
+    folder, _ = pages
+    page = (folder / "cnn.html").read_text()
+    assert len(page) <= 5 << 20
+    own = page.partition('id="data">')[0]
+    assert "src=" not in own and "href=" not in own and "import(" not in own
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if executables() is None:
+        pytest.skip("needs Chromium and chromedriver")
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+def picture(browser, name):
+    """Write a picture for the documentation, if one is asked for."""
+    folder = os.environ.get("WENGERT_SCREENSHOTS")
+    if folder:
+        from PIL import Image
+
+        time.sleep(0.4)  # drawing goes on for some frames
+        browser.screenshot(Path(folder) / name)
+        with Image.open(Path(folder) / name) as full:
+            few = full.convert("RGB").quantize(128)  # text on paper: a third of the bytes
+        few.save(Path(folder) / name, optimize=True)
+
+
+def chosen(browser):
+    return browser.run("return W.chosen")
+
+
+def test_the_steps_page_opens_within_two_seconds(pages, browser):
+    folder, _ = pages
+    assert min(browser.open(folder / "cnn.html") for _ in range(3)) <= 2000
+    assert browser.errors() == []
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    picture(browser, "explain-cnn-graph.png")
+
+
+def test_source_graph_and_code_by_keyboard(pages, browser):
+    folder, data = pages
+    browser.open(folder / "cnn.html")
+    browser.press("s", "Down", "Down")
+    number = chosen(browser)["line"]
+    assert data["lines"][number]["number"] == line(Digits.forward, 2)
+    boxes = browser.run("return W.views.graph.cy.nodes('.chosen').map((n) => n.data('label'))")
+    assert any("conv2 Conv2d" in label for label in boxes)
+    assert "conv2" not in browser.run("return W.$('selection').textContent")
+    assert "kernels" in browser.run("return W.$('selection').textContent")
+    browser.press("c")
+    assert (
+        browser.run("return document.querySelectorAll('#view-code .lines:not(.wrap) div').length")
+        > 20
+    )
+    # a line of assembly shows the line of LLVM that it comes from
+    browser.run("document.querySelector('#view-code section:last-child .lines').focus()")
+    browser.press("Down", "Down", "Down", "Down")
+    lit = "return document.querySelectorAll('#view-code section:nth-child(%d) .lit').length"
+    assert browser.run(lit % 2) == 1 and browser.run(lit % 3) >= 1
+    picture(browser, "explain-cnn-code.png")
+    assert browser.errors() == []
+
+
+def test_stages_and_groups_by_keyboard(pages, browser):
+    folder, _ = pages
+    browser.open(folder / "cnn.html")
+    name = "return document.querySelector('#view-graph .stage b').textContent"
+    before = browser.run(name)
+    browser.press("[")
+    assert browser.run(name) != before
+    for _ in range(8):
+        browser.press("]")
+        if browser.run(name) == "regions":
+            break
+    assert browser.run(name) == "regions"
+    taken = browser.run("return document.querySelector('#view-graph tr.taken').textContent")
+    assert "one lane a sample" in taken and "µs" in taken
+    browser.press("g", "Down", "Down")
+    count = "return W.views.graph.cy.nodes().length"
+    closed = browser.run(count)
+    browser.press("Enter")
+    browser.wait(f"W.views.graph.cy.nodes().length > {closed}")
+    zoom = browser.run("return W.views.graph.cy.zoom()")
+    browser.press("+")
+    assert browser.run("return W.views.graph.cy.zoom()") > zoom
+
+
+def test_search(pages, browser):
+    folder, data = pages
+    browser.open(folder / "cnn.html")
+    browser.press("/")
+    browser.press(*"contract")
+    matches = browser.run("return W.matches")
+    assert matches and all(data["nodes"][node]["op"] == "contract" for node in matches)
+    browser.press("Enter")
+    assert chosen(browser)["node"] == matches[0]
+    browser.press("Escape")
+    assert chosen(browser) == {}
+
+
+def test_other_views(pages, browser):
+    folder, _ = pages
+    browser.open(folder / "cnn.html")
+    browser.press("2")
+    assert (
+        browser.run("return document.querySelectorAll('#view-schedule [data-kernel]').length") > 30
+    )
+    browser.press("3")
+    assert browser.run("return document.querySelectorAll('#view-memory rect.b').length") > 20
+    assert "peak" in browser.run("return W.$('view-memory').textContent")
+    picture(browser, "explain-cnn-memory.png")
+    browser.press("4")
+    assert browser.run("return document.querySelectorAll('#view-time svg rect.b').length") > 20
+    picture(browser, "explain-cnn-time.png")
+    browser.press("?")
+    assert browser.run("return W.$('help').open")
+    browser.press("Escape")
+    assert not browser.run("return W.$('help').open")
+    assert browser.errors() == []
+
+
+def test_a_run_is_stepped_through(pages, browser):
+    folder, _ = pages
+    browser.open(folder / "figure.html")
+    rows = "return [...document.querySelectorAll('#view-run tbody tr')].map((r) => r.innerText)"
+    ends = [row.split("\t") for row in browser.run(rows)]
+    picture(browser, "explain-figure.png")
+    assert ends == [
+        ["x", "f64", "-2", "-4"],
+        ["y", "f64", "5", "-4"],
+        ["z", "f64", "-4", "3"],
+        ["v1", "x + y", "3", "-4"],
+        ["v2", "v1 × z", "-12", "1"],
+    ]
+    browser.run("W.views.run.go(0)")
+    said = "return document.querySelector('.say').textContent"
+    browser.press(".")
+    assert browser.run(said) == "v1 = x + y = 3"
+    browser.press(".")
+    assert browser.run(said) == "v2 = v1 × z = -12"
+    browser.press(".")
+    assert browser.run(said).startswith("adjoint of v2: 1")
+    browser.press(".")
+    assert browser.run(said).startswith("adjoint of v1: -4\nfrom v2")
+    browser.press(",", ",")
+    assert browser.run(said) == "v2 = v1 × z = -12"
+    assert browser.errors() == []
+
+
+def test_data_is_json(pages):
+    _, data = pages
+    assert json.loads(json.dumps(data, default=lambda value: value.item()))["name"] == "step"
