@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "wengert"
-OUTSIDE = ("nn", "optim", "data", "train", "bench", "experiments", "cli.py")
+OUTSIDE = ("nn", "optim", "data", "train", "bench", "experiments", "page", "cli.py")
 COMPILER = ("loops", "passes", "schedule", "codegen", "jit", "runtime")
 
 

@@ -27,6 +27,7 @@ ORDER = [
         "policy",
         "machine",
         "rates",
+        "lines",
     },
     {"graph"},
     {"loops"},

@@ -6,10 +6,9 @@ same place, so ``except ValueError`` written for NumPy code keeps working.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ F = TypeVar("F")
 GENERATED, SOURCES = "<wengert>", "sources"
 _EVALUATING: set[int] = set()
 _DERIVING: set[int] = set()  # those of them that make derivatives
+in_detail: Callable[[FrameType | None], str] | None = None  # what tells more of a line: `lines`
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
@@ -149,30 +149,6 @@ def derives(function: F) -> F:
     return evaluates(function)
 
 
-class Line(str):
-    """A line of the user's, with its file, the modules that were running, outermost first, and
-    whether it is the derivative of what is written there that was recorded."""
-
-    file: str
-    layers: tuple[Any, ...]
-    derived: bool
-
-
-# Whether lines are told in detail, which takes longer: `explain` wants that.
-_in_detail = False
-
-
-@contextlib.contextmanager
-def in_detail() -> Iterator[None]:
-    """Have `user_line` give a `Line`, with all there is to tell of it."""
-    global _in_detail
-    before, _in_detail = _in_detail, True
-    try:
-        yield
-    finally:
-        _in_detail = before
-
-
 def user_frame() -> FrameType | None:
     """The innermost frame outside wengert and numpy, or None."""
     frame: FrameType | None = sys._getframe(1)
@@ -184,8 +160,8 @@ def user_frame() -> FrameType | None:
 def user_line() -> str:
     """``file.py:12`` of the user's line that is running now, or at which it was recorded; or ""."""
     frame: FrameType | None = sys._getframe(1)
-    if _in_detail:
-        return _line_in_detail(frame)
+    if in_detail is not None:
+        return in_detail(frame)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_OURS):
@@ -199,35 +175,6 @@ def user_line() -> str:
             return recorded
         frame = frame.f_back
     return ""
-
-
-def _line_in_detail(frame: FrameType | None) -> Line:
-    """The line, whether it is derived, and the modules whose `forward` is running."""
-    found, layers, derived = "", [], False
-    file, outer = "", ()
-    while frame is not None:
-        code = frame.f_code
-        derived = derived or code.co_filename == GENERATED or id(code) in _DERIVING
-        if code.co_name == "forward" and hasattr(frame.f_locals.get("self"), "_captured_by_jit"):
-            layers.append(frame.f_locals["self"])
-        if not found and id(code) in _EVALUATING:
-            recorded: Any = getattr(frame.f_locals.get("node"), "source", None)
-            if recorded:
-                found, file = recorded, getattr(recorded, "file", "")
-                outer, derived = getattr(recorded, "layers", ()), derived or is_derived(recorded)
-                break
-        if not found and not code.co_filename.startswith(_OURS):
-            file = code.co_filename
-            found = f"{os.path.basename(file)}:{frame.f_lineno}"
-        frame = frame.f_back
-    line = Line(found)
-    line.file, line.layers, line.derived = file, (*outer, *reversed(layers)), derived
-    return line
-
-
-def is_derived(line: str | None) -> bool:
-    """Whether a line, if it is told in detail, is that of a derivative."""
-    return getattr(line, "derived", False)
 
 
 def explain(operation: str, problem: str, remedy: str = "") -> str:

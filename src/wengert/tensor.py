@@ -75,7 +75,6 @@ class _EagerTrace(Trace):
     def __init__(self) -> None:
         self.lazy = False
         self.closed = False
-        self.keep_source = False
 
     @property
     def thread(self) -> int | None:  # type: ignore[override]

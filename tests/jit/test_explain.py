@@ -118,10 +118,58 @@ def test_debug_nans_finds_the_operation():
         with pytest.raises(NotANumberError, match=r"sqrt \(at test_explain.py:\d+\): made a NaN"):
             f(X)
         assert f(X + 5.0) > 0
-        with pytest.raises(FloatingPointError, match="log: made a NaN"):
+        with pytest.raises(FloatingPointError, match=r"log \(at test_explain.py:\d+\): made a NaN"):
             wg.grad(lambda x: np.log(x))(-1.0)
     assert np.isnan(f(X))
     assert len(f._entries) == 1
+
+
+def difference(x):
+    y = np.arcsin(x)
+    return np.sum(y - np.arcsin(x * x))
+
+
+def by_tensors(x):
+    t = wg.tensor(x, requires_grad=True)
+    difference(t).backward()
+    return t.grad
+
+
+WAYS = {
+    "evaluated": wg.grad(difference),
+    "compiled": wg.jit(wg.grad(difference)),
+    "tensors": by_tensors,
+    "tensors, compiled": wg.jit(lambda x: by_tensors(x)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_debug_nans_names_the_operation_that_a_derivative_is_of(way):
+    function = WAYS[way]
+    assert np.isnan(function(np.ones(2))).all()  # also compiled before the check is on
+    first = difference.__code__.co_firstlineno + 1
+    told = rf"add \(in the derivative of arcsin, at test_explain.py:{first}\): made a NaN from "
+    with (
+        wg.debug_nans(),
+        pytest.raises(NotANumberError, match=told + r"\[-inf -inf\], \[inf inf\]"),
+    ):
+        function(np.ones(2))
+    assert np.isnan(function(np.ones(2))).all()
+
+
+def test_debug_nans_names_the_module():
+    class Logs(wg.nn.Module):
+        def __init__(self):
+            self.inner = wg.nn.Linear(2, 2)
+
+        def forward(self, x):
+            return np.log(self.inner(x) - 100.0)
+
+    network = wg.nn.Sequential(Logs())
+    told = r"log \(at test_explain.py:\d+, in Sequential / 0 Logs\): made a NaN from "
+    for function in (network, wg.jit(lambda x: network(x).sum())):
+        with wg.debug_nans(), pytest.raises(NotANumberError, match=told):
+            function(np.ones((1, 2), "f4"))
 
 
 def test_debug_nans_as_a_switch():

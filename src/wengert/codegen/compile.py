@@ -118,15 +118,10 @@ class Compiled:
                 "Compiled.assembly: this code was loaded without its LLVM IR; "
                 "compile it with compile_module to see its assembly"
             )
-        return assembly_of(self._text, self.target, self._level, self._optimise)
-
-
-def assembly_of(text: str, target: Target, level: int = 2, optimise: Optimise = "none") -> str:
-    """Return the assembly that LLVM IR becomes."""
-    with _Parsed(text) as module:
-        _run_passes(module, target, optimise)
-        assembly: str = _target_machine(target, level).emit_assembly(module)
-    return assembly
+        with _Parsed(self._text) as module:
+            _run_passes(module, self.target, self._optimise)
+            assembly: str = _target_machine(self.target, self._level).emit_assembly(module)
+        return assembly
 
 
 def compile_module(

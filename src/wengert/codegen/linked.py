@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .compile import _Parsed, _target_machine
 from .target import Target
 
 _NAME = re.compile(r'^define .*?@"?([^"(]+)"?\(')
@@ -29,11 +30,11 @@ class LinkedCode(NamedTuple):
 
 def linked_code(text: str, target: Target, level: int = 2) -> dict[str, LinkedCode]:
     """The functions of a module, by name; lines of IR are counted from 0 within a function."""
-    from .compile import assembly_of
-
     placed, starts, bodies = _with_places(text)
     found = {name: LinkedCode(lines, []) for name, lines in bodies.items()}
-    for name, line, place in _instructions(assembly_of(placed, target, level), bodies):
+    with _Parsed(placed) as module:
+        assembly = _target_machine(target, level).emit_assembly(module)
+    for name, line, place in _instructions(assembly, bodies):
         own = place - starts[name]
         found[name].assembly.append((line, own if 0 <= own < len(bodies[name]) else -1))
     return found

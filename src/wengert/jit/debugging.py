@@ -17,9 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import WengertError
+from ..errors import WengertError, user_line
 from ..graph import Constant, Graph, Operator
+from ..lines import Line, tell_in_detail
+from ..ops.elementwise import add
 from ..ops.op import Op
+from ..trace.tracer import Trace
+from ..transforms import modes
+from ..transforms.plans import Replay
 
 
 class NotANumberError(WengertError, FloatingPointError):
@@ -82,7 +87,7 @@ class Clock:
 
 # Functions that must leave their native way while the check is on.
 compiled_functions: weakref.WeakSet[Any] = weakref.WeakSet()
-_plain_compute = Op.compute
+_plain_compute, _plain_plan = Op.compute, Replay.__call__
 _checking = False
 
 
@@ -92,7 +97,8 @@ def checking_nans() -> bool:
 
 
 class debug_nans:  # noqa: N801 - used like a function
-    """Raise where an operation makes a NaN out of numbers, evaluated or compiled.
+    """Raise where an operation makes a NaN out of numbers, evaluated or compiled, and say which, at
+    which line, in which module, and of what it is the derivative, if it is one.
 
     Works as a switch, `wg.debug_nans()` and `wg.debug_nans(False)`, and as a context. Compiled
     functions are evaluated operation by operation meanwhile, so they are slow.
@@ -119,6 +125,11 @@ def _switch(on: bool) -> None:
     global _checking
     _checking = bool(on)
     Op.compute = _checked_compute if on else _plain_compute  # type: ignore[method-assign, assignment]
+    # derivatives operation by operation too, and every node with all there is to tell of its line
+    Replay.__call__ = _plan_by_operations if on else _plain_plan  # type: ignore[method-assign, assignment]
+    modes.add_arrays = add if on else np.add
+    Trace.keep_source = _checking
+    tell_in_detail(_checking)
     for function in list(compiled_functions):
         function._point()
 
@@ -134,17 +145,26 @@ def _checked_compute(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any
     with np.errstate(all="ignore"):
         result = _plain_compute(op, args, params)
     if _has_nan(result) and not any(map(_has_nan, args)):
-        raise _not_a_number(op, args, "")
+        raise _not_a_number(op, args, user_line())
     return result
+
+
+def _plan_by_operations(plan: Replay, values: Sequence[Any], quick: bool = False) -> list[Any]:
+    return plan._apply(values)
 
 
 def _not_a_number(op: Op, args: Sequence[Any], source: str | None) -> NotANumberError:
     shown = ", ".join(map(_shown, args))
-    where = f" (at {source})" if source else ""
-    return NotANumberError(
-        f"{op.name}{where}: made a NaN from {shown}. "
-        "Keep the argument inside the function's domain, for instance with wnp.where."
-    )
+    told = [f"at {source}"] if source else []
+    remedy = "Keep the argument inside the function's domain, for instance with wnp.where."
+    if isinstance(source, Line):
+        if source.derived:
+            told.insert(0, f"in the derivative of {source.operation or 'what stands there'}")
+            remedy = "Keep what it is derived of away from where its derivative is infinite."
+        if source.layers:
+            told.append(f"in {' / '.join(source.modules())}")
+    where = f" ({', '.join(told)})" if told else ""
+    return NotANumberError(f"{op.name}{where}: made a NaN from {shown}. {remedy}")
 
 
 def _shown(value: Any) -> str:
@@ -169,6 +189,15 @@ def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:
                 raise _not_a_number(node.op, args, node.source)
             known[node.serial] = result
     return [known[node.serial] for node in graph.outputs if node is not None]
+
+
+def run_checked(jitted: Any, program: Any, call: Any, key: Any, leaves: list, out: Any) -> Any:
+    """A call operation by operation; what makes a NaN is told with all that its line has to say."""
+    try:
+        return program.run_checked(jitted._graph_for(program, call, key, leaves), leaves, out)
+    except NotANumberError:
+        program.run_checked(jitted._traced_for(call, key, leaves), leaves, out)
+        raise
 
 
 def report(program: Any, kinds: Sequence[Any]) -> None:

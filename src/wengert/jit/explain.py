@@ -47,7 +47,7 @@ class Explanation:
     ):
         self.program = program
         self._values = values
-        self._detailed = detailed  # makes the stages anew, with lines told in detail
+        self._detailed = detailed  # traces anew: what is captured, and the kinds of the leaves
         self._measured: Measured | None = None
 
     @property

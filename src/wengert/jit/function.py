@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 
 from .. import tree
-from ..errors import DependsOnLength, MoreSteps, OptionError, in_detail
+from ..errors import DependsOnLength, MoreSteps, OptionError
 from ..ops.op import Traced
 from ..runtime.limits import steps_code
 from ..trace import Preparing, concrete, prepared
@@ -291,7 +291,7 @@ class Jitted(staticmethod, Generic[P, R]):
         except CapturesTraced:
             return _fill(out, self._inside(args, kwargs))
         if debugging.checking_nans():
-            return program.run_checked(self._graph_for(program, call, key, leaves), leaves, out)
+            return debugging.run_checked(self, program, call, key, leaves, out)
         entry = self._add_entry(program, args, kwargs, out is not None)
         if program.arena is not None and program.arena.wake():
             return self._again(args, kwargs, out)
@@ -578,6 +578,10 @@ class Jitted(staticmethod, Generic[P, R]):
         """The graph as it is for such leaves, to be evaluated."""
         if not program.any_length:
             return self._story(program, call, key).stages.graph
+        return self._traced_for(call, key, leaves)
+
+    def _traced_for(self, call: Call, key: Any, leaves: list) -> Any:
+        """The graph for such leaves, traced now."""
         with trace_lock, self._lock, self._controlled():
             return capture(self.function, call, list(map(describe, leaves)), key[0]).graph
 
@@ -590,17 +594,8 @@ class Jitted(staticmethod, Generic[P, R]):
         from .explain import Explanation
 
         program = self.program(*args, **kwargs)
-        call = self._order(args, kwargs)
-        values, key = self._key(call)
-        return Explanation(program, values, lambda: self._stages_in_detail(call, key))
-
-    def _stages_in_detail(self, call: Call, key: Any) -> Any:
-        """The stages for a call, made anew, with all there is to tell of the user's lines."""
-        from ..codegen.target import Target
-        from .building import Stages
-
-        with trace_lock, self._lock, in_detail():
-            return Stages(self._capture(call, key), key[1], debugging.Clock(), Target.host())
+        leaves, key = self._key(self._order(args, kwargs))
+        return Explanation(program, leaves, lambda: (self.captured(*args, **kwargs), key[1]))
 
     def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""

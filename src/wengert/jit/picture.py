@@ -8,8 +8,11 @@ import numpy as np
 
 from ..codegen.program import emit_program
 from ..graph import Graph
+from ..lines import in_detail
 from ..page import Compilation
 from ..page.building import Stage
+from .building import Stages
+from .debugging import Clock
 from .measuring import Measured, measure
 
 if TYPE_CHECKING:
@@ -47,7 +50,9 @@ def compilation(story: Explanation) -> Compilation:
 def stages_in_detail(story: Explanation) -> Any:
     """The stages, with all there is to tell of lines, if they come out the same once more."""
     if story._detailed is not None and story.program.any_length is False:
-        found = story._detailed()
+        with in_detail():
+            captured, leaves = story._detailed()
+            found = Stages(captured, leaves, Clock(), story._stages.target)
         if str(found.loops) == str(story._stages.loops):
             return found
     return story._stages

@@ -38,7 +38,6 @@ from .expressions import (
     Sum,
     cast,
     float_range,
-    format_expr,
     not_an_integer,
     parts_of,
     replaced,
@@ -51,6 +50,7 @@ from .indices import (
     Index,
     Var,
 )
+from .infix import format_expr
 from .kernels import (
     NO_RESULT,
     Check,

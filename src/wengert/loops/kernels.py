@@ -11,8 +11,9 @@ import numpy as np
 
 from ..functions import FUNCTIONS
 from .buffers import Buffer
-from .expressions import Expr, InRange, Load, format_expr, walk
+from .expressions import Expr, InRange, Load, walk
 from .indices import Affine, Var
+from .infix import format_expr
 
 
 @dataclass(frozen=True, eq=False, repr=False)

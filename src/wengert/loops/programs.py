@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .buffers import Buffer
-from .expressions import InRange, format_expr
+from .expressions import InRange
 from .indices import Var
+from .infix import format_expr
 from .kernels import Check, Contraction, Host, Nest
 from .library import LibraryCall
 

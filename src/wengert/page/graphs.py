@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import is_derived
 from ..graph import Constant, Graph, Node, Operator, Variable
 from ..graph.printing import literal, short
+from ..lines import is_derived
 from ..schedule.building import RegionOp
 from .sources import Sources
 

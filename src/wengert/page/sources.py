@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import is_derived
+from ..lines import Line, is_derived
 
 _AROUND = 1  # lines that are shown before and after those outside of all functions
 
@@ -30,7 +30,7 @@ class Sources:
         name, _, number = source.rpartition(":")
         file = getattr(source, "file", "") or name
         line = self._line(file, int(number))
-        layers = layer_names(getattr(source, "layers", ()))
+        layers = source.modules() if isinstance(source, Line) else []
         key = line, tuple(layers), is_derived(source)
         if key not in self._group_of:
             self._group_of[key] = len(self.groups)
@@ -62,19 +62,6 @@ class Sources:
             }
             for file, numbers in found.items()
         ]
-
-
-def layer_names(layers: Sequence[Any]) -> list[str]:
-    """How modules are called that contain each other, the outermost first."""
-    if not layers:
-        return []
-    named = getattr(layers[0], "named_modules", None)
-    names = {id(module): name for name, module in named()} if named else {}
-    found = [type(layers[0]).__name__]
-    for layer in layers[1:]:
-        kind, name = type(layer).__name__, names.get(id(layer), "")
-        found.append(f"{name} {kind}" if name else kind)
-    return found
 
 
 def _shown(text: Sequence[str], numbers: Sequence[int]) -> list[tuple[int, str]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator
 from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
+from ..lines import hand_on
 from ..types import ArrayType, Typed
 
 Rule = Callable[[Operator], Node | None]
@@ -28,24 +29,13 @@ def rebuild(graph: Graph, rule: Rule, instead: Mapping[int, Operator] | None = N
     def change(old: Node, new: New) -> Node:
         node = on_new_inputs(instead.get(old.serial, old) if instead else old, new)
         if isinstance(node, Operator):
-            made = rule(node)
-            if made is None or made is node:
-                return node
-            tell_source(made, node.source)
+            made = rule(node) or node
+            if made is not node:
+                hand_on(node.source, made)
             return made
         return compact(node) if isinstance(node, Constant) else node
 
     return with_nodes(graph, rewrite(graph.nodes, change))
-
-
-def tell_source(made: Node, source: str | None) -> None:
-    """Give what was made in place of a node the line of that node, where it has none."""
-    pending = [made]
-    while source is not None and pending:
-        one = pending.pop()
-        if isinstance(one, Operator) and one.source is None:
-            one.source = source
-            pending += one.inputs
 
 
 def users_of(graph: Graph) -> dict[int, list[Operator]]:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import is_derived
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import LARGE
+from ..lines import is_derived
 from ..loops import Pointwise
 from ..ops import elementwise as ew
 from ..ops import layout

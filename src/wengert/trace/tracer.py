@@ -60,6 +60,8 @@ class Trace:
     """
 
     captures = False
+    # Whether the user's line is stored with every node, by all traces that do not say otherwise.
+    keep_source: bool = False
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
     # The nodes of what one step of a loop has and the next one has not, by serial.
@@ -97,7 +99,8 @@ class Trace:
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
-        self.keep_source: bool = keep_source or (around is not None and around.keep_source)
+        around_keeps = Trace.keep_source if around is None else around.keep_source
+        self.keep_source = keep_source or around_keeps
 
     def __enter__(self) -> Trace:
         if self.places:

@@ -6,7 +6,7 @@ the nodes hold: plain arrays are computed with, traced values are recorded into 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from ..types import ArrayType, type_of
 from .places import Collected, collect, taken
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
+# How cotangents that are plain arrays are added up; `debug_nans` looks at each sum.
+add_arrays: Callable[[Any, Any], Any] = np.add
 # Signatures after which a linear operation is transposed directly.
 LINEAR_PLANS = 64
 
@@ -110,7 +112,7 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
             elif type(held) is Collected:
                 held.add(None, result)
             elif type(held) is type(result) is np.ndarray:
-                cotangents[source.serial] = np.add(held, result)
+                cotangents[source.serial] = add_arrays(held, result)
             else:
                 cotangents[source.serial] = add(held, result)
 
