@@ -126,6 +126,18 @@ def test_reproduce_refuses_unknown_peers(capsys):
     assert "invalid choice: 'autograd' (choose from torch, jax, keras)" in message
 
 
+@pytest.mark.parametrize(
+    ("options", "peers"), [([], ()), (["--full"], ("jax",)), (["--full", "--peers", ""], ())]
+)
+def test_a_full_run_has_the_peers_that_are_here(options, peers, tmp_path, monkeypatch, capsys):
+    found = []
+    run = lambda section, progress, settings: found.append(settings.peers)
+    monkeypatch.setattr("wengert.experiments.EXPERIMENTS", {"example": Experiment(run, "", "")})
+    monkeypatch.setattr(cli, "_is_here", lambda name: name == "jax")
+    assert cli.main(["reproduce", *options, "--out", str(tmp_path)]) == 0
+    assert found == [peers]
+
+
 def test_peers_must_be_installed(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert cli.main(["reproduce", "example", "--peers", "keras"]) == 2

@@ -98,11 +98,15 @@ def _add_reproduce(commands: Any) -> None:
     )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
-        "--quick", action="store_true", help="fewer seeds, epochs and sizes (the default)"
+        "--quick", action="store_true", help="one seed, one fold, no peers (the default)"
     )
-    effort.add_argument("--full", action="store_true", help="everything the papers ask for")
+    effort.add_argument(
+        "--full",
+        action="store_true",
+        help="all seeds, folds and sizes, and the peers that are here",
+    )
     parser.add_argument(
-        "--epochs", type=_count, metavar="N", help="train for N epochs, quick or full"
+        "--epochs", type=_count, metavar="N", help="train for N epochs (default: the papers')"
     )
     parser.add_argument(
         "--seeds", type=_count, metavar="N", help="train N times; circles: N x 5 folds"
@@ -116,9 +120,10 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument(
         "--peers",
         type=_names_of(TRAINING_PEERS),
-        default=[],
+        default=None,
         metavar="NAMES",
-        help=f"train beside these too, separated by commas, of {', '.join(TRAINING_PEERS)}",
+        help=f"train beside these too, separated by commas, of {', '.join(TRAINING_PEERS)} "
+        "(default: none; with --full all that are installed)",
     )
     parser.add_argument(
         "--out",
@@ -142,6 +147,8 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     chosen = EXPERIMENTS
     if arguments.experiment != "all":
         chosen = {arguments.experiment: EXPERIMENTS[arguments.experiment]}
+    if arguments.peers is None:
+        arguments.peers = [name for name in TRAINING_PEERS if arguments.full and _is_here(name)]
     _check_paths(arguments)
     settings = Settings(
         quick=not arguments.full,
@@ -165,7 +172,7 @@ def _check_paths(arguments: argparse.Namespace) -> None:
     if arguments.data is not None and not arguments.data.is_dir():
         raise UsageError(f"--data {arguments.data} is not a folder. Name one that holds data sets.")
     for name in arguments.peers:
-        if importlib.util.find_spec(name) is None:
+        if not _is_here(name):
             raise UsageError(f"--peers {name}: it is not installed. Run: pip install {name}.")
 
 
@@ -398,8 +405,12 @@ def _data() -> str:
     return sets or "no data set is here yet (WENGERT_DATA names a folder; or they are fetched)"
 
 
+def _is_here(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
 def _package(name: str) -> str:
-    if importlib.util.find_spec(name) is None:
+    if not _is_here(name):
         return "not installed"
     try:
         return importlib.metadata.version(name)

@@ -112,7 +112,7 @@ def test_the_promises_are_checked_where_they_are_hardest():
     assert [check.text() for check in ratio.checks(rows)] == [
         "reached: f + gradient in units of NumPy's f alone (worst: b, n = 100): 0.75 "
         "(wanted: at most 1.00)",
-        "missed: f + gradient in units of the compiled f (worst: a, n = 10): 3.50 "
+        "not reached: f + gradient in units of the compiled f (worst: a, n = 10): 3.50 "
         "(wanted: at most 3.00)",
     ]
 

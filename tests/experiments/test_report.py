@@ -113,11 +113,12 @@ def test_amounts(size, text):
     ("check", "status"),
     [
         (Check("x", 0.96, 0.96), "reached"),
-        (Check("x", 0.9599, 0.96), "missed"),
+        (Check("x", 0.9599, 0.96), "not reached"),
         (Check("x", 2.0, 3.0, at_least=False), "reached"),
-        (Check("x", 3.1, 3.0, at_least=False), "missed"),
-        (Check("x", 0.99, 0.96, excuse="a quick run"), "not judged"),
-        (Check("x", float("nan"), 0.96), "missed"),
+        (Check("x", 3.1, 3.0, at_least=False), "not reached"),
+        (Check("x", 0.99, 0.96, remark="1 of 5 runs"), "reached"),
+        (Check("x", 0.99, 0.96, excuse="on other data"), "not judged"),
+        (Check("x", float("nan"), 0.96), "not reached"),
     ],
 )
 def test_status_of_a_check(check, status):
@@ -125,9 +126,11 @@ def test_status_of_a_check(check, status):
     assert check.data()["status"] == status
 
 
-def test_an_excuse_is_told():
-    assert Check("x", 0.5, 0.6, excuse="after 1 of 5 epochs").text() == (
-        "not judged: x: 50.00 % (wanted: at least 60.00 %); after 1 of 5 epochs"
+def test_excuses_and_remarks_are_told():
+    check = Check("x", 0.5, 0.6, remark="after 1 of 5 epochs", excuse="on digits drawn by wengert")
+    assert check.text() == (
+        "not judged: x: 50.00 % (wanted: at least 60.00 %); on digits drawn by wengert; "
+        "after 1 of 5 epochs"
     )
     assert percent(1) == "100.00 %"
 
@@ -166,7 +169,7 @@ def test_the_page_is_escaped_and_self_contained(tmp_path):
     assert "A &amp; B" in text and "wengert &lt; all" in text and "digits &lt;drawn&gt;" in text
     assert "<code>wengert reproduce s</code>" in text
     assert "✓ reached" in text and "prefers-color-scheme:dark" in text
-    assert "A quick run" not in text and "A quick run" in page(Report(tmp_path, quick=True))
+    assert "One seed" not in text and "One seed" in page(Report(tmp_path, quick=True))
     assert_self_contained(text)
 
 

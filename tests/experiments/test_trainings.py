@@ -239,7 +239,9 @@ def test_cnn_from_end_to_end(drawn_digits):
     assert table.caption == (
         "digits drawn by wengert, in place of MNIST, which is not here; mean of 1 run of 1 epoch"
     )
-    assert section.checks[0].excuse == "on digits drawn by wengert"
+    check = section.checks[0]
+    assert check.remark == "after 1 of 5 epochs, 1 of 5 runs" and check.status == "not judged"
+    assert check.excuse == "on digits drawn by wengert, in place of MNIST, which is not here"
     assert [row["way"] for row in ways.rows] == [
         *convolutions.METHODS.values(),
         "wengert, compiled",
@@ -271,23 +273,56 @@ def test_rnn_from_end_to_end(drawn_digits):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "epochs", "excuse"),
+    ("accuracy", "epochs", "seeds", "said"),
     [
-        (images.Choice("mnist", "mnist"), 5, ""),
-        (images.Choice("mnist", "mnist"), 2, "after 2 of 5 epochs"),
-        (images.Choice("digits", "mnist"), 5, "on digits drawn by wengert"),
+        (0.97, 5, 5, "reached: mean test accuracy after 5 epochs: 97.00 %"),
+        (0.97, 5, 1, "1 of 5 runs"),
+        (0.94, 2, 1, "after 2 of 5 epochs, 1 of 5 runs"),
     ],
 )
-def test_excuses(chosen, epochs, excuse):
-    assert cnn.excuse_for(chosen, epochs, 5) == excuse
+def test_every_run_on_the_papers_data_is_judged(accuracy, epochs, seeds, said):
+    one = Contestant("wengert", runs=[emitted([accuracy] * epochs)])
+    (check,) = cnn.digit_checks(one, images.Choice("mnist", "mnist"), epochs, seeds)
+    assert check.status == ("reached" if accuracy > 0.9655 else "not reached")
+    assert said in check.text()
 
 
-def test_fewer_seeds_than_the_papers_are_not_judged():
+def test_other_data_is_not_judged():
     one = Contestant("wengert", runs=[emitted([0.99] * 5)])
-    genuine = images.Choice("mnist", "mnist")
-    (few,) = cnn.digit_checks(one, genuine, 5, seeds=1)
-    (all_,) = cnn.digit_checks(one, genuine, 5, seeds=5)
-    assert (few.status, all_.status) == ("not judged", "reached")
+    (check,) = cnn.digit_checks(one, images.Choice("digits", "mnist"), 5, 5)
+    assert check.status == "not judged"
+
+
+def test_one_seed_has_the_papers_epochs(monkeypatch):
+    """What the first command of the README trains: all models, all epochs, one seed."""
+    trained = []
+
+    def note(task, **job):
+        trained.append((job["data_name"], job["epochs"], job["seeds"]))
+        yield emitted([0.99] * job["epochs"], [1.0] * job["epochs"])
+
+    def note_all(jobs, at_once):
+        for number, (_, job) in enumerate(jobs):
+            trained.append((job["model"], job["epochs"], job["repeats"] * job["folds"]))
+            yield (
+                number,
+                {"train": 1, "test": 1, "seconds": 1, "steps": 1, "curve": [1.0], "map": [[0]]},
+            )
+
+    monkeypatch.setattr(comparison, "stream", note)
+    monkeypatch.setattr(circles, "stream_all", note_all)
+    monkeypatch.setattr(convolutions, "compare", lambda *args, **kwargs: None)
+    monkeypatch.setattr(images, "choose", lambda meant, settings: images.Choice(meant, meant))
+    checks = []
+    for run in (cnn.run, cnn.run_fashion, rnn.run, circles.run):
+        section = Section("s", "", "")
+        run(section, silent(), Settings())
+        checks += section.checks
+    assert trained == [
+        ("mnist", 5, 1), ("fashion", 20, 1), ("mnist", 5, 1), ("mnist", 5, 1),
+        *((model, 120, 1) for model in papers.CIRCLES),
+    ]  # fmt: skip
+    assert {check.status for check in checks} == {"reached"} and len(checks) == 11
 
 
 def test_circles_with_the_search(monkeypatch):
@@ -304,7 +339,7 @@ def test_circles_with_the_search(monkeypatch):
         best = max((0.001, 0.05), key=lambda rate: found[f"{rate:g}"])
         assert row["rate"] == best and row["folds"] == 1
     assert models.rows[0]["paper_test"] == 0.965 and models.rows[0]["test_std"] is None
-    assert [check.excuse for check in section.checks] == ["a quick run"] * 2
+    assert section.checks[0].remark == "after 2 of 120 epochs, 1 of 10 runs"
     assert len(section.curves["mse"]["relu"]) == 2
     assert section.figures[1].svg.count("<image") == 2
 

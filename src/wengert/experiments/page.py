@@ -20,8 +20,8 @@ def page(report: Report) -> str:
         for section in report.sections
     )
     quick = (
-        '<p class="quick">A quick run: fewer seeds, epochs and sizes than the papers have. '
-        "<code>wengert reproduce --full</code> runs everything.</p>"
+        '<p class="quick">One seed, and the largest sizes left out. '
+        "<code>wengert reproduce --full</code> adds seeds, folds, sizes and peers.</p>"
     )
     sections = "\n".join(_section(section) for section in report.sections)
     return (
@@ -63,7 +63,8 @@ def _bound(check: Check) -> str:
 
 def _verdict(check: Check) -> str:
     mark = _MARKS.get(check.status, "")
-    return escape(f"{mark} {check.status}" + (f": {check.excuse}" if check.excuse else "")).strip()
+    said = "; ".join(check.said())
+    return escape(f"{mark} {check.status}" + (f": {said}" if said else "")).strip()
 
 
 def _section(section: Section) -> str:
@@ -131,9 +132,9 @@ _STYLE = (
     "tr.own td{font-weight:650;color:var(--c0)}"
     ".overview td:nth-child(2),.overview th:nth-child(2),.overview td:last-child{text-align:left;"
     "white-space:normal}"
-    "tr.reached td:last-child{color:var(--good)}tr.missed td:last-child{color:var(--bad)}"
+    "tr.reached td:last-child{color:var(--good)}tr.not-reached td:last-child{color:var(--bad)}"
     "ul{padding:0;list-style:none;margin:8px 0}li{margin:2px 0;color:var(--soft)}"
-    "li.reached{color:var(--good)}li.missed{color:var(--bad)}"
+    "li.reached{color:var(--good)}li.not-reached{color:var(--bad)}"
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(460px,1fr));gap:18px}"
     "@media(max-width:1000px){.figures{grid-template-columns:minmax(0,1fr)}}"
     "figure{margin:0;padding:14px;background:var(--card);border:1px solid var(--rule);"

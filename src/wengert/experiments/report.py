@@ -21,7 +21,7 @@ import wengert as wg
 
 from .tables import Table, percent, print_table
 
-REACHED, MISSED, NOT_JUDGED = "reached", "missed", "not judged"
+REACHED, MISSED, NOT_JUDGED = "reached", "not reached", "not judged"
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class Check:
     wanted: float
     at_least: bool = True
     show: Callable[[float], str] = percent
-    excuse: str = ""  # why the figures cannot be compared: a quick run, or other data
+    remark: str = ""  # how the run differs from the papers'
+    excuse: str = ""  # why the figures cannot be compared: they are of other data
 
     @property
     def status(self) -> str:
-        """``reached`` or ``missed``; ``not judged`` if there is an excuse."""
+        """``reached`` or ``not reached``; ``not judged`` if there is an excuse."""
         if self.excuse:
             return NOT_JUDGED
         good = self.got >= self.wanted if self.at_least else self.got <= self.wanted
@@ -51,8 +52,11 @@ class Check:
         """
         bound = "at least" if self.at_least else "at most"
         figures = f"{self.show(self.got)} (wanted: {bound} {self.show(self.wanted)})"
-        excuse = f"; {self.excuse}" if self.excuse else ""
-        return f"{self.status}: {self.what}: {figures}{excuse}"
+        return "; ".join([f"{self.status}: {self.what}: {figures}", *self.said()])
+
+    def said(self) -> list[str]:
+        """The excuse and the remark, if there are any."""
+        return [text for text in (self.excuse, self.remark) if text]
 
     def data(self) -> dict[str, Any]:
         """The check for ``results.json``."""
@@ -62,6 +66,7 @@ class Check:
             "wanted": self.wanted,
             "at_least": self.at_least,
             "status": self.status,
+            "remark": self.remark,
             "excuse": self.excuse,
         }
 

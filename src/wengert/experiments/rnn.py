@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import images, papers
-from .cnn import counted, excuse_for
+from .cnn import counted, excuse_for, remark_for
 from .comparison import Comparison, Contestant, batch_figures
 from .peers import task_of
 from .progress import Progress
@@ -28,7 +28,6 @@ ABOUT = (
 )
 BATCH, HIDDEN = 100, 64
 EPOCHS, SEEDS = 5, 5
-QUICK_EPOCHS = 2
 STEPS, LONG_STEPS = 4, 28
 # Rate, the accuracy to reach after 5 epochs with T = 4, and whose it is.
 GOALS = ((0.015, 0.9224, papers.RNN), (0.1, 0.96, ()))
@@ -36,8 +35,7 @@ GOALS = ((0.015, 0.9224, papers.RNN), (0.1, 0.96, ()))
 
 def run(section: Section, progress: Progress, settings: Settings) -> None:
     """Both learning rates with T = 4, beside the peers; and T = 28 in a full run."""
-    epochs = settings.pick(QUICK_EPOCHS, EPOCHS, settings.epochs)
-    seeds = settings.pick(1, SEEDS, settings.seeds)
+    epochs, seeds = settings.length(EPOCHS), settings.runs(SEEDS)
     chosen = images.choose("mnist", settings)
     section.data = chosen.title
     lengths = (STEPS,) if settings.quick else (STEPS, LONG_STEPS)
@@ -49,10 +47,10 @@ def run(section: Section, progress: Progress, settings: Settings) -> None:
             name = f"T = {steps}, rate {rate}"
             curves.append((name, own.runs[0]))
             if steps == STEPS:
-                short = "" if seeds >= SEEDS else f"mean of {seeds} of {SEEDS} runs"
-                excuse = excuse_for(chosen, epochs, EPOCHS) or short
                 what = f"{name}: mean test accuracy after {counted(epochs, 'epoch')}"
-                section.checks.append(Check(what, own.accuracy(epochs), goal, excuse=excuse))
+                remark = remark_for(epochs, EPOCHS, seeds, SEEDS)
+                check = Check(what, own.accuracy(epochs), goal, remark=remark)
+                section.checks.append(replace(check, excuse=excuse_for(chosen)))
                 references = [
                     (f"{row.system} in the paper", row.accuracy[EPOCHS]) for row in reported
                 ]
@@ -70,8 +68,7 @@ def train(
     reported: Any,
 ) -> tuple[Comparison, Contestant]:
     """One setting: wengert, then each peer, into one table."""
-    epochs = settings.pick(QUICK_EPOCHS, EPOCHS, settings.epochs)
-    seeds = settings.pick(1, SEEDS, settings.seeds)
+    epochs, seeds = settings.length(EPOCHS), settings.runs(SEEDS)
     caption = (
         f"{chosen.title}; T = {steps}, learning rate {rate}; mean of {counted(seeds, 'run')} of "
         f"{counted(epochs, 'epoch')}"

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 class Settings:
     """How much to run, on what, and beside whom.
 
-    `epochs` and `seeds` override what quick or full runs would take; `data` names a folder with
-    data sets; `peers` are libraries that do the same training; `cv` searches learning rates.
+    A quick run has one seed, a full one all of the papers'; both have the papers' epochs.
+    `epochs` and `seeds` override these; `data` names a folder with data sets; `peers` are
+    libraries that do the same training; `cv` searches learning rates.
 
-    >>> Settings().pick(quick=2, full=5), Settings(quick=False).pick(quick=2, full=5)
-    (2, 5)
-    >>> Settings(epochs=3).pick(quick=2, full=5, own=3)
-    3
+    >>> Settings().runs(5), Settings(quick=False).runs(5), Settings(seeds=2).runs(5)
+    (1, 5, 2)
+    >>> Settings().length(20), Settings(epochs=3).length(20)
+    (20, 3)
     """
 
     quick: bool = True
@@ -25,9 +26,13 @@ class Settings:
     peers: tuple[str, ...] = ()
     cv: bool = False
 
-    def pick(self, quick: int, full: int, own: int | None = None) -> int:
-        """The number for this run: the user's own if there is one."""
-        return own if own is not None else quick if self.quick else full
+    def runs(self, full: int) -> int:
+        """How many seeds to train from, if the papers have `full`."""
+        return self.seeds if self.seeds is not None else 1 if self.quick else full
+
+    def length(self, epochs: int) -> int:
+        """How many epochs to train for, if the papers do so for `epochs`."""
+        return self.epochs if self.epochs is not None else epochs
 
     def options(self) -> str:
         """The options on a command line that ask for the same."""
