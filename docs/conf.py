@@ -17,7 +17,7 @@ version = release = wengert.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "_static", "images", "gallery/*.py"]
+exclude_patterns = ["_static", "examples", "gallery", "images"]  # parts of pages
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 highlight_language = "python"

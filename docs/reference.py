@@ -31,7 +31,7 @@ MODULES = {
     "wengert.graph": ("Graphs and nodes", "graph"),
     "wengert.sparse": ("Sparse Jacobians and Hessians", ""),
     "wengert.scipy.special": ("SciPy: special functions", "special"),
-    "wengert.scipy.stats": ("SciPy: distributions", ""),
+    "wengert.scipy.stats": ("SciPy: distributions", "stats"),
     "wengert.scipy.linalg": ("SciPy: linear algebra", "scipy_linalg"),
     "wengert.scipy.integrate": ("SciPy: integrals and differential equations", "integrate"),
     "wengert.scipy.interpolate": ("SciPy: interpolation", ""),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -48,6 +49,32 @@ def test_no_program_on_a_page_is_left_out():
     """`coming-from` shows other libraries; tests/peers runs these."""
     others = {DOCS / "coming-from" / f"{name}.md" for name in ("pytorch", "jax", "autograd")}
     assert {page for page in PAGES if python_blocks(page)} == {SMALL, *others}
+
+
+def test_every_public_name_has_an_example(importable):
+    """In its docstring, or in ``docs/examples``."""
+    pytest.importorskip("sklearn")
+    reference = importable(DOCS, "reference")
+    missing = {module: reference.without_example(module) for module in reference.MODULES}
+    assert not any(missing.values()), missing
+
+
+def test_examples_are_of_names_that_are_there(importable):
+    reference = importable(DOCS, "reference")
+    for module, (_, file) in reference.MODULES.items():
+        names = reference.public_names(importlib.import_module(module)) if file else {}
+        assert set(reference.examples_of(file)) <= set(names), module
+
+
+def test_every_public_module_has_a_page(importable):
+    """Modules that are attributes of public ones, as `wengert.scipy.stats` is."""
+    import wengert as wg
+
+    listed = set(importable(DOCS, "reference").MODULES)
+    values = {name: getattr(wg, name) for name in wg.__all__}
+    modules = {f"wengert.{name}" for name, value in values.items() if isinstance(value, ModuleType)}
+    modules |= {f"wengert.scipy.{name}" for name in wg.scipy.__all__}
+    assert modules - {"wengert.scipy"} <= listed
 
 
 def test_the_gallery_shows_every_program():

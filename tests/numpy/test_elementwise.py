@@ -165,6 +165,11 @@ def test_isnat_is_refused_for_numbers():
         wnp.isnat(1.0)
 
 
+def test_isnat_of_dates_is_numpys():
+    dates = np.array(["2020-01-01", "NaT"], "datetime64[D]")
+    same(wnp.isnat(dates), np.isnat(dates))
+
+
 # ---------------------------------------------------------------- several results
 
 

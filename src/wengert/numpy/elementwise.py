@@ -174,6 +174,8 @@ def _frexp(x: Any) -> tuple[Any, Any]:
 
 
 def _isnat(x: Any) -> Any:
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "mM":
+        return np.isnat(x)
     raise DTypeError(
         explain("isnat", f"is for dates and times, got {type_of(x)}", "Use isnan for numbers.")
     )
