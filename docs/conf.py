@@ -1,5 +1,6 @@
 """The settings of the site: ``sphinx-build -W docs site`` builds it, without a network."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -40,7 +41,18 @@ def highlight_sessions(app, doctree):
             block["language"] = "pycon"
 
 
+def show_pictures(app, page, source):
+    """``<!-- picture FILE ...: CAPTION -->`` shows the first of the files that is there, if any."""
+
+    def picture(match):
+        there = [name for name in match[1].split() if (Path(app.srcdir) / name).exists()]
+        return f"![{match[2]}]({there[0]})" if there else ""
+
+    source[0] = re.sub(r"<!-- picture ([^:]*): (.*?) -->", picture, source[0])
+
+
 def setup(app):
-    """Write the pages of the reference before they are read; colour the examples."""
+    """Write the reference before it is read; show pictures that are there; colour examples."""
     app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir) / "api"))
+    app.connect("source-read", show_pictures)
     app.connect("doctree-read", highlight_sessions)
