@@ -50,12 +50,21 @@ def public_names(module: Any) -> dict[str, Any]:
 
 def examples_of(file: str) -> dict[str, str]:
     """The examples of a file in ``docs/examples/``, by name."""
-    path = EXAMPLES / f"{file}.md"
-    if not file or not path.exists():
-        return {}
-    parts = re.split(r"^## `(\w+)`\n", path.read_text(), flags=re.MULTILINE)
-    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    _, *parts = _sections(file)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: textwrap.dedent(text).strip() for name, text in pairs}
+
+
+def beginning_of(file: str) -> str:
+    """What the examples of a file begin with: imports, and a few arrays."""
+    beginning = _sections(file)[0]
+    return textwrap.dedent(beginning.partition("\n\n")[2]).strip()
+
+
+def _sections(file: str) -> list[str]:
+    """The text before the first heading of a file of examples, then each name and its text."""
+    text = (EXAMPLES / f"{file}.md").read_text() if file else ""
+    return re.split(r"^## `(\w+)`\n", text, flags=re.MULTILINE)
 
 
 def without_example(module: str) -> list[str]:
@@ -90,6 +99,8 @@ def page(module: str) -> str:
     names = public_names(found)
     links = ", ".join(f"[{name}](#{_anchor(module, name)})" for name in names)
     parts = [f"# `{module}`", f"{title}.", _markdown(inspect.getdoc(found) or ""), links]
+    if file:
+        parts.append(f"Examples without imports begin with:\n\n```pycon\n{beginning_of(file)}\n```")
     parts += [entry(module, name, value, extra.get(name)) for name, value in names.items()]
     return "\n\n".join(parts) + "\n"
 
