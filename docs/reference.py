@@ -10,67 +10,80 @@ import importlib
 import inspect
 import re
 import textwrap
-import types
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import wengert as wg
+
 EXAMPLES = Path(__file__).parent / "examples"
-# The public modules, the title of their pages, and the file of examples.
-MODULES = {
-    "wengert": ("Derivatives, compiling, training", "wengert"),
-    "wengert.numpy": ("NumPy's functions", "numpy"),
-    "wengert.numpy.linalg": ("Linear algebra", "linalg"),
-    "wengert.numpy.fft": ("Fourier transforms", "fft"),
-    "wengert.numpy.random": ("Random numbers from keys", ""),
-    "wengert.nn": ("Networks: layers and losses", "nn"),
-    "wengert.nn.functional": ("Networks: functions", "functional"),
-    "wengert.nn.init": ("Networks: initial weights", ""),
-    "wengert.optim": ("Optimizers and schedules", "optim"),
-    "wengert.train": ("Callbacks and histories of training", "train"),
-    "wengert.data": ("Data", "data"),
-    "wengert.graph": ("Graphs and nodes", "graph"),
-    "wengert.sparse": ("Sparse Jacobians and Hessians", ""),
-    "wengert.scipy.special": ("SciPy: special functions", "special"),
-    "wengert.scipy.stats": ("SciPy: distributions", "stats"),
-    "wengert.scipy.linalg": ("SciPy: linear algebra", "scipy_linalg"),
-    "wengert.scipy.integrate": ("SciPy: integrals and differential equations", "integrate"),
-    "wengert.scipy.interpolate": ("SciPy: interpolation", ""),
-    "wengert.scipy.ndimage": ("SciPy: images", ""),
-    "wengert.scipy.signal": ("SciPy: signals", ""),
-    "wengert.sklearn": ("scikit-learn's estimators", ""),
+# The public modules in the order of their pages, each with a title; what is not named here comes
+# last, under the first line of its docstring.
+TITLES = {
+    "wengert": "Derivatives, compiling, training",
+    "wengert.numpy": "NumPy's functions",
+    "wengert.numpy.linalg": "Linear algebra",
+    "wengert.numpy.fft": "Fourier transforms",
+    "wengert.numpy.random": "Random numbers from keys",
+    "wengert.nn": "Networks: layers and losses",
+    "wengert.nn.functional": "Networks: functions",
+    "wengert.nn.init": "Networks: initial weights",
+    "wengert.optim": "Optimizers and schedules",
+    "wengert.train": "Callbacks and histories of training",
+    "wengert.data": "Data",
+    "wengert.graph": "Graphs and nodes",
+    "wengert.sparse": "Sparse Jacobians and Hessians",
+    "wengert.scipy.special": "SciPy: special functions",
+    "wengert.scipy.stats": "SciPy: distributions",
+    "wengert.scipy.linalg": "SciPy: linear algebra",
+    "wengert.scipy.integrate": "SciPy: integrals and differential equations",
+    "wengert.scipy.interpolate": "SciPy: interpolation",
+    "wengert.scipy.ndimage": "SciPy: images",
+    "wengert.scipy.signal": "SciPy: signals",
+    "wengert.sklearn": "scikit-learn's estimators",
 }
 _METHODS_OF = ("Tensor", "Graph", "Module", "History")  # classes whose methods are listed too
+
+
+def public_modules() -> dict[str, str]:
+    """The modules that have a page, with their titles."""
+    top = [f"wengert.{name}" for name in wg.__all__ if isinstance(getattr(wg, name), ModuleType)]
+    found = [*top, *(f"wengert.scipy.{name}" for name in wg.scipy.__all__)]
+    found.remove("wengert.scipy")  # it has modules only
+    first_line = lambda name: inspect.getdoc(importlib.import_module(name)).partition("\n")[0]
+    return TITLES | {name: first_line(name) for name in found if name not in TITLES}
 
 
 def public_names(module: Any) -> dict[str, Any]:
     """The names of a module that its page lists: all that are no modules themselves."""
     found = {name: getattr(module, name) for name in sorted(module.__all__, key=str.lower)}
-    return {name: value for name, value in found.items() if not isinstance(value, types.ModuleType)}
+    return {name: value for name, value in found.items() if not isinstance(value, ModuleType)}
 
 
-def examples_of(file: str) -> dict[str, str]:
-    """The examples of a file in ``docs/examples/``, by name."""
-    _, *parts = _sections(file)
+def examples_of(module: str) -> dict[str, str]:
+    """The examples of a module in ``docs/examples/``, by name."""
+    _, *parts = _sections(module)
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: textwrap.dedent(text).strip() for name, text in pairs}
 
 
-def beginning_of(file: str) -> str:
-    """What the examples of a file begin with: imports, and a few arrays."""
-    beginning = _sections(file)[0]
+def beginning_of(module: str) -> str:
+    """What the examples of a module begin with: imports, and a few arrays."""
+    beginning = _sections(module)[0]
     return textwrap.dedent(beginning.partition("\n\n")[2]).strip()
 
 
-def _sections(file: str) -> list[str]:
+def _sections(module: str) -> list[str]:
     """The text before the first heading of a file of examples, then each name and its text."""
-    text = (EXAMPLES / f"{file}.md").read_text() if file else ""
+    path = EXAMPLES / f"{module}.md"
+    text = path.read_text() if path.exists() else ""
     return re.split(r"^## `(\w+)`\n", text, flags=re.MULTILINE)
 
 
 def without_example(module: str) -> list[str]:
     """The public names of a module that have no example."""
     names = public_names(importlib.import_module(module))
-    extra = examples_of(MODULES[module][1])
+    extra = examples_of(module)
     return [
         name for name, value in names.items()
         if name not in extra and ">>>" not in (inspect.getdoc(value) or "")
@@ -80,10 +93,11 @@ def without_example(module: str) -> list[str]:
 def write_reference(folder: Path) -> None:
     """Write all pages and their index; files that stay the same are left alone."""
     folder.mkdir(exist_ok=True)
-    for module in MODULES:
-        _write(folder / f"{module}.md", page(module))
-    pages = "\n".join(MODULES)
-    rows = "\n".join(f"| [{name}]({name}.md) | {title} |" for name, (title, _) in MODULES.items())
+    modules = public_modules()
+    for module, title in modules.items():
+        _write(folder / f"{module}.md", page(module, title))
+    pages = "\n".join(modules)
+    rows = "\n".join(f"| [{name}]({name}.md) | {title} |" for name, title in modules.items())
     _write(
         folder / "index.md",
         "# Reference\n\nEvery public name, with an example that the tests run.\n\n"
@@ -91,16 +105,17 @@ def write_reference(folder: Path) -> None:
     )
 
 
-def page(module: str) -> str:
+def page(module: str, title: str) -> str:
     """The page of one module."""
     found = importlib.import_module(module)
-    title, file = MODULES[module]
-    extra = examples_of(file)
+    extra = examples_of(module)
     names = public_names(found)
     links = ", ".join(f"[{name}](#{_anchor(module, name)})" for name in names)
     parts = [f"# `{module}`", f"{title}.", _markdown(inspect.getdoc(found) or ""), links]
-    if file:
-        parts.append(f"Examples without imports begin with:\n\n```pycon\n{beginning_of(file)}\n```")
+    if extra:
+        parts.append(
+            f"Examples without imports begin with:\n\n```pycon\n{beginning_of(module)}\n```"
+        )
     parts += [entry(module, name, value, extra.get(name)) for name, value in names.items()]
     return "\n\n".join(parts) + "\n"
 
