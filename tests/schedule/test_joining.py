@@ -87,7 +87,22 @@ def test_turned_arrays_are_read_in_tiles():
     assert [var.extent for var in rest.vars] == [40, 6]
 
 
+def test_arrays_are_written_in_tiles_where_more_is_read_the_other_way():
+    i, j = Var("i", 40), Var("j", 70)
+    source, row, target = buffer("x", 2800), buffer("b", 70), buffer("y", 2800)
+    one, other = Load(source, Affine.of(i) * 70 + Affine.of(j)), Load(row, Affine.of(j))
+    value = Apply("add", (one, other), source.dtype)
+    turned = Nest([i, j], [Store(target, Affine.of(j) * 40 + Affine.of(i), value)])
+    main, rest = tile_turned(turned)
+    assert [var.extent for var in main.vars] == [4, 40, 16]
+    assert [var.extent for var in rest.vars] == [40, 6]
+
+
 def test_turned_arrays_are_right():
+    for shape in ((40, 70), (70, 40), (33, 100)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        add = lambda x: ((x + x[:1]) * 2).T
+        np.testing.assert_array_equal(wg.jit(add)(x), add(x))
     for shape in ((40, 70), (70, 40), (32, 16), (33, 100), (3, 64, 48)):
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         turn = lambda x: wnp.swapaxes(x, -1, -2) * 2 + 1

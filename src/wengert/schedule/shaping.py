@@ -337,9 +337,10 @@ def tile_turned(nest: Nest) -> list[Nest]:
 
 def _turned_along(nest: Nest, last: Var, together: int) -> Var | None:
     """The loop along which an array lies one by one that is far apart along the last one."""
-    for expr in walk(roots_of(nest.stores)):
-        if isinstance(expr, Load) and abs(expr.at.coefficient(last)) >= together:
+    loads = [expr for expr in walk(roots_of(nest.stores)) if isinstance(expr, Load)]
+    for access in (*loads, *nest.stores):
+        if abs(access.at.coefficient(last)) >= together:
             for var in nest.vars[:-1]:
-                if expr.at.coefficient(var) == 1 and var.extent >= together // 2:
+                if access.at.coefficient(var) == 1 and var.extent >= together // 2:
                     return var
     return None
