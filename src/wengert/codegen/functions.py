@@ -1,12 +1,14 @@
 """The code of elementary functions, one by one: arithmetic, comparisons, logic, integers.
 
-Each is given the `Scalars` that it is for, its arguments and their dtype.
+Each is given the `Scalars` that it is for, its arguments and their dtype; functions that are alike
+are one, told apart by what comes before these.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,96 +19,49 @@ from . import vmath
 if TYPE_CHECKING:
     from .scalars import Scalars
 
-Emit = Callable[["Scalars", list[ir.Value], np.dtype], ir.Value]
-EMITTERS: dict[str, Emit] = {}
+Values = list[ir.Value]
+Emit = Callable[["Scalars", Values, np.dtype], ir.Value]
+BOOL = np.dtype(bool)
 
 
-def _emitter(*names: str) -> Callable[[Emit], Emit]:
-    def add(function: Emit) -> Emit:
-        for name in names:
-            EMITTERS[name] = function
-        return function
-
-    return add
+def _instruction(
+    for_float: str, for_integer: str, for_bool: str, k: Scalars, args: Values, dtype: np.dtype
+) -> ir.Value:
+    method = {"f": for_float, "b": for_bool}.get(dtype.kind, for_integer)
+    return getattr(k.builder, method)(*args)
 
 
-def _arithmetic(name: str, for_float: str, for_integer: str, for_bool: str | None = None) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        method = for_float if dtype.kind == "f" else for_integer
-        if dtype.kind == "b" and for_bool is not None:
-            method = for_bool
-        return getattr(k.builder, method)(*args)
-
-    EMITTERS[name] = emit
-
-
-_arithmetic("add", "fadd", "add", "or_")
-_arithmetic("subtract", "fsub", "sub")
-_arithmetic("multiply", "fmul", "mul", "and_")
-_arithmetic("divide", "fdiv", "sdiv")
-_arithmetic("bitwise_and", "and_", "and_")
-_arithmetic("bitwise_or", "or_", "or_")
-_arithmetic("bitwise_xor", "xor", "xor")
-
-
-@_emitter("positive", "stop_gradient")
-def _same(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _same(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     return args[0]
 
 
-def _rounding(name: str) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        """Integers are round already."""
-        if dtype.kind != "f":
-            return args[0]
-        return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
-
-    EMITTERS[name] = emit
+def _rounded(name: str, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    """Integers are round already."""
+    if dtype.kind != "f":
+        return args[0]
+    return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
 
 
-for _name in ("floor", "ceil", "trunc", "rint"):
-    _rounding(_name)
-
-
-@_emitter("negative")
-def _negative(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    return k.builder.fneg(args[0]) if dtype.kind == "f" else k.builder.neg(args[0])
-
-
-@_emitter("square")
-def _square(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _square(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     return k.apply("multiply", [args[0], args[0]], [dtype, dtype], dtype)
 
 
-@_emitter("reciprocal")
-def _reciprocal(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    if dtype.kind != "f":
-        return _integer_reciprocal(k, args[0], dtype)
-    return k.builder.fdiv(k.literal(1, dtype), args[0])
-
-
-def _integer_reciprocal(k: Scalars, x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """1 and -1 for themselves, else 0; 1 / 0 is what NumPy's conversion of infinity gives."""
-    b, zero = k.builder, k.literal(0, dtype)
+def _reciprocal(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    """Of integers 1 and -1 for themselves, else 0; 1 / 0 is what NumPy makes of infinity."""
+    b, (x,), zero, one = k.builder, args, k.literal(0, dtype), k.literal(1, dtype)
+    if dtype.kind == "f":
+        return b.fdiv(one, x)
     with np.errstate(all="ignore"):
         of_zero = np.reciprocal(np.zeros((), dtype))
-    size = _absolute(k, [x], dtype)
-    whole = b.select(b.icmp_unsigned("==", size, k.literal(1, dtype)), x, zero)
+    whole = b.select(b.icmp_unsigned("==", _absolute(k, args, dtype), one), x, zero)
     return b.select(b.icmp_unsigned("==", x, zero), k.literal(of_zero, dtype), whole)
 
 
-@_emitter("deg2rad")
-def _deg2rad(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    return k.builder.fmul(args[0], k.literal(math.pi / 180, dtype))
+def _times(factor: float, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    return k.builder.fmul(args[0], k.literal(factor, dtype))
 
 
-@_emitter("rad2deg")
-def _rad2deg(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    return k.builder.fmul(args[0], k.literal(180 / math.pi, dtype))
-
-
-@_emitter("scale")
-def _scale(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _scale(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     """t * d, and zero where either is zero."""
     b, zero = k.builder, k.literal(0, dtype)
     t, d = args
@@ -117,8 +72,7 @@ def _scale(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return b.select(live, b.fmul(t, d), zero)
 
 
-@_emitter("absolute", "fabs")
-def _absolute(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _absolute(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     if dtype.kind == "f":
         return k.intrinsic("llvm.fabs", args[0])
     if dtype.kind in "ub":
@@ -127,8 +81,7 @@ def _absolute(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return k.builder.select(negative, k.builder.neg(args[0]), args[0])
 
 
-@_emitter("sign")
-def _sign(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _sign(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     if dtype.kind == "f":
         return vmath.emit(k.builder, "sign", args[0], has_fma=k.has_fma)
     b, x = k.builder, args[0]
@@ -139,129 +92,67 @@ def _sign(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return b.select(b.icmp_signed("<", x, zero), k.literal(-1, dtype), positive)
 
 
-def _comparison(name: str, symbol: str) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        if dtype.kind == "f":
-            ordered = k.builder.fcmp_unordered if symbol == "!=" else k.builder.fcmp_ordered
-            return ordered(symbol, *args)
-        compare = k.builder.icmp_signed if dtype.kind == "i" else k.builder.icmp_unsigned
-        return compare(symbol, *args)
-
-    EMITTERS[name] = emit
+def _compared(symbol: str, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    if dtype.kind == "f":
+        ordered = k.builder.fcmp_unordered if symbol == "!=" else k.builder.fcmp_ordered
+        return ordered(symbol, *args)
+    compare = k.builder.icmp_signed if dtype.kind == "i" else k.builder.icmp_unsigned
+    return compare(symbol, *args)
 
 
-for _name, _symbol in {
-    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
-    "greater_equal": ">=",
-}.items():  # fmt: skip
-    _comparison(_name, _symbol)
+def _extreme(name: str, symbol: str, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    if dtype.kind == "f":
+        return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
+    return k.builder.select(_compared(symbol, k, args, dtype), args[0], args[1])
 
 
-def _extreme(name: str, symbol: str) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        if dtype.kind == "f":
-            return vmath.emit(k.builder, name, *args, has_fma=k.has_fma)
-        compare = k.builder.icmp_signed if dtype.kind == "i" else k.builder.icmp_unsigned
-        return k.builder.select(compare(symbol, *args), args[0], args[1])
-
-    EMITTERS[name] = emit
+def _logical(method: str, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    return getattr(k.builder, method)(*[k.convert(arg, dtype, BOOL) for arg in args])
 
 
-_extreme("largest", ">")
-_extreme("smallest", "<")
-_extreme("maximum", ">")
-_extreme("minimum", "<")
-_extreme("fmax", ">")
-_extreme("fmin", "<")
+def _shifted(left: bool, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    """A shift by the width or more gives what repeated shifting would."""
+    b, (x, n) = k.builder, args
+    width = k.literal(dtype.itemsize * 8, dtype)
+    far = b.icmp_unsigned(">=", n, width)
+    safe = b.select(far, k.literal(0, dtype), n)
+    if left:
+        return b.select(far, k.literal(0, dtype), b.shl(x, safe))
+    if dtype.kind == "u":
+        return b.select(far, k.literal(0, dtype), b.lshr(x, safe))
+    last = k.literal(dtype.itemsize * 8 - 1, dtype)
+    return b.select(far, b.ashr(x, last), b.ashr(x, safe))
 
 
-def _logic(name: str, method: str) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        flags = [k.convert(arg, dtype, np.dtype(bool)) for arg in args]
-        return getattr(k.builder, method)(*flags)
-
-    EMITTERS[name] = emit
-
-
-_logic("logical_and", "and_")
-_logic("logical_or", "or_")
-_logic("logical_xor", "xor")
-_logic("logical_not", "not_")
-
-
-@_emitter("invert")
-def _invert(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-    return k.builder.not_(args[0])
-
-
-def _shift(name: str) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        """A shift by the width or more gives what repeated shifting would."""
-        b, (x, n) = k.builder, args
-        width = k.literal(dtype.itemsize * 8, dtype)
-        far = b.icmp_unsigned(">=", n, width)
-        safe = b.select(far, k.literal(0, dtype), n)
-        if name == "left_shift":
-            return b.select(far, k.literal(0, dtype), b.shl(x, safe))
-        if dtype.kind == "u":
-            return b.select(far, k.literal(0, dtype), b.lshr(x, safe))
-        last = k.literal(dtype.itemsize * 8 - 1, dtype)
-        return b.select(far, b.ashr(x, last), b.ashr(x, safe))
-
-    EMITTERS[name] = emit
-
-
-_shift("left_shift")
-_shift("right_shift")
-
-
-@_emitter("isnan")
-def _isnan(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _isnan(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     if dtype.kind != "f":
-        return k.literal(False, np.dtype(bool))
+        return k.literal(False, BOOL)
     return k.builder.fcmp_unordered("uno", args[0], args[0])
 
 
-def _infinite(name: str, value: float) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        if dtype.kind != "f":
-            return k.literal(False, np.dtype(bool))
-        return k.builder.fcmp_ordered("==", args[0], k.literal(value, dtype))
-
-    EMITTERS[name] = emit
+def _infinite(value: float, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    if dtype.kind != "f":
+        return k.literal(False, BOOL)
+    return k.builder.fcmp_ordered("==", args[0], k.literal(value, dtype))
 
 
-_infinite("isposinf", math.inf)
-_infinite("isneginf", -math.inf)
-
-
-def _by_size(name: str, symbol: str) -> None:
+def _by_size(symbol: str, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     """How the size of a number compares with infinity; that of an integer is less."""
-
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        if dtype.kind != "f":
-            return k.literal(symbol == "<", np.dtype(bool))
-        size = k.intrinsic("llvm.fabs", args[0])
-        return k.builder.fcmp_ordered(symbol, size, k.literal(math.inf, dtype))
-
-    EMITTERS[name] = emit
+    if dtype.kind != "f":
+        return k.literal(symbol == "<", BOOL)
+    size = k.intrinsic("llvm.fabs", args[0])
+    return k.builder.fcmp_ordered(symbol, size, k.literal(math.inf, dtype))
 
 
-_by_size("isinf", "==")
-_by_size("isfinite", "<")
-
-
-@_emitter("signbit")
-def _signbit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _signbit(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     if dtype.kind in "bu":
-        return k.literal(False, np.dtype(bool))
+        return k.literal(False, BOOL)
     bits = np.dtype(f"i{dtype.itemsize}")
     pattern = k.builder.bitcast(args[0], k.type(bits)) if dtype.kind == "f" else args[0]
     return k.builder.icmp_signed("<", pattern, k.literal(0, bits))
 
 
-@_emitter("fmod")
-def _fmod(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
+def _fmod(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     """The remainder with the sign of the dividend; for integers 0 for division by zero."""
     if dtype.kind == "f":
         return vmath.emit(k.builder, "fmod", *args, has_fma=k.has_fma)
@@ -275,17 +166,11 @@ def _fmod(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
     return b.select(idle, zero, rest)
 
 
-def _division(name: str, part: int) -> None:
-    def emit(k: Scalars, args: list[ir.Value], dtype: np.dtype) -> ir.Value:
-        divide = _float_divmod if dtype.kind == "f" else _integer_divmod
-        x, y = args
-        return divide(k, x, y, dtype)[part]
-
-    EMITTERS[name] = emit
-
-
-_division("floor_divide", 0)
-_division("remainder", 1)
+def _divided(part: int, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    """The quotient or the remainder."""
+    divide = _float_divmod if dtype.kind == "f" else _integer_divmod
+    x, y = args
+    return divide(k, x, y, dtype)[part]
 
 
 def _integer_divmod(
@@ -333,3 +218,50 @@ def _float_divmod(
     rounded = b.select(flat, signed_zero, rounded)
     by_zero = b.fcmp_ordered("==", y, zero)
     return b.select(by_zero, b.fdiv(x, y), rounded), rest
+
+
+EMITTERS: dict[str, Emit] = {
+    "add": partial(_instruction, "fadd", "add", "or_"),
+    "subtract": partial(_instruction, "fsub", "sub", "sub"),
+    "multiply": partial(_instruction, "fmul", "mul", "and_"),
+    "divide": partial(_instruction, "fdiv", "sdiv", "sdiv"),
+    "negative": partial(_instruction, "fneg", "neg", "neg"),
+    "bitwise_and": partial(_instruction, "and_", "and_", "and_"),
+    "bitwise_or": partial(_instruction, "or_", "or_", "or_"),
+    "bitwise_xor": partial(_instruction, "xor", "xor", "xor"),
+    "invert": partial(_instruction, "not_", "not_", "not_"),
+    "positive": _same,
+    "stop_gradient": _same,
+    **{name: partial(_rounded, name) for name in ("floor", "ceil", "trunc", "rint")},
+    "square": _square,
+    "reciprocal": _reciprocal,
+    "deg2rad": partial(_times, math.pi / 180),
+    "rad2deg": partial(_times, 180 / math.pi),
+    "scale": _scale,
+    "absolute": _absolute,
+    "fabs": _absolute,
+    "sign": _sign,
+    "equal": partial(_compared, "=="),
+    "not_equal": partial(_compared, "!="),
+    "less": partial(_compared, "<"),
+    "less_equal": partial(_compared, "<="),
+    "greater": partial(_compared, ">"),
+    "greater_equal": partial(_compared, ">="),
+    **{name: partial(_extreme, name, ">") for name in ("largest", "maximum", "fmax")},
+    **{name: partial(_extreme, name, "<") for name in ("smallest", "minimum", "fmin")},
+    "logical_and": partial(_logical, "and_"),
+    "logical_or": partial(_logical, "or_"),
+    "logical_xor": partial(_logical, "xor"),
+    "logical_not": partial(_logical, "not_"),
+    "left_shift": partial(_shifted, True),
+    "right_shift": partial(_shifted, False),
+    "isnan": _isnan,
+    "isposinf": partial(_infinite, math.inf),
+    "isneginf": partial(_infinite, -math.inf),
+    "isinf": partial(_by_size, "=="),
+    "isfinite": partial(_by_size, "<"),
+    "signbit": _signbit,
+    "fmod": _fmod,
+    "floor_divide": partial(_divided, 0),
+    "remainder": partial(_divided, 1),
+}
