@@ -28,6 +28,7 @@ ORDER = [
         "machine",
         "rates",
         "lines",
+        "displays",
     },
     {"graph"},
     {"loops"},

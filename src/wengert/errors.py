@@ -19,7 +19,6 @@ F = TypeVar("F")
 # of the user's for each of its own. And the ids of the code that does so one by one; it lasts.
 GENERATED, SOURCES = "<wengert>", "sources"
 _EVALUATING: set[int] = set()
-_DERIVING: set[int] = set()  # those of them that make derivatives
 in_detail: Callable[[FrameType | None], str] | None = None  # what tells more of a line: `lines`
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
@@ -141,12 +140,6 @@ def evaluates(function: F) -> F:
     """Mark a function that goes through recorded operations, each of which it calls `node`."""
     _EVALUATING.add(id(function.__code__))  # type: ignore[attr-defined]
     return function
-
-
-def derives(function: F) -> F:
-    """Mark a function that makes derivatives of recorded operations, each called `node`."""
-    _DERIVING.add(id(function.__code__))  # type: ignore[attr-defined]
-    return evaluates(function)
 
 
 def user_frame() -> FrameType | None:

@@ -10,6 +10,9 @@ from typing import Any
 
 from . import errors
 
+# The files whose code makes derivatives of recorded operations.
+_DERIVING = (errors.GENERATED, os.path.join("transforms", "modes.py"))
+
 
 class Line(str):
     """A line of the user's, with its file, the modules that were running, outermost first, and
@@ -55,7 +58,7 @@ def _line_in_detail(frame: FrameType | None) -> Line:
     file, outer, operation = "", (), ""
     while frame is not None:
         code = frame.f_code
-        derived = derived or code.co_filename == errors.GENERATED or id(code) in errors._DERIVING
+        derived = derived or code.co_filename.endswith(_DERIVING)
         if code.co_name == "forward" and hasattr(frame.f_locals.get("self"), "_captured_by_jit"):
             layers.append(frame.f_locals["self"])
         if not found and id(code) in errors._EVALUATING:

@@ -49,6 +49,7 @@ class _GradMode(threading.local):
 
 
 _mode = _GradMode()
+_MOST_SHOWN = 12  # rows and columns, as a table in a notebook
 
 
 @contextlib.contextmanager
@@ -452,6 +453,22 @@ class Tensor(Tracer):
         shown = np.array2string(self._array(), separator=", ", threshold=20)
         tail = ", requires_grad=True" if self.requires_grad else ""
         return f"tensor({shown}, dtype={self.dtype}{tail})"
+
+    def _repr_html_(self) -> str:
+        from .displays import table, text
+
+        if isinstance(self._node.output, Traced):
+            return text(repr(self))
+        array = self._array()
+        title = f"tensor {self.type}" + (", requires grad" if self.requires_grad else "")
+        if array.ndim not in (1, 2) or array.size == 0 or max(array.shape) > _MOST_SHOWN:
+            shown = np.array2string(array, separator=", ", threshold=60)
+            return text(f"{title}\n{shown}")
+        rows = [
+            [f"{x:.6g}" if array.dtype.kind == "f" else str(x) for x in row]
+            for row in np.atleast_2d(array)
+        ]
+        return table(title, [str(n) for n in range(len(rows[0]))], rows)
 
 
 def _content(value: Any) -> Any:

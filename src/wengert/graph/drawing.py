@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..displays import text
 from .graph import Graph
 from .nodes import Node, Operator
 from .printing import node_names
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 150, 52, 30, 46
+_MOST_DRAWN = 80  # nodes, in a notebook
 _COLOURS = {
     "Constant": "#eceff1",
     "Variable": "#c8e6c9",
@@ -49,6 +51,13 @@ def to_dot(graph: Graph) -> str:
         lines.append(f'  n{node.serial} [label="{label}", fillcolor="{_COLOURS[node.kind]}"];')
     lines += [f"  n{s.serial} -> n{node.serial};" for node in graph.nodes for s in node.inputs]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_html(graph: Graph) -> str:
+    """The graph for a notebook: a picture, or text where that would be too large to look at."""
+    if len(graph.nodes) > _MOST_DRAWN:
+        return text(str(graph))
+    return f'<div style="overflow-x:auto;background:#fff">{to_svg(graph)}</div>'
 
 
 def to_svg(graph: Graph) -> str:

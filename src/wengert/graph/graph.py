@@ -146,6 +146,11 @@ class Graph:
     def __repr__(self) -> str:
         return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.operators)} operators>"
 
+    def _repr_html_(self) -> str:
+        from .drawing import to_html
+
+        return to_html(self)
+
     def draw(self, path: str) -> str:
         """Write a picture of the graph as ``.svg`` or Graphviz ``.dot``; returns the path."""
         from .drawing import draw

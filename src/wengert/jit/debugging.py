@@ -25,6 +25,7 @@ from ..ops.op import Op
 from ..trace.tracer import Trace
 from ..transforms import modes
 from ..transforms.plans import Replay
+from .waiting import announced
 
 
 class NotANumberError(WengertError, FloatingPointError):
@@ -56,8 +57,11 @@ def show(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+_NOTHING = contextlib.nullcontext()
+
+
 class Clock:
-    """Seconds of each stage, by name.
+    """Seconds of each stage, by name; those of what has a name itself are announced if long.
 
     >>> clock = Clock()
     >>> with clock("trace"):
@@ -66,7 +70,8 @@ class Clock:
     ['trace']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name, self.started = name, time.perf_counter()
         self.seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
@@ -74,7 +79,8 @@ class Clock:
         """Count the time of a `with` block to a stage."""
         start = time.perf_counter()
         try:
-            yield
+            with announced(self.name, stage, self.started) if self.name else _NOTHING:
+                yield
         finally:
             spent = time.perf_counter() - start
             self.seconds[stage] = self.seconds.get(stage, 0.0) + spent

@@ -190,6 +190,16 @@ class Explanation:
     def __repr__(self) -> str:
         return f"<explanation of {self.program.name}; print it, or write it with .html(path)>"
 
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own."""
+        from html import escape
+
+        from ..page import page_text
+
+        page = escape(page_text(self.page_data()), quote=True)
+        style = "width:100%;height:720px;border:1px solid #ddd;border-radius:8px"
+        return f'<iframe style="{style}" srcdoc="{page}"></iframe>'
+
     def html(self, path: str | os.PathLike[str]) -> str:
         """Write one page with everything, that needs nothing else; returns the path."""
         from ..page import write_page

@@ -411,7 +411,7 @@ class Jitted(staticmethod, Generic[P, R]):
     def _compile(self, call: Call, key: Any, args: tuple, kwargs: dict) -> Any:
         key = (key[0].frozen(), *key[1:])  # before the function, which may change its arguments
         structure, kinds, _ = key
-        clock = debugging.Clock()
+        clock = debugging.Clock(function_name(self.function))
 
         def prepare(program: Any) -> Any:
             program.failed = functools.partial(self._failed, program)
@@ -586,16 +586,18 @@ class Jitted(staticmethod, Generic[P, R]):
             return capture(self.function, call, list(map(describe, leaves)), key[0]).graph
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """The story of the compilation for these arguments; prints as text.
-
-        Parts: `graph`, `passes`, `regions`, `loops`, `memory`, `llvm`, `assembly`, `time`;
-        `html(path)` writes one page that shows all of it (see `page/`).
-        """
+        """The story of the compilation for these arguments, as text, or as a page: `html(path)`."""
         from .explain import Explanation
 
         program = self.program(*args, **kwargs)
         leaves, key = self._key(self._order(args, kwargs))
         return Explanation(program, leaves, lambda: (self.captured(*args, **kwargs), key[1]))
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """The time of each kernel and line for these arguments, beside its floor."""
+        from .profile import Profile
+
+        return Profile(self.explain(*args, **kwargs))
 
     def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""

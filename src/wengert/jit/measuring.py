@@ -20,7 +20,7 @@ from .program import Program
 _WORD = ctypes.c_int64
 _ENOUGH_SECONDS = 0.05  # of measuring, after the first few runs
 _FEW, _MANY = 3, 100
-_LEAST = 1e-9  # seconds: a few cycles
+_LEAST = 0.1  # of what is measured: the call around it can be all but this
 
 
 class Measured(NamedTuple):
@@ -119,7 +119,9 @@ def _least(steps: Sequence[tuple[Kernel, Any]]) -> list[tuple[Kernel, float]]:
         if number >= _FEW and time.perf_counter() - start > _ENOUGH_SECONDS:
             break
     pairs = zip(steps, best, strict=True)
-    return [(kernel, max(seconds - _around(run), _LEAST)) for (kernel, run), seconds in pairs]
+    return [
+        (kernel, max(seconds - _around(run), _LEAST * seconds)) for (kernel, run), seconds in pairs
+    ]
 
 
 def _around(run: Any) -> float:
@@ -133,7 +135,7 @@ def _call_alone(count: int) -> float:
     nothing = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
     run = _call(nothing or 0, [0] * count)
     best = float("inf")
-    for _ in range(_MANY):
+    for _ in range(20 * _MANY):
         before = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - before)

@@ -45,7 +45,7 @@ from ..jit import is_tracing
 from ..tensor import Tensor, no_grad, peek, value_alone
 from ..trace import prepared
 from ..types import check_class
-from .printing import describe
+from .printing import describe, describe_as_html
 from .skeleton import Skeleton, parts_of
 
 __all__ = ["Module", "Parameter"]
@@ -354,6 +354,9 @@ class Module:
 
     def __repr__(self) -> str:
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        return describe_as_html(self)
 
 
 def _join(path: str, name: str) -> str:

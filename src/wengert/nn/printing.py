@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..displays import table
 from ..types import type_of
 
 _GAP = "    "
@@ -32,6 +33,14 @@ def describe(root: Any) -> str:
         used = [cell for cell, width in zip(cells, widths, strict=True) if width]
         lines.append(_GAP.join([*used, count]).rstrip())
     return "\n".join(lines)
+
+
+def describe_as_html(root: Any) -> str:
+    """The same for a notebook."""
+    total = sum(_size(value) for value in root.parameters())
+    rows = [(label.replace("  ", "\u2003"), *rest) for label, *rest in _rows(root)]
+    title = f"{type(root).__name__}: {total:,} parameter{'' if total == 1 else 's'}"
+    return table(title, ["module", "shapes", "parameters"], rows)
 
 
 def _rows(root: Any) -> list[tuple[str, str, str]]:

@@ -7,6 +7,6 @@ floors, `arena` memory over time, `code` LLVM and assembly, `teaching` a run wit
 """
 
 from .building import Compilation, page_data
-from .writing import write_page
+from .writing import page_text, write_page
 
-__all__ = ["Compilation", "page_data", "write_page"]
+__all__ = ["Compilation", "page_data", "page_text", "write_page"]

@@ -47,11 +47,9 @@ class Compilation:
     values: Sequence[Any] | None = None  # of the inputs of the graph
 
 
-def page_data(made: Compilation) -> dict[str, Any]:
-    """The page's data, ready to be written as JSON."""
+def timed(made: Compilation) -> tuple[list[kernels.Entry], Sources, Floor]:
+    """The kernels with their times and floors, the lines with theirs, and the rates behind it."""
     sources = Sources()
-    graphs = Graphs(sources)
-    stages = _stages(made.steps, graphs)
     entries = kernels.tree_of(made.loops.kernels)
     for entry in entries:
         if entry.parent is None and id(entry.kernel) in made.measured:
@@ -61,6 +59,14 @@ def page_data(made: Compilation) -> dict[str, Any]:
     with compiling_for(made.target):
         kernels.set_floors(entries, floor, made.target)
     _count_lines(entries, sources)
+    return entries, sources, floor
+
+
+def page_data(made: Compilation) -> dict[str, Any]:
+    """The page's data, ready to be written as JSON."""
+    entries, sources, floor = timed(made)
+    graphs = Graphs(sources)
+    stages = _stages(made.steps, graphs)
     symbols = {id(kernel): name for name, kernel in made.native.names.items()}
     functions = linked_code(str(made.native.module), made.target)
     run = None if made.values is None else teaching.run(made.graph, made.values, graphs)

@@ -28,7 +28,7 @@ from ..loops import (
 )
 from ..machine import Machine
 from ..rates import Floor
-from ..schedule.building import flops_of
+from ..schedule.building import flops_of, is_free
 from ..schedule.cost import iterations, kernel_cost
 from ..schedule.memory import buffers_of
 
@@ -115,7 +115,7 @@ def _parts(kernel: Kernel) -> Iterator[tuple[str, Kernel, float]]:
 def _find_nodes(entries: Sequence[Entry]) -> None:
     """What each kernel computes: what it stores, and what that needs and nobody stores."""
     leaves = [entry for entry in entries if not entry.children]
-    stored = {node.serial for one in leaves for node in getattr(one.kernel, "nodes", ())}
+    stored = {node.serial for one in entries for node in getattr(one.kernel, "nodes", ())}
     for entry in leaves:
         seen: dict[int, Node] = {}
         pending = list(getattr(entry.kernel, "nodes", ()))
@@ -136,6 +136,8 @@ def _weight(node: Node) -> float:
     flops = flops_of(node)
     if flops:
         return flops / 16.0  # a vector of multiply-adds at a time
+    if is_free(node):
+        return 1e-6
     cost = getattr(getattr(node, "op", None), "cost", None) or 1
     return float(getattr(node.type, "size", 1)) * float(cost)
 
@@ -154,7 +156,8 @@ def set_floors(entries: Sequence[Entry], floor: Floor, machine: Machine) -> None
             near = machine.cycles * 1e6 * machine.l2_rate
             memory = floor.seconds(None, size, threads) or 0.0
             compute = max(compute, size / near if size <= machine.l2_bytes else memory)
-        entry.floor = compute
+        # what was measured can be below: then the rates are, and this is the best known
+        entry.floor = compute if entry.seconds is None else min(compute, entry.seconds)
 
 
 def touched_bytes(kernel: Kernel) -> int:
@@ -194,7 +197,7 @@ def as_data(
         "parent": None if entry.parent is None else entry.parent.number,
         "role": entry.role,
         "kind": _kind(kernel),
-        "title": _title(entry),
+        "title": title_of(entry),
         "text": _text(kernel),
         "nodes": [node for node in nodes if node is not None],
         "turns": entry.turns,
@@ -215,7 +218,7 @@ def _kind(kernel: Kernel) -> str:
     return _KINDS[type(kernel)]
 
 
-def _title(entry: Entry) -> str:
+def title_of(entry: Entry) -> str:
     """What a kernel is, in a few words: the operations whose results it stores."""
     kernel = entry.kernel
     if isinstance(kernel, Loop):

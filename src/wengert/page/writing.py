@@ -17,6 +17,13 @@ _SCRIPTS = ("cytoscape.min.js", "dagre.min.js", "page.js", "graph.js", "views.js
 
 def write_page(data: dict[str, Any], path: str | os.PathLike[str]) -> str:
     """Write the page; returns the path."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page_text(data))
+    return os.fspath(path)
+
+
+def page_text(data: dict[str, Any]) -> str:
+    """The page."""
     text = json.dumps(data, separators=(",", ":"), default=_plain)
     packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
     page = _asset("page.html")
@@ -29,9 +36,7 @@ def write_page(data: dict[str, Any], path: str | os.PathLike[str]) -> str:
     }
     for mark, part in parts.items():
         page = page.replace(mark, part)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
-    return os.fspath(path)
+    return page
 
 
 def _asset(name: str) -> str:

@@ -60,8 +60,7 @@ class Trace:
     """
 
     captures = False
-    # Whether the user's line is stored with every node, by all traces that do not say otherwise.
-    keep_source: bool = False
+    keep_source: bool = False  # of traces that do not say otherwise
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
     # The nodes of what one step of a loop has and the next one has not, by serial.
@@ -99,8 +98,7 @@ class Trace:
         self.level = len(_state.stack) + 1
         self.thread: int | None = threading.get_ident()
         self.closed = False
-        around_keeps = Trace.keep_source if around is None else around.keep_source
-        self.keep_source = keep_source or around_keeps
+        self.keep_source = keep_source or (Trace if around is None else around).keep_source
 
     def __enter__(self) -> Trace:
         if self.places:

@@ -22,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from ..displays import curves, table
 from ..errors import MissingPackageError, OptionError, explain
 
 VALIDATION = "validation_"
 _BOTH_ENDS = 8  # of a long table
+_TIMES = ("lr", "seconds", "examples_per_second")
 
 
 class History:
@@ -163,6 +165,17 @@ class History:
             lines += _table(self.names(), self.epochs)
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The curves of loss and metrics, in training and validation, and the table."""
+        own = [n for n in self.names() if not n.startswith(VALIDATION) and n not in _TIMES]
+        pictures = []
+        for name in own if len(self.epochs) > 1 else []:
+            kinds = {"training": name, "validation": VALIDATION + name}
+            found = {kind: list(self[key]) for kind, key in kinds.items() if key in self}
+            pictures.append(curves(name, found))
+        title = repr(self).partition("\n")[0]
+        return "".join(pictures) + table(title, *_rows(self.names(), self.epochs))
+
     def plot(self, path: Any = None) -> Any:
         """Draw loss and accuracy: every step, the epochs' means, the validation.
 
@@ -233,23 +246,24 @@ def shown(name: str, value: float) -> str:
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
-def _table(names: list[str], epochs: list[dict[str, float]]) -> list[str]:
-    numbered = list(enumerate(epochs, 1))
-    skipped = len(numbered) > 2 * _BOTH_ENDS
-    if skipped:
-        numbered = numbered[:_BOTH_ENDS] + numbered[-_BOTH_ENDS:]
-    rows = [["epoch", *(name.replace("_", " ") for name in names)]]
-    for number, record in numbered:
-        cells = [shown(name, record[name]) if name in record else "" for name in names]
-        rows.append([str(number), *cells])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
+def _rows(names: list[str], epochs: list[dict[str, float]]) -> tuple[list[str], list[list[str]]]:
+    """The heads of a table of epochs, and its rows; of a long one both ends."""
+    rows = [
+        [str(number), *(shown(name, one[name]) if name in one else "" for name in names)]
+        for number, one in enumerate(epochs, 1)
     ]
-    if skipped:
-        lines.insert(1 + _BOTH_ENDS, f"  {'...':>{widths[0]}}")
-    return lines
+    if len(rows) > 2 * _BOTH_ENDS:
+        rows = [*rows[:_BOTH_ENDS], ["...", *[""] * len(names)], *rows[-_BOTH_ENDS:]]
+    return ["epoch", *(name.replace("_", " ") for name in names)], rows
+
+
+def _table(names: list[str], epochs: list[dict[str, float]]) -> list[str]:
+    heads, rows = _rows(names, epochs)
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  " + "  ".join(c.rjust(width) for c, width in zip(row, widths, strict=True)).rstrip()
+        for row in [heads, *rows]
+    ]
 
 
 def _without_nan(value: Any) -> Any:

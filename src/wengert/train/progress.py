@@ -1,4 +1,5 @@
-"""How far a training has come: a bar in a terminal where `rich` is installed, else lines.
+"""How far a training has come: a bar in a notebook, and where `rich` is installed in a terminal;
+else lines.
 
 Progress goes to the standard error. Every epoch leaves one line, which is the same either way.
 """
@@ -9,9 +10,11 @@ import sys
 import time
 from typing import Any, TextIO
 
+from ..displays import text
 from .history import VALIDATION, shown
 
 _FIRST_LINE = 10.0  # seconds without a line after which one says that all is well
+_LAST_LINES = 8  # of epochs, above a bar in a notebook
 _PAUSE = 0.1  # seconds between the lines of epochs that follow each other faster than one can read
 
 
@@ -22,6 +25,8 @@ def progress_for(progress: Any, unit: str) -> Progress:
     stream = sys.stderr if progress is True else progress
     if stream is None:  # a program without a standard error
         return Progress()
+    if progress is True and (shown_by := _notebook()) is not None:
+        return NotebookBar(unit, shown_by)
     return _bar(stream, unit) or Lines(stream, unit)
 
 
@@ -119,6 +124,63 @@ class Bar(Progress):
     def close(self) -> None:
         """Take the bar away: the lines have said it all."""
         self._rich.stop()
+
+
+class NotebookBar(Progress):
+    """A bar below a cell, with the last lines of the epochs; afterwards the lines alone."""
+
+    def __init__(self, unit: str, display: Any):
+        self.unit, self._display = unit, display
+        self._lines: list[str] = []
+        self._epochs = self._steps = 0
+        self._bar, self._said, self._handle = "", 0.0, None
+
+    def start(self, epochs: int, steps: int, epoch: int) -> None:
+        """Show the bar."""
+        self._epochs, self._steps = epochs, steps
+        self._show(True)
+
+    def advance(self, epoch: int, step: int, values: dict[str, float], speed: float) -> None:
+        """Move the bar, ten times a second at most."""
+        whole = max(self._epochs * self._steps, 1)
+        done = 100 * (epoch * self._steps + step) / whole
+        told = f"epoch {epoch + 1}/{self._epochs}  {numbers(values)}  {speed:,.0f} {self.unit}/s"
+        self._bar = f'<progress max="100" value="{done:.1f}" style="width:16em"></progress> {told}'
+        self._show()
+
+    def finish_epoch(self, epoch: int, record: dict[str, float]) -> None:
+        """Add the epoch's line."""
+        self.note(epoch_line(epoch, self._epochs, record, self.unit))
+
+    def note(self, text: str) -> None:
+        """Add a line."""
+        self._lines.append(text)
+        self._show()
+
+    def close(self) -> None:
+        """Leave the lines."""
+        self._bar = ""
+        self._show(True)
+
+    def _show(self, now: bool = False) -> None:
+        if not now and time.monotonic() - self._said < _PAUSE:
+            return
+        self._said = time.monotonic()
+        kept = self._lines if not self._bar else self._lines[-_LAST_LINES:]
+        html = self._display.HTML(text("\n".join(kept)) + self._bar)
+        if self._handle is None:
+            self._handle = self._display.display(html, display_id=True)
+        else:
+            self._handle.update(html)
+
+
+def _notebook() -> Any:
+    """What shows things in the notebook that this runs in, if it does."""
+    if "ipykernel" not in sys.modules:
+        return None
+    from IPython import display
+
+    return display
 
 
 def numbers(values: dict[str, float]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DerivativeError, derives, explain
+from ..errors import DerivativeError, evaluates, explain
 from ..graph import Graph, Node, Operator, reachable
 from ..ops.elementwise import add
 from ..ops.indexing import gather, index
@@ -56,7 +56,7 @@ def _may_hold_nan(result: Any) -> bool:
     return isinstance(result, np.generic) and bool(result != result)
 
 
-@derives
+@evaluates
 def _walk_back(
     outputs: Sequence[Node],
     seeds: Sequence[Any],
@@ -165,7 +165,7 @@ def _zeros(array_type: ArrayType) -> np.ndarray:
     return np.zeros(array_type.shape, array_type.dtype)
 
 
-@derives
+@evaluates
 def push(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[Any]) -> list[Any]:
     """Tangents of the outputs (None: zero) for tangents of the inputs. Forward mode."""
     known: dict[int, Any] = {}

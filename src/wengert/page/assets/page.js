@@ -297,6 +297,6 @@ window.addEventListener("DOMContentLoaded", async () => {
   drawHeader(); drawSource(); drawTabs(); drawHelp(); drawSelection(); wireSearch();
   document.addEventListener("keydown", onKey);
   const small = W.data.run && W.data.run.nodes.length <= 12 && W.data.final.nodes.length <= 12;
-  W.open(small ? "run" : "graph");
+  W.open(W.data.view || (small ? "run" : "graph"));
   document.body.dataset.ready = String(Math.round(performance.now()));
 });

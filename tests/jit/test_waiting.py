@@ -1,0 +1,68 @@
+"""A long compilation says what it is doing, to people and to loggers, and leaves nothing behind."""
+
+import io
+import logging
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.jit import waiting
+from wengert.jit.debugging import Clock
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes the standard error a terminal, when the test runs."""
+
+    def begin():
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        return sys.stderr
+
+    return begin
+
+
+def test_a_terminal_is_told_after_a_second(terminal):
+    stream, clock = terminal(), Clock("step")
+    clock.started -= waiting.PATIENCE - 0.05
+    with clock("compile"):
+        time.sleep(0.3)
+    said, *erased = stream.getvalue().lstrip("\r").split("\r")
+    assert said == "wengert: step: compiling to machine code, 1 s so far"
+    assert "".join(erased).strip() == ""
+
+
+def test_what_is_quick_says_nothing(terminal):
+    stream, clock = terminal(), Clock("step")
+    with clock("compile"):
+        wg.jit(lambda x: np.sin(x) + 1.25).captured(np.ones(3))
+    assert stream.getvalue() == ""
+
+
+def test_errors_leave_the_line_clean(terminal):
+    stream, clock = terminal(), Clock("step")
+    clock.started -= 2 * waiting.PATIENCE
+    with pytest.raises(ValueError, match="no"), clock("trace"):
+        time.sleep(0.2)
+        raise ValueError("no")
+    assert "tracing the function" in stream.getvalue() and stream.getvalue().endswith("\r")
+
+
+def test_elsewhere_nothing_is_written_but_a_logger_is_told(monkeypatch, caplog):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    clock = Clock("step")
+    clock.started -= 2 * waiting.PATIENCE
+    with clock("schedule"):
+        time.sleep(0.1)
+    with caplog.at_level(logging.INFO, logger="wengert"), clock("schedule"):
+        time.sleep(0.2)
+    assert stream.getvalue() == ""
+    assert caplog.messages == ["wengert: step: making loops of the graph, 2 s so far"]
