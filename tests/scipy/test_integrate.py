@@ -246,3 +246,60 @@ def test_fixed_quad():
 def test_names_are_scipys():
     own = {"OdeResult"}
     assert [n for n in integrate.__all__ if not hasattr(scipy.integrate, n) and n not in own] == []
+
+
+# ---------------------------------------------------------------- stiff equations
+
+
+def kinetics(t, y, rates):
+    """Robertson's three reactions, of rates that are far from each other."""
+    slow, middle, fast = rates[0] * y[0], rates[1] * y[1] * y[2], rates[2] * y[1] * y[1]
+    return np.array([middle - slow, slow - middle - fast, fast])
+
+
+RATES = np.array([0.04, 1e4, 3e7])
+
+
+def at_the_end(rates):
+    times, start = np.array([0.5, 40.0]), np.array([1.0, 0.0, 0.0])
+    options = {"method": "Radau", "t_eval": times, "rtol": 1e-8, "atol": 1e-11}
+    return integrate.solve_ivp(kinetics, (0.0, 40.0), start, args=(rates,), **options).y
+
+
+@pytest.mark.slow
+def test_radau_solves_stiff_equations():
+    exact = scipy.integrate.solve_ivp(
+        kinetics, (0, 40), [1, 0, 0], "Radau", [0.5, 40], args=(RATES,), rtol=1e-11, atol=1e-14
+    )
+    found, slopes = wg.jit(lambda rates: wg.jvp(at_the_end, (rates,), (rates,)))(RATES)
+    np.testing.assert_allclose(found, exact.y, rtol=1e-6)
+    # rates that are all larger are another unit of time
+    np.testing.assert_allclose(slopes[:, 1], 40 * kinetics(40, found[:, 1], RATES), rtol=1e-5)
+
+
+def test_derivatives_through_radaus_steps():
+    """Of y' = -k y they are known, to second order."""
+
+    def end(k):
+        options = {"method": "Radau", "t_eval": [1.0], "rtol": 1e-8, "atol": 1e-12}
+        return integrate.solve_ivp(lambda t, y: -k * y * y, (0.0, 1.0), [1.0], **options).y[0, 0]
+
+    np.testing.assert_allclose(end(2.0), 1 / 3, rtol=1e-7)
+    np.testing.assert_allclose(wg.grad(end)(2.0), -1 / 9, rtol=1e-6)
+    np.testing.assert_allclose(wg.grad(wg.grad(end))(2.0), 2 / 27, rtol=1e-5)
+
+
+def test_backward_and_all_steps_of_radau():
+    found = integrate.solve_ivp(lambda t, y: -y, (1.0, 0.0), [1.0], "Radau", rtol=1e-6)
+    assert found.t[0] == 1 and found.t[-1] == 0 and found.success
+    np.testing.assert_allclose(found.y[0], np.exp(1 - found.t), rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["BDF", "LSODA", "DOP853"])
+def test_methods_that_are_not_there(method):
+    with pytest.raises(
+        wg.errors.OptionError, match=rf"got method='{method}'.*'Radau' is for stiff equ"
+    ):
+        integrate.solve_ivp(lambda t, y: -y, (0, 1), [1.0], method)
+    with pytest.raises(wg.errors.OptionError, match=r"got a complex y0 for method='Radau'"):
+        integrate.solve_ivp(lambda t, y: -y, (0, 1), [1j], "Radau")

@@ -14,6 +14,8 @@ from ..trace.tracer import concrete
 from ..transforms import stop_gradient
 from ..types import type_of
 from .quadrature import cumulative_trapezoid, fixed_quad, quad, simpson
+from .radau import RADAU
+from .radau import attempt as implicit_attempt
 from .runge_kutta import METHODS, Problem, attempt, beginning, checked_slope, solution
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ODEINT_TOLERANCE = 1.49012e-8
+_RADAU = RADAU, implicit_attempt
 
 
 class OdeResult(NamedTuple):
@@ -57,20 +60,25 @@ def _floats(y: Any) -> Any:
 def _problem(
     name: str, function: Any, y: Any, times: Any, method: str, tolerances: Any, max_step: Any
 ) -> Problem:
-    if method not in METHODS:
+    known = {**{key: (table, attempt) for key, table in METHODS.items()}, "Radau": _RADAU}
+    if method not in known:
         raise OptionError(
             explain(
                 name,
                 f"got method={method!r}",
-                f"Use one of {', '.join(map(repr, METHODS))}; there is none for stiff equations.",
+                f"Use one of {', '.join(map(repr, known))}; 'Radau' is for stiff equations.",
             )
         )
+    if method == "Radau" and type_of(y).dtype.kind == "c":
+        remedy = "Give the real and the imaginary parts as one vector."
+        raise OptionError(explain(name, "got a complex y0 for method='Radau'", remedy))
     start, end = times
     forward = stop_gradient(end) >= stop_gradient(start)
     rtol, atol = tolerances
+    table, makes_step = known[method]
     return Problem(
-        checked_slope(name, function, y), METHODS[method], end, wnp.where(forward, 1.0, -1.0),
-        _tolerance(rtol), stop_gradient(wnp.asarray(atol, np.float64)), max_step,
+        checked_slope(name, function, y), table, end, wnp.where(forward, 1.0, -1.0),
+        _tolerance(rtol), stop_gradient(wnp.asarray(atol, np.float64)), max_step, makes_step,
     )  # fmt: skip
 
 
@@ -92,11 +100,13 @@ def solve_ivp(
 
     `t_span` is (t0, t1), and `t_eval` has the times at which the solution is wanted; without it
     there are those of all steps, which `jit` cannot know. Methods are "RK45" and "RK23", with the
-    steps that SciPy makes. Where steps become too small, `success` is False and the rest is nan.
+    steps that SciPy makes, and "Radau" for stiff equations, with the exact Jacobian of `fun`.
+    Where steps become too small, `success` is False and the rest is nan.
 
     Derivatives with respect to `y0`, `args`, times, and whatever `fun` takes from outside, go
     through the steps that were made (the discrete adjoint): of any order, forward and reverse, and
-    as exact as the solution. Reverse mode keeps the values of all steps.
+    as exact as the solution ("Radau": first and second ones). Reverse mode keeps the values of all
+    steps.
 
     >>> decay = solve_ivp(lambda t, y: -y, (0, 1), [1.0], t_eval=[0.0, 0.5, 1.0])
     >>> decay.y.round(3)
@@ -160,7 +170,7 @@ def _all_steps(problem: Problem, state: Any) -> OdeResult:
     times, values = [state.t], [state.y]
     try:
         while problem.direction * (problem.end - state.t) > 0 and not state.failed:
-            state = attempt(problem, state)
+            state = problem.attempt(problem, state)
             if not (state.rejected or state.failed):
                 times.append(state.t)
                 values.append(state.y)

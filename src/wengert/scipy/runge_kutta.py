@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import numpy as wnp
 from ..errors import ShapeError, explain
+from ..ops.op import Traced
 from ..transforms import scan, stop_gradient, while_loop
 from ..types import type_of
 
@@ -107,6 +108,7 @@ class Problem(NamedTuple):
     rtol: Any
     atol: Any
     max_step: Any
+    attempt: Callable[[Problem, Integration], Integration]
 
 
 class Integration(NamedTuple):
@@ -148,7 +150,7 @@ def checked_slope(name: str, function: Callable[..., Any], y: Any) -> Slope:
     return slope
 
 
-def _size(x: Any) -> Any:
+def size(x: Any) -> Any:
     """The root of the mean of squares."""
     return wnp.sqrt(wnp.mean(wnp.square(wnp.abs(x))))
 
@@ -158,13 +160,13 @@ def first_length(problem: Problem, t: Any, y: Any, f: Any) -> Any:
     t, y, f, end = (stop_gradient(x) for x in (t, y, f, problem.end))
     interval = wnp.abs(end - t)
     scale = problem.atol + wnp.abs(y) * problem.rtol
-    value, slope = _size(y / scale), _size(f / scale)
+    value, slope = size(y / scale), size(f / scale)
     small = (value < 1e-5) | (slope < 1e-5)
     length = wnp.where(small, 1e-6, 0.01 * value / wnp.where(small, 1.0, slope))
     length = wnp.minimum(length, interval)
     step = length * problem.direction
     after = stop_gradient(problem.slope(t + step, y + step * f))
-    curve = _size((after - f) / scale) / wnp.where(length == 0, 1.0, length)
+    curve = size((after - f) / scale) / wnp.where(length == 0, 1.0, length)
     largest = wnp.maximum(slope, curve)
     straight = largest <= 1e-15
     other = (0.01 / wnp.where(straight, 1.0, largest)) ** (1 / (problem.method.order + 1))
@@ -197,39 +199,51 @@ def _sum(factors: tuple[float, ...], values: list[Any]) -> Any:
     return total
 
 
-def attempt(problem: Problem, state: Integration) -> Integration:
-    """One step, if its error is small enough; a shorter `length` otherwise."""
-    method, direction = problem.method, problem.direction
+def step_to(problem: Problem, state: Integration) -> tuple[Any, Any, Any]:
+    """Where the next step ends, its length with a sign, and whether that is too short."""
+    direction = problem.direction
     now = stop_gradient(state.t)
     least = 10 * wnp.abs(wnp.nextafter(now, direction * np.inf) - now)
     fresh = wnp.clip(state.length, least, problem.max_step)
     length = stop_gradient(wnp.where(state.rejected, state.length, fresh))
-    failed = length < least
     whole = state.t + length * direction
     after = wnp.where(direction * (whole - problem.end) > 0, problem.end, whole)
-    step = after - state.t
+    return after, after - state.t, length < least
+
+
+def attempt(problem: Problem, state: Integration) -> Integration:
+    """One step, if its error is small enough; a shorter `length` otherwise."""
+    method = problem.method
+    after, step, failed = step_to(problem, state)
     slopes = [state.f]
     for node, row in zip(method.nodes, method.stages, strict=True):
         slopes.append(problem.slope(state.t + node * step, state.y + step * _sum(row, slopes)))
     y = state.y + step * _sum(method.result, slopes)
     slopes.append(problem.slope(after, y))
     scale = problem.atol + wnp.maximum(wnp.abs(state.y), wnp.abs(y)) * problem.rtol
-    error = stop_gradient(_size(step * _sum(method.error, slopes) / scale))
+    error = stop_gradient(size(step * _sum(method.error, slopes) / scale))
     accepted = (error < 1) & ~failed
-    next_length = wnp.abs(step) * _factor(error, state.rejected, method)
+    next_length = wnp.abs(step) * factor(error, state.rejected, method)
     columns = zip(*method.between, strict=True)
     moved = Integration(
         after, y, slopes[-1], stop_gradient(next_length), False, state.t, step, state.y,
         wnp.stack([_sum(column, slopes) for column in columns]), state.evaluations, failed,
     )  # fmt: skip
-    kept = state._replace(length=moved.length, rejected=True, failed=failed)
-    chosen = Integration(
+    evaluations = state.evaluations + len(slopes) - 1
+    return chosen(accepted, moved, state)._replace(evaluations=evaluations)
+
+
+def chosen(accepted: Any, moved: Integration, state: Integration) -> Integration:
+    """After a step, or before the same step with another length."""
+    kept = state._replace(length=moved.length, rejected=True, failed=moved.failed)
+    if not isinstance(accepted, Traced):
+        return moved if accepted else kept
+    return Integration(
         *[wnp.where(accepted, new, old) for new, old in zip(moved, kept, strict=True)]
     )
-    return chosen._replace(evaluations=state.evaluations + len(slopes) - 1)
 
 
-def _factor(error: Any, rejected: Any, method: Tableau) -> Any:
+def factor(error: Any, rejected: Any, method: Tableau) -> Any:
     """How much longer or shorter the next step is."""
     exact = error == 0
     wanted = SAFETY * wnp.where(exact, 1.0, error) ** (-1 / (method.order + 1))
@@ -255,11 +269,20 @@ def solution(problem: Problem, state: Integration, times: Any) -> tuple[Integrat
     Where steps become too small to go on, it is not a number.
     """
 
-    def advance(state: Integration, time: Any) -> tuple[Integration, Any]:
-        def before(state: Integration) -> Any:
-            return (problem.direction * (time - state.t) > 0) & ~state.failed
+    def is_before(state: Integration, time: Any) -> Any:
+        return (problem.direction * (time - state.t) > 0) & ~state.failed
 
-        state = while_loop(before, lambda state: attempt(problem, state), state)
+    def advance(state: Integration, time: Any) -> tuple[Integration, Any]:
+        step = lambda state: problem.attempt(problem, state)
+        state = while_loop(lambda state: is_before(state, time), step, state)
         return state, wnp.where(state.failed, np.nan, between(state, time))
 
-    return scan(advance, state, times)
+    if any(isinstance(part, Traced) for part in (*state, *problem, times)) or not len(times):
+        return scan(advance, state, times)
+    # of plain numbers step after step: a loop as one operation looks at its body first
+    values = []
+    for time in times:
+        while is_before(state, time):
+            state = problem.attempt(problem, state)
+        values.append(np.full_like(state.y, np.nan) if state.failed else between(state, time))
+    return state, wnp.stack(values)
