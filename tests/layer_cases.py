@@ -270,6 +270,7 @@ def unpooled(rank):
 OTHERS = {
     "CTCLoss": (nn.CTCLoss(), TIMES),
     "Embedding": (nn.Embedding(6, 3), [np.array([[2, 0, 5]])]),
+    "EmbeddingBag": (nn.EmbeddingBag(6, 3), [np.array([[2, 0, 5]])]),
     "GRU": (nn.GRU(4, 3), [SEQUENCE]),
     "GRUCell": (nn.GRUCell(4, 3), [STEP]),
     "LSTM": (nn.LSTM(4, 3), [SEQUENCE]),
@@ -328,6 +329,7 @@ FUNCTIONS = {
     "cross_entropy": (X, CLASSES),
     "ctc_loss": TIMES,
     "embedding": (ROW, TABLE),
+    "embedding_bag": (ROW, TABLE, np.array([0, 2])),
     "fold": (floats(2, 8, 12), (4, 5), 2),
     "gather": (TABLE, 0, PLACES),
     "gaussian_nll_loss": (X, Y, POSITIVE),

@@ -11,6 +11,19 @@ CLASSES = np.zeros(2, int)
 
 REFUSED = [
     (
+        lambda: f.embedding_bag(CLASSES, ONES((3, 2))),
+        "got input of shape (2,) and no offsets. Give a matrix with a row for each bag, or a "
+        "vector and offsets.",
+    ),
+    (
+        lambda: f.embedding_bag(CLASSES[None], ONES((3, 2)), mode="least"),
+        "got mode='least'. Use sum, mean or max.",
+    ),
+    (
+        lambda: f.embedding_bag(CLASSES[None], ONES((3, 2)), per_sample_weights=ONES((1, 2))),
+        "got per_sample_weights and mode='mean'. Weights are for mode='sum'.",
+    ),
+    (
         lambda: f.prelu(ONES((2, 3)), ONES(2)),
         "got input of shape (2, 3) and weight of shape (2,). Give one slope, or one for each "
         "channel in axis 1.",

@@ -131,6 +131,37 @@ def test_embedding(padding_idx, compiled):
     assert_close(grad, theirs.weight.grad.numpy())
 
 
+BAGS = {
+    "rows": (np.array([[2, 0, 5], [5, 2, 2]]), None),
+    "offsets": (np.array([2, 0, 5, 1, 1, 3]), np.array([0, 2, 2, 5])),
+}
+
+
+@pytest.mark.parametrize("bags", BAGS)
+@pytest.mark.parametrize("padding_idx", [None, 2])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_embedding_bag(mode, padding_idx, bags):
+    ours = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=padding_idx)
+    theirs = tnn.EmbeddingBag(6, 3, mode=mode, padding_idx=padding_idx)
+    ours.load_state_dict(theirs.state_dict())
+    numbers, offsets = BAGS[bags]
+    weights = floats(*numbers.shape) if mode == "sum" else None
+    given = [None if x is None else torch.from_numpy(x) for x in (numbers, offsets, weights)]
+    wanted = theirs(*given)
+    wanted.backward(torch.ones_like(wanted))
+
+    def run(numbers, offsets, weights):
+        ours.zero_grad()
+        out = ours(numbers, offsets, weights)
+        out.backward(np.ones(out.shape, np.float32))
+        return out, ours.weight.grad
+
+    for one in (run, wg.jit(run)) if mode == "mean" else (run,):
+        out, grad = one(numbers, offsets, weights)
+        assert_close(out, wanted.detach().numpy())
+        assert_close(grad, theirs.weight.grad.numpy())
+
+
 # ---------------------------------------------------------------- attention
 
 Q, K = (2, 5, 8), (2, 6, 8)

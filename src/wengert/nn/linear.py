@@ -14,7 +14,7 @@ from .. import numpy as wnp
 from . import functional, init
 from .module import Module, Parameter
 
-__all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
+__all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Linear(Module):
@@ -109,6 +109,49 @@ class Embedding(Module):
         """The sizes."""
         tail = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{tail}"
+
+
+class EmbeddingBag(Module):
+    """The sum, the mean or the largest of the vectors of each bag of integers.
+
+    >>> import numpy as np
+    >>> from wengert import nn
+    >>> nn.EmbeddingBag(10, 4, mode="sum")(np.array([1, 2, 3]), np.array([0, 2])).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
+        self.weight = Parameter(np.empty((num_embeddings, embedding_dim), dtype))
+        init.normal_(self.weight)
+        if padding_idx is not None:
+            init.zeros_(self.weight[padding_idx])
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """A row of integers for each bag; or a vector, and where in it each bag begins."""
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """The sizes and the mode."""
+        tail = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{tail}"
 
 
 class Flatten(Module):

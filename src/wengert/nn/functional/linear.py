@@ -9,8 +9,10 @@ import numpy as np
 from ... import numpy as wnp
 from ...errors import OptionError, ShapeError, explain
 from ...transforms import stop_gradient
+from ...types import type_of
+from .indexing import scatter_add, scatter_reduce
 
-__all__ = ["bilinear", "embedding", "linear", "one_hot"]
+__all__ = ["bilinear", "embedding", "embedding_bag", "linear", "one_hot"]
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -68,6 +70,77 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
         return rows
     padding = wnp.expand_dims(wnp.equal(input, padding_idx % np.shape(weight)[0]), -1)
     return wnp.where(padding, stop_gradient(rows), rows)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    *,
+    mode: str = "mean",
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum, the mean or the largest ("max") of the rows of `weight` that each bag names.
+
+    Bags are the rows of `input`; or `input` is a vector, and each begins where `offsets` says.
+    Integers equal to `padding_idx` do not count, and an empty bag gives zeros. A sum may have
+    `per_sample_weights`, one for each integer.
+
+    >>> import numpy as np
+    >>> table = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 4.0]])
+    >>> embedding_bag(np.array([1, 2, 0]), table, np.array([0, 2]), mode="sum")
+    array([[6., 7.],
+           [0., 1.]])
+    """
+    rows, counts, bags, own = _bags(input, weight, offsets, include_last_offset, padding_idx)
+    if mode not in ("sum", "mean", "max"):
+        raise OptionError(explain("embedding_bag", f"got mode={mode!r}", "Use sum, mean or max."))
+    if per_sample_weights is not None:
+        if mode != "sum":
+            problem = f"got per_sample_weights and mode={mode!r}"
+            raise OptionError(explain("embedding_bag", problem, "Weights are for mode='sum'."))
+        rows = rows * wnp.reshape(per_sample_weights, (-1, 1))
+    width = np.shape(weight)[1]
+    place = wnp.broadcast_to(bags[:, None], np.shape(rows))
+    zeros = wnp.zeros((own, width), type_of(rows).dtype)
+    if mode == "max":
+        largest = scatter_reduce(zeros, 0, place, rows, "amax", include_self=False)
+        # those that do not count are bags of their own
+        return largest[: own - 1]
+    total = scatter_add(zeros, 0, place, rows)[: own - 1]
+    if mode == "sum":
+        return total
+    found = scatter_add(wnp.zeros(own, type_of(rows).dtype), 0, bags, counts)[: own - 1]
+    return total / wnp.maximum(found, 1)[:, None]
+
+
+def _bags(
+    input: Any, weight: Any, offsets: Any, include_last: bool, padding_idx: int | None
+) -> tuple[Any, Any, Any, int]:
+    """Rows, ones, and the number of the bag of each; and one more than there are bags.
+
+    What does not count is in the last one.
+    """
+    rank = np.ndim(input)
+    if (rank, offsets is None) not in ((1, False), (2, True)):
+        problem = f"got input of shape {np.shape(input)} and {'no ' * (offsets is None)}offsets"
+        remedy = "Give a matrix with a row for each bag, or a vector and offsets."
+        raise ShapeError(explain("embedding_bag", problem, remedy))
+    line = wnp.reshape(input, (-1,))
+    length = np.shape(line)[0]
+    if rank == 2:
+        count = np.shape(input)[0]
+        bags = wnp.asarray(np.repeat(np.arange(count), np.shape(input)[1]))
+    else:
+        count = np.shape(offsets)[0] - include_last
+        bags = wnp.searchsorted(offsets[:count], np.arange(length), side="right") - 1
+    if padding_idx is not None:
+        padding = wnp.equal(line, padding_idx % np.shape(weight)[0])
+        bags = wnp.where(padding, count, bags)
+    rows = wnp.take(weight, line, axis=0)
+    return rows, wnp.ones(length, type_of(rows).dtype), bags, count + 1
 
 
 def one_hot(input: Any, num_classes: int) -> Any:
