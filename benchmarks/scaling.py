@@ -126,7 +126,7 @@ def measure_steps(world, seconds):
     return found
 
 
-def work(seconds, out):
+def work(seconds, out, only):
     """What one rank does."""
     from wengert import distributed, set_threads
 
@@ -135,8 +135,8 @@ def work(seconds, out):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(os.environ["PMI_RANK"]) % len(cores)]})
     world = distributed.init()
-    found = {"steps": measure_steps(world, seconds / 2)}
-    if world.size > 1:
+    found = {} if only == "sums" else {"steps": measure_steps(world, seconds / 2)}
+    if world.size > 1 and only != "steps":
         found["sums"] = measure_sums(world, seconds / 2)
     if world.leads:
         Path(out).write_text(json.dumps(found))
@@ -190,7 +190,7 @@ def tell(results):
     for n, (latency, bandwidth) in fits.items():
         words = f"latency {1e6 * latency:.2f} µs, bandwidth {bandwidth / 1e9:.2f} GB/s"
         lines.append(f"- {n} ranks: {words}")
-    for name, one in results[counts[0]]["steps"].items():
+    for name, one in results[counts[0]].get("steps", {}).items():
         alone, parameters = one["seconds"][1], one["parameters"]
         lines += ["", f"{name}: {parameters:,} parameters, batch {one['batch']} a rank", ""]
         lines += ["| ranks | step | efficiency | predicted | difference |", "|---|---|---|---|---|"]
@@ -210,7 +210,7 @@ def tell(results):
 # ---------------------------------------------------------------- the command
 
 
-def launched(ranks, seconds, out):
+def launched(ranks, seconds, out, only):
     """Run this script on so many ranks."""
     beside = Path(sys.executable).parent / "mpiexec"
     mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec")
@@ -218,6 +218,7 @@ def launched(ranks, seconds, out):
         raise SystemExit("there is no mpiexec: pip install 'wengert[mpi]'")
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = [sys.executable, __file__, "--work", "--seconds", str(seconds), "--out", str(out)]
+    command += ["--only", only] if only else []
     command = command if ranks == 1 else [mpiexec, "-n", str(ranks), *command]
     limit = 60 + 10 * seconds
     subprocess.run(command, env=os.environ | allowed, check=True, timeout=limit)
@@ -229,16 +230,19 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each number of ranks")
     parser.add_argument("--out", default="scaling.json")
+    parser.add_argument("--only", choices=("sums", "steps"))
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--tell", action="store_true", help="show the results that are there")
     given = parser.parse_args()
     if given.work:
-        work(given.seconds, given.out)
+        work(given.seconds, given.out, given.only)
         return
     results = json.loads(Path(given.out).read_text()) if given.tell else {}
     for ranks in () if given.tell else given.ranks:
         print(f"{ranks} ranks ...", file=sys.stderr, flush=True)
-        results[str(ranks)] = launched(ranks, given.seconds, Path(f"{given.out}.{ranks}"))
+        results[str(ranks)] = launched(
+            ranks, given.seconds, Path(f"{given.out}.{ranks}"), given.only
+        )
         Path(given.out).write_text(json.dumps(results, indent=1))
     print(tell(results))
 

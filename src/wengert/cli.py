@@ -7,6 +7,7 @@ needs them, so that ``wengert --help`` answers at once.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -14,7 +15,8 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,10 @@ import numpy as np
 EXPERIMENT_NAMES = ("example", "cnn", "fashion", "rnn", "circles", "ratio")
 PEERS = ("torch", "jax", "keras", "autograd")
 TRAINING_PEERS = ("torch", "jax", "keras")  # that `reproduce` can train in
+EXECUTORS = ("processes", "mpi", "dask")
 PARTS = ("all", "graph", "passes", "regions", "loops", "memory", "llvm", "assembly", "time")
 # What the extras bring, and the peers of `wengert bench`.
-OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", *PEERS)
+OPTIONAL = ("scipy", "safetensors", "pooch", "matplotlib", "rich", "mpi4py", *PEERS)
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
 
@@ -115,6 +118,18 @@ def _add_reproduce(commands: Any) -> None:
         "--cv", action="store_true", help="circles: search the learning rates (--full does)"
     )
     parser.add_argument(
+        "--executor",
+        choices=EXECUTORS,
+        help="circles: where folds and learning rates are tried; what is done is not done again",
+    )
+    parser.add_argument(
+        "--ranks",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="cnn, rnn: train on N processes with MPI, to the same bits for any N up to 4",
+    )
+    parser.add_argument(
         "--data", type=Path, metavar="DIR", help="a folder with MNIST and Fashion-MNIST"
     )
     parser.add_argument(
@@ -150,6 +165,8 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     if arguments.peers is None:
         arguments.peers = [name for name in TRAINING_PEERS if arguments.full and _is_here(name)]
     _check_paths(arguments)
+    if arguments.executor and arguments.experiment != "circles":
+        raise UsageError("--executor is for circles alone: wengert reproduce circles --executor.")
     settings = Settings(
         quick=not arguments.full,
         epochs=arguments.epochs,
@@ -157,13 +174,34 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
         data=str(arguments.data) if arguments.data else None,
         peers=tuple(arguments.peers),
         cv=arguments.cv,
+        ranks=arguments.ranks,
+        executor=arguments.executor,
+        keep=str(arguments.out / "sweep") if arguments.executor else None,
     )
     try:
-        reproduce(chosen, arguments.out, settings)
+        with _pool(arguments.executor) as pool:
+            if pool is None and arguments.executor:
+                return 0  # a rank that has worked for the first one
+            reproduce(chosen, arguments.out, replace(settings, pool=pool))
     finally:
         if (arguments.out / "report.html").exists():
             print(f"results: {arguments.out / 'results.json'}, {arguments.out / 'report.html'}")
     return 0
+
+
+@contextlib.contextmanager
+def _pool(name: str | None) -> Iterator[Any]:
+    """The executor of this name; None without one."""
+    if name is None:
+        yield None
+        return
+    from .experiments.executors import ExecutorError, executor_named
+
+    try:
+        with executor_named(name) as executor:
+            yield executor
+    except ExecutorError as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_paths(arguments: argparse.Namespace) -> None:

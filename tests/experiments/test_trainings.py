@@ -37,7 +37,7 @@ def silent(name="test"):
     return Progress(name, io.StringIO())
 
 
-def in_this_process(task, **arguments):
+def in_this_process(task, ranks=1, **arguments):
     """What a job emits, without the cost of a process."""
     items = []
     workers.find(task)(items.append, **arguments)

@@ -14,14 +14,17 @@ array([0., 1., 2.])
 """
 
 from .functions import all_gather, all_reduce, broadcast, reduce_scatter
-from .job import World, init, rank, size, world
+from .job import World, alone, end_job, init, launcher, rank, size, world
 
 __all__ = [
     "World",
     "all_gather",
     "all_reduce",
+    "alone",
     "broadcast",
+    "end_job",
     "init",
+    "launcher",
     "rank",
     "reduce_scatter",
     "size",

@@ -11,12 +11,16 @@ outside is noticed by `mpiexec`, which ends the others.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
+import shutil
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -88,9 +92,26 @@ def init() -> World:
     return _started
 
 
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Let this thread be no rank meanwhile: whatever `mpiexec` has started, it is by itself."""
+    _thread.alone += 1
+    try:
+        yield
+    finally:
+        _thread.alone -= 1
+
+
+class _Thread(threading.local):
+    alone = 0
+
+
+_thread = _Thread()
+
+
 def world() -> World:
     """The ranks there are: those that `mpiexec` has started, or this process alone."""
-    if _started is None and not _is_launched():
+    if _thread.alone or (_started is None and not _is_launched()):
         return World()
     return init()
 
@@ -111,6 +132,22 @@ def size() -> int:
     1
     """
     return world().size
+
+
+def launcher(ranks: int) -> list[str]:
+    """The beginning of a command that runs a program on several ranks: that of this installation,
+    or of the system."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise MissingPackageError(
+            explain(
+                "distributed",
+                "there is no mpiexec, neither beside Python nor on the path",
+                "Install it: pip install 'wengert[mpi]'.",
+            )
+        )
+    return [found, "-n", str(ranks)]
 
 
 def _is_launched() -> bool:
@@ -159,6 +196,12 @@ def _ranks_on_these_cores(MPI: Any, communicator: Any) -> int:
     found: int = beside.allgather(own).count(own)
     beside.Free()
     return found
+
+
+def end_job() -> None:
+    """End all ranks: this one has failed. A process alone goes on."""
+    if _started is not None and _started.size > 1:
+        _started.communicator.Abort(1)
 
 
 def _end_job(

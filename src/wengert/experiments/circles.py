@@ -10,6 +10,7 @@ Learning rates come from a grid search by 5-fold cross validation, and the accur
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from .progress import Progress
 from .report import Check, Figure, Section
 from .settings import Settings
 from .tables import Column, Table, duration
-from .workers import Emit, Job, stream_all
+from .workers import Emit, Job, stream_all, stream_on
 
 TITLE = "Six networks learn a circle, one sample at a time"
 ABOUT = (
@@ -78,8 +79,8 @@ def run(section: Section, progress: Progress, settings: Settings) -> None:
     searching = settings.cv or not settings.quick
     trainings = len(MODELS) * (repeats * folds + (len(RATES) * FOLDS if searching else 0))
     progress.start(trainings)
-    rates = search(section, progress, epochs) if searching else LEARNING_RATES
-    found = validate(section, progress, rates, epochs, repeats, folds)
+    rates = search(section, progress, settings, epochs) if searching else LEARNING_RATES
+    found = validate(section, progress, settings, rates, epochs, repeats, folds)
     remark = remark_for(epochs, EPOCHS, repeats * folds, REPEATS * FOLDS)
     section.checks += [
         Check(f"{row['model']}: mean test accuracy", row["test"], row["paper_test"], remark=remark)
@@ -90,6 +91,7 @@ def run(section: Section, progress: Progress, settings: Settings) -> None:
 def validate(
     section: Section,
     progress: Progress,
+    settings: Settings,
     rates: dict[str, float],
     epochs: int,
     repeats: int,
@@ -113,7 +115,7 @@ def validate(
         for name in MODELS
     ]
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in MODELS}
-    for number, item in stream_all(jobs, os.cpu_count() or 1):
+    for number, item in _stream(jobs, settings):
         name = MODELS[number]
         progress.step(f"{name}, fold {len(results[name]) + 1}, {_share(item['test'])}")
         results[name].append(item)
@@ -166,7 +168,9 @@ def _figures(results: dict[str, list[dict[str, Any]]]) -> list[Figure]:
 # ---------------------------------------------------------------- learning rates
 
 
-def search(section: Section, progress: Progress, epochs: int) -> dict[str, float]:
+def search(
+    section: Section, progress: Progress, settings: Settings, epochs: int
+) -> dict[str, float]:
     """The best rate of each model by the mean accuracy over five folds."""
     caption = f"Grid search: mean accuracy of {FOLDS} folds by learning rate, {epochs} epochs"
     columns = [
@@ -174,14 +178,17 @@ def search(section: Section, progress: Progress, epochs: int) -> dict[str, float
         *(Column(f"{rate:g}", f"{rate:g}", _share) for rate in RATES),
     ]
     table = section.table("search", caption, columns)
+    # an executor may have more workers than there are models; a process of our own begins slowly
+    groups = [RATES] if settings.pool is None else [(rate,) for rate in RATES]
+    places = [(name, rates) for name in MODELS for rates in groups]
     jobs: list[Job] = [
-        (SEARCH, {"model": name, "rates": RATES, "epochs": epochs}) for name in MODELS
+        (SEARCH, {"model": name, "rates": rates, "epochs": epochs}) for name, rates in places
     ]
     accuracies: dict[str, dict[float, list[float]]] = {
         name: {rate: [] for rate in RATES} for name in MODELS
     }
-    for number, item in stream_all(jobs, os.cpu_count() or 1):
-        name, rate = MODELS[number], item["rate"]
+    for number, item in _stream(jobs, settings):
+        name, rate = places[number][0], item["rate"]
         accuracies[name][rate].append(item["test"])
         progress.step(f"{name}, rate {rate:g}, {_share(item['test'])}")
         table.rows[:] = [_search_row(n, found) for n, found in accuracies.items()]
@@ -197,6 +204,13 @@ def _search_row(name: str, found: dict[float, list[float]]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- the jobs
+
+
+def _stream(jobs: list[Job], settings: Settings) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What the jobs find: as many processes as cores, or where the user wants them."""
+    if settings.pool is None:
+        return stream_all(jobs, os.cpu_count() or 1)
+    return stream_on(jobs, settings.pool, settings.keep)
 
 
 def train_folds(

@@ -106,7 +106,9 @@ def train(
         "epochs": epochs,
         "seeds": seeds,
     }
-    own = comparison.run(Contestant("wengert"), TASK, progress, **job, mistakes=True)
+    own = comparison.run(
+        Contestant("wengert"), TASK, progress, settings.ranks, **job, mistakes=True
+    )
     for peer in settings.peers:
         comparison.run(Contestant(peer), task_of(peer), progress, **job)
     section.curves["runs"] = {one.system: one.runs for one in comparison.contestants}

@@ -140,12 +140,14 @@ class Comparison:
         self._reported = [reported_row(row) for row in reported]
         self._section = section
 
-    def run(self, contestant: Contestant, task: str, progress: Progress, **job: Any) -> Contestant:
+    def run(
+        self, contestant: Contestant, task: str, progress: Progress, ranks: int = 1, /, **job: Any
+    ) -> Contestant:
         """Run a job and follow it; a peer that fails is noted, wengert's failure is an error."""
         self.contestants.append(contestant)
         total = f"{job['epochs']}"
         try:
-            for item in stream(task, **job):
+            for item in stream(task, ranks=ranks, **job):
                 if item["kind"] == "epoch":
                     place = f"seed {item['seed']}, epoch {item['epoch']} of {total}"
                     progress.step(f"{contestant.system}: {place}{_reached(item)}")

@@ -84,7 +84,7 @@ def train(
         "epochs": epochs,
         "seeds": seeds,
     }
-    own = comparison.run(Contestant("wengert"), TASK, progress, **job)
+    own = comparison.run(Contestant("wengert"), TASK, progress, settings.ranks, **job)
     for peer in settings.peers:
         comparison.run(Contestant(peer), task_of(peer), progress, **job)
     section.curves[name] = {one.system: one.runs for one in comparison.contestants}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,9 @@ class Settings:
 
     A quick run has one seed, a full one all of the papers'; both have the papers' epochs.
     `epochs` and `seeds` override these; `data` names a folder with data sets; `peers` are
-    libraries that do the same training; `cv` searches learning rates.
+    libraries that do the same training; `cv` searches learning rates;
+    `ranks` is how many processes share each training of images. `pool` is the executor of that name
+    on which cross validation runs, and `keep` a folder for what it has found.
 
     >>> Settings().runs(5), Settings(quick=False).runs(5), Settings(seeds=2).runs(5)
     (1, 5, 2)
@@ -25,6 +28,10 @@ class Settings:
     data: str | None = None
     peers: tuple[str, ...] = ()
     cv: bool = False
+    ranks: int = 1
+    executor: str | None = None
+    pool: Any = None
+    keep: str | None = None
 
     def runs(self, full: int) -> int:
         """How many seeds to train from, if the papers have `full`."""
@@ -43,5 +50,7 @@ class Settings:
             f"--data {self.data}" if self.data else "",
             f"--peers {','.join(self.peers)}" if self.peers else "",
             "--cv" if self.cv else "",
+            f"--ranks {self.ranks}" if self.ranks > 1 else "",
+            f"--executor {self.executor}" if self.executor else "",
         ]
         return " ".join(filter(None, chosen))

@@ -1,9 +1,9 @@
 """Work in processes of its own, so that its time and memory are its alone.
 
-The parent starts an interpreter that runs `main` and hands it, as JSON, the name of a function and
-its arguments. The function gets `emit` as its first argument: whatever dictionary it
-gives to `emit` arrives at the parent at once, as a line of JSON. What was emitted before a failure
-or an interrupt is never lost.
+The parent starts an interpreter that runs `main`, or one for each of several ranks, and hands it,
+as JSON, the name of a function and its arguments. The function gets `emit` as its first argument:
+whatever dictionary it gives to `emit` arrives at the parent at once, as a line of JSON. What was
+emitted before a failure or an interrupt is never lost.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from wengert import distributed, train
 
 Emit = Callable[[dict[str, Any]], None]
 Job = tuple[str, dict[str, Any]]  # package.module:function, its arguments
@@ -34,20 +35,20 @@ class WorkerError(RuntimeError):
 class Worker:
     """A process that runs one job; it is over when `items` is exhausted or `stop` was called."""
 
-    def __init__(self, task: str, arguments: dict[str, Any]):
+    def __init__(self, task: str, arguments: dict[str, Any], ranks: int = 1):
         self.task = task
+        job = json.dumps({"task": task, "arguments": arguments})
+        command = [sys.executable, "-c", _START, job]
+        if ranks > 1:
+            command = [*distributed.launcher(ranks), *command]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
-            stdin=subprocess.PIPE,
+            command,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             env=_environment(),
         )
-        stdin = self._process.stdin
-        assert stdin is not None
-        with suppress(BrokenPipeError), stdin:  # its exit status says more than the pipe
-            json.dump({"task": task, "arguments": arguments}, stdin)
 
     def items(self) -> Iterator[dict[str, Any]]:
         """What the job emits, as it does."""
@@ -69,9 +70,9 @@ class Worker:
         self._process.wait()
 
 
-def stream(task: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-    """What ``package.module:function`` emits, run in a fresh interpreter."""
-    worker = Worker(task, arguments)
+def stream(task: str, *, ranks: int = 1, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """What ``package.module:function`` emits, run in a fresh interpreter, or on several ranks."""
+    worker = Worker(task, arguments, ranks)
     try:
         yield from worker.items()
     finally:
@@ -114,6 +115,23 @@ def stream_all(jobs: Sequence[Job], at_once: int) -> Iterator[tuple[int, dict[st
             worker.stop()
 
 
+def stream_on(
+    jobs: Sequence[Job], executor: Any, keep: Any = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What several jobs emit, in their order, each at its end; they run on an executor."""
+    settings = [{"task": task, "arguments": arguments} for task, arguments in jobs]
+    for number, text in enumerate(train.sweep(run_job, settings, executor, keep)):
+        for item in json.loads(text):
+            yield number, item
+
+
+def run_job(task: str, arguments: dict[str, Any]) -> str:
+    """All that a job emits, as JSON."""
+    items: list[dict[str, Any]] = []
+    find(task)(items.append, **arguments)
+    return json.dumps(items)
+
+
 def _environment() -> dict[str, str]:
     """This one's, with the folder of this very package in front: the worker must run the same."""
     root = str(Path(__file__).resolve().parents[2])
@@ -135,10 +153,11 @@ def _tell_origin(emit: Emit) -> None:
 def main() -> int:
     """The worker's side: read a task, run it, write what it emits."""
     out, sys.stdout = sys.stdout, sys.stderr  # what a task prints must not mix with what it emits
-    job = json.load(sys.stdin)
+    job = json.loads(sys.argv[1])
 
     def emit(item: dict[str, Any]) -> None:
-        print(json.dumps(item), file=out, flush=True)
+        if distributed.rank() == 0 or _ERROR in item:
+            print(json.dumps(item), file=out, flush=True)
 
     try:
         find(job["task"])(emit, **job["arguments"])
@@ -148,5 +167,6 @@ def main() -> int:
         return 1  # the parent is gone
     except BaseException:
         emit({_ERROR: traceback.format_exc()})
+        distributed.end_job()
         return 1
     return 0

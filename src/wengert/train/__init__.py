@@ -17,5 +17,6 @@ from .history import History
 from .run import Run
 from .source import Source
 from .steps import Steps
+from .sweep import grid, sweep
 
-__all__ = ["Callback", "EarlyStopping", "History", "Run", "Source", "Steps", "fit"]
+__all__ = ["Callback", "EarlyStopping", "History", "Run", "Source", "Steps", "fit", "grid", "sweep"]
