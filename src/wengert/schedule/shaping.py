@@ -338,9 +338,9 @@ def tile_turned(nest: Nest) -> list[Nest]:
 def _turned_along(nest: Nest, last: Var, together: int) -> Var | None:
     """The loop along which an array lies one by one that is far apart along the last one."""
     loads = [expr for expr in walk(roots_of(nest.stores)) if isinstance(expr, Load)]
-    for access in (*loads, *nest.stores):
-        if abs(access.at.coefficient(last)) >= together:
+    for at in [access.at for access in loads] + [store.at for store in nest.stores]:
+        if abs(at.coefficient(last)) >= together:
             for var in nest.vars[:-1]:
-                if access.at.coefficient(var) == 1 and var.extent >= together // 2:
+                if at.coefficient(var) == 1 and var.extent >= together // 2:
                     return var
     return None
