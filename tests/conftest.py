@@ -8,6 +8,7 @@ WENGERT_RANDOM_EXAMPLES=1 draws others.
 import os
 import sys
 import tempfile
+from collections import Counter
 
 import hypothesis
 import numpy as np
@@ -50,3 +51,18 @@ def pytest_configure(config):
         import guarded
 
         guarded.install(edge)
+
+
+def pytest_collection_modifyitems(config, items):
+    """With WENGERT_SLOW_SHARE=3, of the cases of each slow test the first, the fourth and so on."""
+    share = int(os.environ.get("WENGERT_SLOW_SHARE", "1"))
+    if share == 1:
+        return
+    cases, kept, left_out = Counter(), [], []
+    for item in items:
+        slow = item.get_closest_marker("slow") is not None
+        test = item.nodeid.split("[")[0]
+        (kept if not slow or cases[test] % share == 0 else left_out).append(item)
+        cases[test] += slow
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
