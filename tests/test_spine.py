@@ -16,7 +16,7 @@ BESIDE = {
     "control.names control.pieces control.purity control.values trace.preparing trace.conditional",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.residuals transforms.calls transforms.flow transforms.choice "
-    "transforms.repetition transforms.sums",
+    "transforms.repetition transforms.sums transforms.versions",
     "more transforms": "transforms.batching transforms.jacobian transforms.check",
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "jit.placement schedule.inplace runtime.arena",

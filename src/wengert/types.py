@@ -19,8 +19,6 @@ Function = Callable[..., Any]
 
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 _WEAK_EXEMPLARS = {"i": int, "f": float, "c": complex}
-# The classes of NumPy's numbers.
-NUMBERS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
 
 
 class ArrayType(NamedTuple):

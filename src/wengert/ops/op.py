@@ -147,8 +147,9 @@ class Op:
         # `take(number)` the cotangent so far of an argument (None: zero), and then gives the sum.
         self.pull_rule: Function | None = None
         # adds_to(node) -> the results that are sums added to an argument where that lies, each with
-        # the number of the argument.
+        # the number of the argument; writes_to(node) -> those that were written to, likewise.
         self.adds_to: Function | None = None
+        self.writes_to: Function | None = None
         self.push_rule: Function | None = None
         # masked(size, flags, going, *args): its batched form where only some samples count, those
         # that `going` says; the others need not even end.

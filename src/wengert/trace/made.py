@@ -24,9 +24,10 @@ from ..graph import Constant
 from ..ops.indexing import gather, scatter_set
 from ..ops.layout import reshape
 from ..ops.op import Op, Traced, leaked
-from ..types import NUMBERS, Function
+from ..types import Function
 from .array import FUNCTIONS
 from .masked import Selected
+from .reaching import NUMBERS
 from .tracer import Trace, Tracer, current_trace
 
 # The dtypes of traced values.

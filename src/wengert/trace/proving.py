@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from ..types import NUMBERS, Function
+from ..types import Function
 from .array import FUNCTIONS
-from .reaching import numpys_own
+from .reaching import NUMBERS, numpys_own
 from .tracer import Tracer
 
 # The instructions of other versions may mean something else.

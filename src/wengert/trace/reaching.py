@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import NUMBERS, Typed
+from ..types import Typed
 from .array import FUNCTIONS
 
 _CONSTANT = "zeros ones empty eye identity tri zeros_like ones_like empty_like".split()
@@ -48,6 +48,8 @@ _LIBRARIES = frozenset("numpy wengert scipy math cmath operator itertools builti
 # Parts of wengert that are written as users write.
 _USERS = ("wengert.bench", "wengert.experiments")
 _UNCLEAR = frozenset("eval exec getattr globals locals vars __import__ setattr".split())
+# The classes of NumPy's numbers.
+NUMBERS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")
 _DATA = NUMBERS | {
     np.ndarray, float, int, bool, complex, str, bytes, type(None), range, slice, type(...),
 }  # fmt: skip

@@ -63,8 +63,7 @@ class Trace:
     keep_source: bool = False  # of traces that do not say otherwise
     # Whether reverse mode may follow, so that loops keep the values it needs.
     stores = True
-    # The nodes of what one step of a loop has and the next one has not, by serial.
-    passing: set[int] | None = None
+    passing: set[int] | None = None  # of a step: nodes, by serial, that the next one does not have
     # What makes a proof, arguments and keywords, where the derivative is taken before the call
     # returns: large arrays need no copy if the function does not write to them. And those taken so.
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None

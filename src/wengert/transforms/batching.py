@@ -27,6 +27,7 @@ from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
 from ..trace.views import snapshot
 from ..types import ArrayType, type_of
+from .versions import as_it_stood, writes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -110,6 +111,11 @@ def evaluate_batched(
     which samples count, the others may give anything, but no error.
     """
     env: dict[int, tuple[Any, Any]] = {}
+    kept = set() if going is None else writes(graph)  # of samples that do not count, as they are
+
+    def batched_one(op: Op, arguments: Sequence[Any], params: dict[str, Any]) -> Any:
+        return batch_one(op, size, [True] * len(arguments), arguments, params)
+
     for variable, value, flag in zip(graph.inputs, values, flags, strict=True):
         env[variable.serial] = (value, flag)
     for node in graph.nodes:
@@ -127,7 +133,9 @@ def evaluate_batched(
                 env[node.serial] = node.op.masked(size, batched, going, *arguments, **node.params)
             elif going is not None and _has_check(node):
                 places = [_harmless(*pair, going) for pair in pairs]
-                result = batch_one(node.op, size, [True] * len(pairs), places, node.params)
+                if node.serial in kept:
+                    places = as_it_stood(node, places, going, batched_one)
+                result = batched_one(node.op, places, node.params)
                 env[node.serial] = (_as_one(result, node), True)
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)

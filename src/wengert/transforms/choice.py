@@ -38,6 +38,7 @@ from .bodies import (
 from .modes import zero_like
 from .plans import strong
 from .sums import added_to, begun_with, count_uses, first_of, is_zero
+from .versions import origins
 
 
 class Branches(Programs):
@@ -322,6 +323,13 @@ def _added(branches: Branches) -> dict[int, int]:
     return {k: n for k, n in first.items() if all(one.get(k) == n for one in others)}
 
 
+def _written(branches: Branches) -> dict[int, int]:
+    """The results that every branch makes of one argument, by writing to some places of it, or
+    leaves as it is."""
+    first, *others = [origins(body.graph) for body in branches.bodies]
+    return {k: n for k, n in first.items() if all(one.get(k) == n for one in others)}
+
+
 # ---------------------------------------------------------------- forward mode and batches
 
 
@@ -373,13 +381,24 @@ def _batch_switch(
     count = len(branches.bodies)
     index = minimum(maximum(index, np.int64(0)), np.int64(count - 1))
     rows = []
+    tables = branches.derived(_written)  # each branch writes to those of its samples
+    given, own_flags = list(args), list(flags[1:])
+    for place in tables.values():
+        own = branches.bodies[0].graph.inputs[place].type
+        given[place] = _as_batch((given[place], own_flags[place]), True, size, own)
+        own_flags[place] = True
     with np.errstate(all="ignore"):  # of samples that do not take a branch nobody wants to know
         for number, body in enumerate(branches.bodies):
             here = equal(index, np.int64(number))
             mask = here if going is None else logical_and(here, going)
-            rows.append((here, evaluate_batched(body.graph, size, args, flags[1:], mask)))
+            rows.append((here, evaluate_batched(body.graph, size, given, own_flags, mask)))
+            for result, place in tables.items():
+                given[place] = rows[-1][1][result][0]
     results = []
     for number, own in enumerate(branches.types):
+        if number in tables:
+            results.append(given[tables[number]])
+            continue
         shape = (size, *[1] * own.ndim)
         chosen = _as_batch(rows[-1][1][number], True, size, own)
         for here, values in reversed(rows[:-1]):
@@ -461,6 +480,9 @@ switch_op.masked = _batch_switch
 switch_op.pull_rule = _pull
 switch_op.adds_to = lambda node: {
     number: place + 1 for number, place in node.params["branches"].derived(_added).items()
+}
+switch_op.writes_to = lambda node: {
+    number: place + 1 for number, place in node.params["branches"].derived(_written).items()
 }
 switch_op.push_rule = _push
 

@@ -43,6 +43,7 @@ from .bodies import (
 )
 from .modes import zero_like
 from .sums import added_to
+from .versions import origins
 
 COUNT = ArrayType(np.dtype(np.int64), ())
 
@@ -277,6 +278,12 @@ def _added(body: Body) -> dict[int, int]:
     return {k: k for k in range(body.carry) if found.get(k) == body.constants + k}
 
 
+def written(body: Body) -> dict[int, int]:
+    """The carries that a step writes to at some places, as numbers of inputs."""
+    found = origins(body.graph)
+    return {k: n for k, n in found.items() if k < body.carry and n == body.constants + k}
+
+
 def _push(node: Operator, tangents: Sequence[Any]) -> list[Any]:
     """Tangents of the results."""
     half = node.params["body"].pullback
@@ -408,9 +415,12 @@ def _masked(
         going = less(step, inputs[0])
         found = evaluate_batched(body.graph, size, inputs, every, going)
         results = [value for value, _ in found]
+        stays = body.derived(written)
         kept = [
-            select(reshape(going, shape=(size, *[1] * (old.type.ndim - 1))), new, old)
-            for new, old in zip(results, inputs[first:second], strict=False)
+            new
+            if k in stays
+            else select(reshape(going, shape=(size, *[1] * (old.type.ndim - 1))), new, old)
+            for k, (new, old) in enumerate(zip(results, inputs[first:second], strict=False))
         ]
         following = subtract(step, 1) if reverse else add(step, 1)
         outputs = [trace.node_of(v) for v in [following, *kept, *results[body.carry :]]]
@@ -461,6 +471,7 @@ loop.pull_rule = _pull
 loop.adds_to = lambda node: {
     k: node.params["body"].constants + k for k in node.params["body"].derived(_added)
 }
+loop.writes_to = lambda node: node.params["body"].derived(written)
 loop.push_rule = _push
 
 

@@ -27,7 +27,7 @@ from ..types import ArrayType, is_weak, type_of, weaken
 from .batching import Mixed, evaluate_batched
 from .bodies import Body, Primal, Programs, batched_body, extract, pushforward, with_batch, zeros
 from .choice import own
-from .loop import COUNT, pull_counted, pull_loop
+from .loop import COUNT, pull_counted, pull_loop, written
 from .modes import zero_like
 
 
@@ -270,7 +270,11 @@ def _apart(turn: Turn, size: int, constants: tuple[bool, ...]) -> Turn:
         live = trace.variable(array_type=mask, active=False)
         fixed, carry = inputs[:count], inputs[count:]
         found = evaluate_batched(turn.body.graph, size, inputs, flags, live)
-        new = [_kept(live, value, old, size) for (value, _), old in zip(found, carry, strict=True)]
+        stays = turn.body.derived(written)
+        new = [
+            value if k in stays else _kept(live, value, old, size)
+            for k, ((value, _), old) in enumerate(zip(found, carry, strict=True))
+        ]
         ((more, flag),) = evaluate_batched(turn.test.graph, size, [*fixed, *new], flags, live)
         more = logical_and(live, more if flag else _repeat(more, size))
         outputs = [trace.node_of(value) for value in [more, *new]]
@@ -352,6 +356,7 @@ while_op: Op = _WhileOp(
 )
 while_op.masked = _batch_while
 while_op.pull_rule = _pull
+while_op.writes_to = lambda node: node.params["turn"].body.derived(written)
 while_op.push_rule = _push
 
 
