@@ -105,8 +105,23 @@ def test_nearly_equal_eigenvalues_do_not_blow_up():
     assert np.abs(dv).max() == 0 and np.isfinite(dw).all()
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
+def test_cofactors_are_signed_minors(n):
+    """Written out or lifted; of singular matrices too."""
+    rng = np.random.default_rng(n)
+    regular = rng.normal(size=(n, n))
+    singular = regular.copy()
+    singular[-1] = singular[0]
+    for a in (regular, singular):
+        minors = [
+            [np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)] for i in range(n)
+        ]
+        signs = (-1.0) ** np.add.outer(np.arange(n), np.arange(n))
+        np.testing.assert_allclose(matrix_functions.cofactors(a), signs * minors, atol=1e-11)
+
+
 def test_lifted_matrices_leave_the_cofactors_alone():
-    a = rng.normal(size=(5, 5))
+    a = rng.normal(size=(7, 7))
     np.testing.assert_allclose(
         matrix_functions.cofactors(a), np.linalg.det(a) * np.linalg.inv(a).T, rtol=1e-9, atol=1e-11
     )

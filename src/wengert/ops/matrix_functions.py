@@ -1,13 +1,15 @@
 """Determinants and the matrix exponential, differentiable to any order.
 
 The derivative of a determinant is its matrix of cofactors, which exists for singular matrices
-too. It is computed from `b = a + u v`, where the product of thin matrices u v lifts the smallest
-singular values of `a`: ``det(a) = det(b) det(1 - v b⁻¹ u)`` holds for any fixed u and v, the matrix
-b can be inverted, and the other determinant is small enough to write out.
+too. Of small matrices it is a matrix of polynomials; of larger ones it is computed from
+`b = a + u v`, where the product of thin matrices u v lifts the smallest singular values of `a`:
+``det(a) = det(b) det(1 - v b⁻¹ u)`` holds for any fixed u and v, the matrix b can be inverted, and
+the other determinant is small enough to write out.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,11 +46,13 @@ from .linalg import (
 from .logic import bitwise_and, equal, greater, less, less_equal, logical_and, logical_or, not_equal
 from .op import Op
 from .reductions import reduce_any
-from .small_matrices import is_small, pivots_of
+from .small_matrices import elements_of, is_small, matrices_of, pivots_of
 from .structure import concatenate
 
-# Determinants up to this size are written out; as many singular values are lifted.
+# Determinants up to this size are written out as arrays; as many singular values are lifted.
 _SMALL = 3
+# Cofactors up to this size are written out element by element: twice as many terms for each row.
+_WRITTEN = 5
 _NEXT = np.roll(np.eye(3), 1, axis=1)
 
 
@@ -80,6 +84,50 @@ def _cross_rows(x: Any, y: Any) -> Any:
     turn = _NEXT.T.astype(type_of(x).dtype)
     x1, y1 = matmul(x, turn), matmul(y, turn)
     return x1 * matmul(y1, turn) - matmul(x1, turn) * y1
+
+
+def _written_cofactors(a: Any) -> Any:
+    """The cofactors of matrices with few rows: sums of minors above a row times those below it."""
+    rows = elements_of(a)
+    n = len(rows)
+    above = [_minors(rows[:i][::-1]) for i in range(n)]
+    below = [_minors(rows[i + 1 :]) for i in range(n)]
+    return matrices_of(
+        [[_cofactor(above[i], below[i], i, j, n) for j in range(n)] for i in range(n)]
+    )
+
+
+def _minors(rows: list[list[Any]]) -> dict[tuple[int, ...], Any]:
+    """The determinants of these rows in every choice of as many columns, along the first row."""
+    found: dict[tuple[int, ...], Any] = {(): 1.0}
+    for size, x in enumerate(rows[::-1], 1):
+        found = {
+            chosen: _alternating(
+                [x[j] * found[chosen[:k] + chosen[k + 1 :]] for k, j in enumerate(chosen)]
+            )
+            for chosen in combinations(range(len(x)), size)
+        }
+    return found
+
+
+def _alternating(terms: list[Any]) -> Any:
+    total = terms[0]
+    for number, term in enumerate(terms[1:]):
+        total = total + term if number % 2 else total - term
+    return total
+
+
+def _cofactor(above: dict[Any, Any], below: dict[Any, Any], i: int, j: int, n: int) -> Any:
+    """Without row i and column j: the columns are shared out to the rows above and below."""
+    columns = [k for k in range(n) if k != j]
+    total: Any = 0.0
+    for places in combinations(range(n - 1), i):
+        mine = tuple(columns[place] for place in places)
+        rest = tuple(k for k in columns if k not in mine)
+        # the rows above stand in reverse, which the sum of their numbers makes up for
+        term = above[mine] * below[rest]
+        total = total + term if (sum(places) + i + j) % 2 == 0 else total - term
+    return total
 
 
 def _lift(a: Any) -> Any:
@@ -134,6 +182,8 @@ def cofactors(a: Any) -> Any:
     """The matrix of cofactors: the derivative of the determinant by each element."""
     if type_of(a).shape[-1] <= _SMALL:
         return _small_cofactors(a)
+    if type_of(a).shape[-1] <= _WRITTEN:
+        return _written_cofactors(a)
     u, v, rest = lift(a)
     # Where more than 3 singular values vanish, so does the determinant up to its third
     # derivative; with `rest` in b that is what comes out.
@@ -202,7 +252,8 @@ det: Op = Op(
         *_square_samples(rng),
         ((np.diag([1.0, 2.0, 0.0, 3.0]),), {}),
         ((np.diag([1.0, 2.0, 0.0, 0.0]),), {}),
-        ((np.zeros((5, 5)),), {}),
+        ((np.diag([1.0, 0.0, 2.0, 0.0, 3.0, 4.0]),), {}),
+        ((np.zeros((6, 6)),), {}),
     ],
 )
 

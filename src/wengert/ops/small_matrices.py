@@ -71,8 +71,12 @@ regular: Op = Op(
 
 def _elements(a: Any) -> Elements:
     """The rows of matrices, in double precision as NumPy computes."""
+    return elements_of(convert(a, dtype=_DOUBLE))
+
+
+def elements_of(a: Any) -> Elements:
+    """The rows of matrices."""
     *batch, rows, columns = type_of(a).shape
-    a = convert(a, dtype=_DOUBLE)
     front = [(0, length, 1) for length in batch]
 
     def element(i: int, j: int) -> Any:
@@ -82,7 +86,7 @@ def _elements(a: Any) -> Elements:
     return [[element(i, j) for j in range(columns)] for i in range(rows)]
 
 
-def _matrices(elements: Elements) -> Any:
+def matrices_of(elements: Elements) -> Any:
     """Matrices of these elements, which broadcast."""
     flat = [x for row in elements for x in row]
     batch = np.broadcast_shapes(*[type_of(x).shape for x in flat])
@@ -151,7 +155,7 @@ def solved(a: Any, b: Any, transposed: bool) -> Any:
     rows, sides, _ = _eliminate(rows, sides)
     diagonal = [rows[k][k] for k in range(len(rows))]
     x = _substituted(rows, sides, range(len(rows))[::-1])
-    return _matrices(_demanded(x, [equal(d, 0) for d in diagonal], "solve", "Singular matrix"))
+    return matrices_of(_demanded(x, [equal(d, 0) for d in diagonal], "solve", "Singular matrix"))
 
 
 def solved_triangle(a: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
@@ -162,7 +166,7 @@ def solved_triangle(a: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
     if not unit_diagonal:
         zero = [equal(rows[k][k], 0) for k in order]
         x = _demanded(x, zero, "solve_triangular", "Singular matrix")
-    return _matrices(x)
+    return matrices_of(x)
 
 
 def pivots_of(a: Any) -> tuple[list[Any], Any]:
@@ -188,4 +192,4 @@ def cholesky_of(a: Any) -> Any:
                 wrong.append(less_equal(rest, 0))
                 rest = sqrt(select(wrong[-1], 1, rest))
             found[i][j] = rest if i == j else rest / found[j][j]
-    return _matrices(_demanded(found, wrong, "cholesky", "Matrix is not positive definite"))
+    return matrices_of(_demanded(found, wrong, "cholesky", "Matrix is not positive definite"))
