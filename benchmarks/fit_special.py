@@ -260,10 +260,6 @@ FITS = {
         "(atanh(r) - r) / r^3 in r^2, |r| <= 1/3",
         lambda s: (mp.atanh(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, one, 0, mp.mpf(1) / 9, 11,
     ),
-    "EXP_SQUARE": (
-        "(exp(x) - 1 - x) / x^2, |x| <= 1",
-        plain(mp.exp, 2, {0: 1, 1: 1}), one, -1, 1, 14,
-    ),
     "EXP_SMALL": (
         "(exp(x) - 1 - x) / x^2, |x| <= log(2) / 2",
         plain(mp.exp, 2, {0: 1, 1: 1}), one, -mp.log(2) / 2, mp.log(2) / 2, 10,

@@ -313,9 +313,8 @@ def _beta_curve(u: Array, share: Array, turn: Array) -> tuple[Array, Array, Arra
     the argument nor the difference is one of large numbers.
     """
     v = turn * u
-    grown = np.expm1(v)
-    near: Function = lambda v, grown: v * v * polynomial(v, c.EXP_SQUARE)
-    square = choose(np.abs(v) < 1, near, lambda v, grown: grown - v, v, grown)
+    square = exp_square(v)
+    grown = v + square
     level = 1 + share * grown
     return share * square + log1pmx(share * grown, level), level, grown
 
@@ -355,8 +354,11 @@ def _beta_end(
     square = 2 * enough * both * share * (1 - share)
     end = np.minimum(2 * enough / (slope + np.sqrt(slope * slope + square)), most)
     for _ in range(4):
-        curve, level, grown = _beta_curve(end, share, turn)
-        rest = slope * end + both * curve - enough
+        # as `_beta_curve`, but for the cancellation near 0, which does not matter here
+        v = turn * end
+        grown = np.expm1(v)
+        level = 1 + share * grown
+        rest = slope * end + both * (np.log(level) - share * v) - enough
         steeper = both * share * (1 - share) * np.abs(grown) / level
         end = np.minimum(end - rest / (slope + steeper), most)
     return end
