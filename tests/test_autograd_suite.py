@@ -71,8 +71,10 @@ def test_examples(tmp_path):
     folder.mkdir()
     (folder / "data.py").write_text("raise ValueError('no example')")
     (folder / "good.py").write_text("from autograd import grad\nassert grad(abs)(2.0) == 1.0")
-    (folder / "bad.py").write_text("raise KeyError('missing')")
+    (folder / "bad.py").write_text("import autograd\nautograd.nothing_of_ours")
+    (folder / "broken.py").write_text("raise KeyError('missing')")
+    (tmp_path / "autograd.py").write_text("nothing_of_ours = 1")  # the original
     done = suite(str(tmp_path), "--examples")
-    lines = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()[:2]}
-    assert lines == {"bad.py": "failed", "good.py": "works"}
-    assert "KeyError: 'missing'" in done.stdout
+    lines = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()[:3]}
+    assert lines == {"bad.py": "failed", "broken.py": "likewise", "good.py": "works"}
+    assert "KeyError: 'missing'" in done.stdout and "1 examples failed" in done.stdout
