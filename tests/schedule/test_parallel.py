@@ -57,5 +57,5 @@ def test_one_whole_task_and_a_rest_have_two_places(small_tasks):
     found = parallel.parallelise(nest)
     (branch,) = found.body
     assert found.turns == 2 and branch.test.high == 1
-    places = [part.stores[0].at.substitute(found.var, Affine(0)) for part in branch.parts()]
+    places = [part.stores[0].at.substitute({found.var: Affine(0)}) for part in branch.parts()]
     assert places == [Affine(0), Affine(1)]

@@ -299,7 +299,7 @@ def test_tasks_that_share_a_place_are_found(programs):
                 for number, store in enumerate(rest.stores):
                     there = body.stores[number]
                     rest.stores[number] = store.changed(
-                        at=there.at.substitute(kernel.var, Affine(0))
+                        at=there.at.substitute({kernel.var: Affine(0)})
                     )
                     found += is_found(program, "two turns|outside of its memory")
                     rest.stores[number] = store

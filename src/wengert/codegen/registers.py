@@ -29,7 +29,6 @@ from ..loops import (
     LoadAt,
     Loop,
     Nest,
-    Var,
     inside,
     root,
     roots_of,
@@ -112,15 +111,9 @@ def written_out(nest: Nest) -> Nest:
         at = dict(zip(nest.vars, map(Affine, values), strict=True))
         for store in nest.stores:
             assert isinstance(store.value, Load)
-            value = Load(store.value.buffer, _put_in(store.value.at, at))
-            stores.append(store.changed(at=_put_in(store.at, at), value=value))
+            value = Load(store.value.buffer, store.value.at.substitute(at))
+            stores.append(store.changed(at=store.at.substitute(at), value=value))
     return Nest([], stores, nest.label, nest.nodes)
-
-
-def _put_in(index: Affine, values: dict[Var, Affine]) -> Affine:
-    for var, value in values.items():
-        index = index.substitute(var, value)
-    return index
 
 
 def turns_of(loop: Loop) -> Iterator[Kernel]:

@@ -123,6 +123,6 @@ class _Square:
 
     def _place(self, buffer: Buffer, at: Affine, lane: int) -> ir.Value:
         """Where the elements of one iteration of the inner loop begin."""
-        here = at.substitute(self.last, Affine(self.start + lane))
+        here = at.substitute({self.last: Affine(self.start + lane)})
         self.values.counters[self.across] = self.base
         return self.values.address_of(buffer, here)

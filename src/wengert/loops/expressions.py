@@ -201,8 +201,7 @@ def with_parts(expr: Expr, values: Mapping[Expr, Expr]) -> Expr:
     if isinstance(expr, Apply):
         return Apply(expr.name, new, expr.dtype)
     if isinstance(expr, Choose):
-        yes, no = new
-        return Choose(expr.test, yes, no, expr.dtype)
+        return Choose(expr.test, new[0], new[1], expr.dtype)
     assert isinstance(expr, LoadAt)
     steps = [step for _, step in expr.picks]
     return LoadAt(expr.buffer, expr.at, tuple(zip(new, steps, strict=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -89,13 +90,14 @@ class Affine:
             reach += abs(coefficient) * (other.extent - 1)
         return passed
 
-    def substitute(self, var: Var, value: Affine) -> Affine:
-        """The index with a variable replaced."""
-        coefficient = self.coefficient(var)
-        if not coefficient:
-            return self
-        rest = Affine(self.constant, tuple((v, c) for v, c in self.terms if v is not var))
-        return rest + value * coefficient
+    def substitute(self, values: Mapping[Var, Affine]) -> Affine:
+        """The index with others in place of variables, one after the other."""
+        found = self
+        for var, value in values.items():
+            if coefficient := found.coefficient(var):
+                rest = tuple((v, c) for v, c in found.terms if v is not var)
+                found = Affine(found.constant, rest) + value * coefficient
+        return found
 
     def __str__(self) -> str:
         parts = [f"{c}*{v}" if c != 1 else f"{v}" for v, c in self.terms]

@@ -18,6 +18,7 @@ from ..errors import DTypeError, ShapeError, explain
 from ..types import ArrayType
 from .elementwise import conjugate, scale
 from .layout import batch_axes
+from .linalg import real_dtype
 from .op import Op
 
 FOURIER = "NumPy has a fast Fourier transform"
@@ -97,7 +98,7 @@ def _shares(n: int, rank: int, axis: int, ends: float, between: float, dtype: np
     The frequency 0, and n/2 when n is even, occur once in the whole spectrum; those between
     twice.
     """
-    weights = np.full(n // 2 + 1, between, np.dtype(f"f{dtype.itemsize // 2}"))
+    weights = np.full(n // 2 + 1, between, real_dtype(dtype))
     weights[0] = ends
     if n % 2 == 0:
         weights[-1] = ends

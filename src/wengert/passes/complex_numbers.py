@@ -19,6 +19,7 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..graph.rewrite import copied, with_nodes
 from ..ops.elementwise import complex_of, imag, real
 from ..ops.layout import broadcast_to, convert
+from ..ops.linalg import real_dtype
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.choice import Branches, is_switch
@@ -52,7 +53,7 @@ def _is_complex(array_type: Any) -> bool:
 
 def part_type(array_type: ArrayType) -> ArrayType:
     """The type of one part of a complex array."""
-    return ArrayType(np.dtype(f"f{array_type.dtype.itemsize // 2}"), *array_type[1:])
+    return ArrayType(real_dtype(array_type.dtype), *array_type[1:])
 
 
 class _Split:

@@ -77,7 +77,7 @@ def _in_dtype(part: Node, dtype: np.dtype) -> Node:
 def _converted(node: Operator, *given: Number) -> list[tuple[Node, Node]]:
     """The parts of arguments, in the dtype that NumPy computes in."""
     dtype = result_dtype(*[source.type for source in node.inputs])
-    real = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    real = linalg.real_dtype(dtype)
     return [(_in_dtype(re, real), _in_dtype(im, real)) for re, im in (one.both() for one in given)]
 
 
@@ -87,7 +87,7 @@ def _converted(node: Operator, *given: Number) -> list[tuple[Node, Node]]:
 @_rule(fft.fft, fft.ifft, fft.rfft)
 def _transform(node: Operator, x: Number) -> Node | None:
     """Of numbers that there is a transform for: floats, and complex ones where these are wanted."""
-    given, part = node.inputs[0].type, np.dtype(f"f{node.type.dtype.itemsize // 2}")
+    given, part = node.inputs[0].type, linalg.real_dtype(node.type.dtype)
     if x.im is not None or (given.dtype == part and node.op is fft.rfft):
         return None
     numbers = _in_dtype(x.re, part)
@@ -177,7 +177,7 @@ def _both_parts(node: Operator, x: Number, y: Number) -> Number:
 
 @_rule(structure.concatenate)
 def _put_together(node: Operator, *given: Number) -> Number:
-    dtype = np.dtype(f"f{node.type.dtype.itemsize // 2}")
+    dtype = linalg.real_dtype(node.type.dtype)
     columns = []
     for one in given:
         im = zeros(one.re, dtype) if one.im is None else one.im
@@ -189,7 +189,7 @@ def _put_together(node: Operator, *given: Number) -> Number:
 def _chosen(node: Operator, c: Number, x: Number, y: Number) -> Number | None:
     if c.im is not None:
         return None
-    dtype = np.dtype(f"f{node.type.dtype.itemsize // 2}")
+    dtype = linalg.real_dtype(node.type.dtype)
     pairs = [[_in_dtype(part, dtype) for part in one.both()] for one in (x, y)]
     re, im = (do.select(c.re, *parts) for parts in zip(*pairs, strict=True))
     return Number(re, None if x.im is None and y.im is None else im)
@@ -237,7 +237,7 @@ def _convert(node: Operator, x: Number) -> Any:
         return done(layout.convert, x.re, dtype=wanted) if wanted.kind != "b" else None
     if wanted.char not in "FD":
         return None
-    part = np.dtype(f"f{wanted.itemsize // 2}")
+    part = linalg.real_dtype(wanted)
     return _in_parts(x, lambda one: _in_dtype(one, part))
 
 
@@ -295,7 +295,7 @@ def _square(node: Operator, x: Number) -> Number:
 
 @_rule(contract)
 def _contract(node: Operator, x: Number, y: Number) -> Number:
-    dtype = np.dtype(f"f{node.type.dtype.itemsize // 2}")
+    dtype = linalg.real_dtype(node.type.dtype)
 
     def product(one: Node | None, other: Node | None) -> Node | None:
         if one is None or other is None:
@@ -483,7 +483,7 @@ def _function(node: Operator, *given: Number) -> Node | None:
     """One of NumPy's own functions, of whole arrays; see `schedule.complex_functions`."""
     if node.type.dtype.char not in "FD":
         return None
-    part = np.dtype(f"f{node.type.dtype.itemsize // 2}")
+    part = linalg.real_dtype(node.type.dtype)
     whole = []
     for one in given:
         re, im = (_in_dtype(part_, part) for part_ in one.both())

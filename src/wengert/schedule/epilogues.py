@@ -262,13 +262,7 @@ class _Epilogues(KernelList):
             change = self._substitution(own, place)
         if change is None:
             return None
-
-        def over_labels(at: Affine) -> Affine:
-            for var, value in change.items():
-                at = at.substitute(var, value)
-            return at
-
-        over = rewrite_indices(own, list(product.vars.values()), over_labels).stores
+        over = rewrite_indices(own, list(product.vars.values()), change).stores
         if not all(_covers(store.at, product) for store in over):
             return None
         known: dict[Expr, Expr] = {}

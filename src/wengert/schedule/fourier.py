@@ -17,6 +17,7 @@ from ..graph import Node, Operator
 from ..loops import Affine, Buffer, Kernel, LibraryCall, Loop, Symbol, Var
 from ..machine import current, policy
 from ..ops.fft import fft, ifft, irfft, rfft
+from ..ops.linalg import real_dtype
 from .fusion import Scheduler
 
 
@@ -55,16 +56,16 @@ def _has_loop(node: Operator, source: Node) -> bool:
     """Whether there is a loop from numbers of this kind to those: both of one precision."""
     kinds = {fft: "cc", ifft: "cc", rfft: "fc", irfft: "cf"}[node.op]
     types = source.type, node.type
-    precise = [t.dtype.itemsize // (2 if t.dtype.kind == "c" else 1) for t in types]
-    is_right = "".join(t.dtype.kind for t in types) == kinds and precise[0] == precise[1]
-    return is_right and precise[0] in (4, 8) and node.params.get("axes") != ()
+    parts = {real_dtype(t.dtype) for t in types}
+    is_right = "".join(t.dtype.kind for t in types) == kinds and len(parts) == 1
+    return is_right and parts <= {np.dtype("f4"), np.dtype("f8")} and node.params.get("axes") != ()
 
 
 def _along(node: Operator, name: str, axis: int, given: _Strided, found: _Strided) -> list[Kernel]:
     """The transform along one axis, for all lines."""
     lengths = node.inputs[0].type.shape
     points = node.type.shape[axis] if node.op is not rfft else lengths[axis]
-    real = np.dtype(f"f{node.type.dtype.itemsize // (2 if node.type.dtype.kind == 'c' else 1)}")
+    real = real_dtype(node.type.dtype)
     around = [
         (n, given.strides[k], found.strides[k])
         for k, n in enumerate(lengths)

@@ -74,14 +74,8 @@ def _joined(one: Nest, other: Nest) -> Nest | None:
     most = policy().fusion.most_joined
     if len(one.stores) + len(other.stores) > most or not (_plain(one) and _plain(other)):
         return None
-    vars_of_one = dict(zip(other.vars, one.vars, strict=True))
-
-    def change(at: Affine) -> Affine:
-        for var in other.vars:
-            at = at.substitute(var, Affine.of(vars_of_one[var]))
-        return at
-
-    other = rewrite_indices(other, one.vars, change)
+    of_one = dict(zip(other.vars, map(Affine.of, one.vars), strict=True))
+    other = rewrite_indices(other, one.vars, of_one)
     if not (_loads(one) & _loads(other)) or not _apart(one, other):
         return None
     stores = _shared([*one.stores, *other.stores])

@@ -129,7 +129,7 @@ def _chunk(nest: Nest, var: Var, length: int, start: Affine) -> Nest:
     part = Var(var.name, length)
     variables = [part if v is var else v for v in nest.vars if v is not var or length > 1]
     value = Affine.of(part) + start
-    return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
+    return rewrite_indices(nest, variables, {var: value})
 
 
 def _parts_of_sums(nest: Nest, var: Var, tasks: int) -> dict[Store, Buffer]:

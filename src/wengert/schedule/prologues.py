@@ -265,14 +265,8 @@ def _with_value(product: Contraction, is_x: bool, value: _Value) -> Contraction 
     change = None if place is None else _substitution(value.own, place)
     if change is None:
         return None
-
-    def over_labels(at: Affine) -> Affine:
-        for var, index in change.items():
-            at = at.substitute(var, index)
-        return at
-
     loops = list(product.variables.values())
-    expr = rewrite_indices(value.own, loops, over_labels).stores[0].value
+    expr = rewrite_indices(value.own, loops, change).stores[0].value
     lead = _lead(expr)
     if lead is None:
         return None

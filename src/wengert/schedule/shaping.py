@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import copysign, prod
 
 from ..loops import (
@@ -126,36 +126,39 @@ def _continued(nest: Nest) -> Nest:
     return Nest(nest.vars, stores, nest.label, nest.nodes)
 
 
-def rewrite_indices(nest: Nest, variables: list[Var], change: Callable[[Affine], Affine]) -> Nest:
-    """The nest over other variables, every index changed, choices that became known made."""
+def rewrite_indices(nest: Nest, variables: list[Var], values: Mapping[Var, Affine]) -> Nest:
+    """The nest over other variables, in terms of which some old ones have these values; choices
+    that are known then are made."""
     memo: dict[Expr, Expr] = {}
     for expr in walk(roots_of(nest.stores)):
-        memo[expr] = _rewritten(expr, memo, change)
+        memo[expr] = _rewritten(expr, memo, values)
     stores = []
     for store in nest.stores:
-        guards = [InRange(change(guard.at), guard.low, guard.high) for guard in store.guards]
+        guards = [
+            InRange(guard.at.substitute(values), guard.low, guard.high) for guard in store.guards
+        ]
         known = [guard.decided() for guard in guards]
         if False in known:
             continue
         left = tuple(guard for guard, value in zip(guards, known, strict=True) if value is None)
-        stores.append(store.rebuilt(memo, at=change(store.at), guards=left))
+        stores.append(store.rebuilt(memo, at=store.at.substitute(values), guards=left))
     return Nest(variables, stores, nest.label, nest.nodes)
 
 
-def _rewritten(expr: Expr, memo: dict[Expr, Expr], change: Callable[[Affine], Affine]) -> Expr:
+def _rewritten(expr: Expr, memo: dict[Expr, Expr], values: Mapping[Var, Affine]) -> Expr:
     if isinstance(expr, Load):
-        return Load(expr.buffer, change(expr.at))
+        return Load(expr.buffer, expr.at.substitute(values))
     if isinstance(expr, LoadAt):
         picks = tuple((memo[place], stride) for place, stride in expr.picks)
-        return LoadAt(expr.buffer, change(expr.at), picks)
+        return LoadAt(expr.buffer, expr.at.substitute(values), picks)
     if isinstance(expr, IndexValue):
-        return IndexValue(change(expr.at))
+        return IndexValue(expr.at.substitute(values))
     if isinstance(expr, Apply):
         args = tuple(memo[arg] for arg in expr.args)
         shorter = _without_zeros(args) if expr.name == "add" else None
         return shorter or Apply(expr.name, args, expr.dtype)
     if isinstance(expr, Choose):
-        test = InRange(change(expr.test.at), expr.test.low, expr.test.high)
+        test = InRange(expr.test.at.substitute(values), expr.test.low, expr.test.high)
         known = test.decided()
         if known is not None:
             return memo[expr.yes if known else expr.no]
@@ -193,7 +196,7 @@ def split_choices(nest: Nest) -> list[Nest]:
 
     Only what is chosen is evaluated afterwards, so padded edges are never read.
     """
-    pieces = [rewrite_indices(nest, nest.vars, lambda at: at)]
+    pieces = [rewrite_indices(nest, nest.vars, {})]
     done: list[Nest] = []
     while pieces:
         piece = pieces.pop(0)
@@ -230,7 +233,7 @@ def _segment(nest: Nest, var: Var, start: int, stop: int) -> Nest:
     part = Var(var.name, stop - start, var.ordered)
     variables = [part if v is var else v for v in nest.vars]
     value = Affine.of(part) + start
-    return rewrite_indices(nest, variables, lambda at: at.substitute(var, value))
+    return rewrite_indices(nest, variables, {var: value})
 
 
 # ---------------------------------------------------------------- merging and ordering
@@ -270,12 +273,8 @@ def merge_loops(nest: Nest) -> Nest:
 def _merged(nest: Nest, outer: Var, inner: Var) -> Nest:
     joined = Var(inner.name, outer.extent * inner.extent)
     variables = [joined if var is inner else var for var in nest.vars if var is not outer]
-    zero = Affine(0)
-
-    def change(at: Affine) -> Affine:
-        return at.substitute(outer, zero).substitute(inner, Affine.of(joined))
-
-    return rewrite_indices(nest, variables, change)
+    values = {outer: Affine(0), inner: Affine.of(joined)}
+    return rewrite_indices(nest, variables, values)
 
 
 def order_loops(nest: Nest) -> Nest:
@@ -332,7 +331,7 @@ def tile_turned(nest: Nest) -> list[Nest]:
     inner = Var(last.name, together)
     place = Affine.of(block) * together + Affine.of(inner)
     variables = [*[var for var in outer if var is not across], block, across, inner]
-    return [rewrite_indices(nest, variables, lambda at: at.substitute(last, place)), *found]
+    return [rewrite_indices(nest, variables, {last: place}), *found]
 
 
 def _turned_along(nest: Nest, last: Var, together: int) -> Var | None:
