@@ -50,7 +50,7 @@ class Machine(Record):
     l3_bytes: int = 32 << 20
     l2_cores: int = 1  # that share one second-level cache,
     l3_cores: int = 2  # and one last-level cache
-    cores: int = 2  # that this process may run on
+    cores: int = 2  # that this process may run on: code has memory set aside for as many threads
     cycles: float = 2500.0  # in a microsecond
     l2_rate: float = 16.0  # bytes of weights a cycle, from the second-level cache
     l3_rate: float = 10.0  # and from beyond it
@@ -74,11 +74,6 @@ class Machine(Record):
         """Operations of float32 in a cycle."""
         return self.lanes(4) * self.vectors_at_once * (2 if self.has_fma else 1)
 
-    @property
-    def workers(self) -> int:
-        """Threads that code for the machine has memory set aside for."""
-        return min(self.cores, self.policy.threads.most_workers)
-
     @functools.cached_property
     def policy(self) -> Policy:
         """The thresholds that decide how programs are cut, scheduled and written out."""
@@ -96,7 +91,7 @@ class Machine(Record):
     @functools.cached_property
     def baked(self) -> str:
         """All that code for the machine depends on besides its instructions, for a cache key."""
-        return repr(self.replace(cores=self.workers))
+        return repr(self)
 
     def __hash__(self) -> int:
         return hash((self.vector_bytes, self.l2_bytes, self.cores))
@@ -140,8 +135,8 @@ def use(machine: Machine | None = None, /, **changes: Any) -> Iterator[Machine]:
     place of the machine in front of us it holds for what is compiled by this thread; of that one,
     only how vectors are called remains.
 
-    >>> with use(l2_bytes=2 << 20, threads={"most_workers": 4}):
-    ...     policy().regions.most_weights, policy().threads.most_workers
+    >>> with use(l2_bytes=2 << 20, threads={"most_tasks": 4}):
+    ...     policy().regions.most_weights, policy().threads.most_tasks
     (1048576, 4)
     """
     before = _choice.get()

@@ -136,10 +136,10 @@ class ThreadLimits(Record):
     grain: int = 256
     # Products of at least so many operations are shared out.
     least_flops: int = 1 << 22
-    # Each worker has scratch of its own, for which memory is set aside: so many at most.
-    most_workers: int = 8
-    # Tasks of products that pack nothing; each task of the others packs what it reads.
-    tasks_per_worker: int = 2
+    # Tasks of a product for each worker at most, and operations of a task at least: some
+    # microseconds, much longer than taking it.
+    tasks_per_worker: int = 8
+    least_task_flops: int = 1 << 19
     # A batch loop of any length with less work than this, in elements, stays on one thread.
     least_any_length: int = 1 << 17
 
@@ -163,22 +163,32 @@ class RegionLimits(Record):
     # With channels innermost a block can be smaller: bytes of its largest value, and at least so
     # many blocks, which share out well to threads.
     most_channel_value: int
-    least_blocks: int = 16
+    least_blocks: int = 48
     # A block that does less arithmetic with each byte of its weights, or of their gradient, waits
     # for them to come from memory; unless they are few enough to stay near.
     least_use: int = 64
     always_near: int
     # Operations that are rather repeated than their result kept.
     most_repeated: int = 8
-    # Groups of blocks: so many threads can work on a region, and so many parts of each sum are
-    # joined. Few where there are few blocks for each.
+    # Groups of blocks, the leaves of the tree that each sum is: whoever is free takes the next. A
+    # group takes so many microseconds at least. Many are merged one after the other while others
+    # run, where that takes so small a part of their time that sixteen and more threads do not wait;
+    # else there are no more than this, with parts of at most so many bytes, which are kept until
+    # all can be joined at once, and take so small a part of the time.
+    least_group: float = 20.0
+    most_groups: int = 128
+    merges_in_group: float = 128.0
+    groups_apart: int = 16
+    most_parts: int = 1 << 26
+    joins_in_group: float = 16.0
+    # Where sums are large beside the work, few in any case; fewer where there are few blocks.
     few_groups: int = 4
     many_groups: int = 8
     # Bytes of a part from which on filling it with nothing costs more than code for a first block.
     large_part: int = 1 << 15
     # Bytes of all parts of sums along an axis of any length: short axes have to begin and join as
     # many as long ones.
-    most_parts: int = 1 << 24
+    most_parts_any_length: int = 1 << 24
     # Blocks without products along an axis of any length: samples, and elements of the largest
     # value. Wide enough that the loop over blocks costs little, small enough for the first-level
     # cache.
@@ -209,11 +219,12 @@ class ChunkLimits(Record):
     most_memory: int = 1 << 26
     # What a chunk is cut to need, in bytes.
     memory: int = 1 << 24
-    # Samples that it has at least; where there are loops, as many as threads share well (the most
-    # `Scans.parts`, of `Scans.fewest_for_many_weights` each): what they do not share, and waking
-    # them, comes with every chunk.
+    # Samples that it has at least; where there are loops, as many as threads share well (so many
+    # parts, of `Scans.fewest_for_many_weights` each): what they do not share, and waking them,
+    # comes with every chunk.
     least_samples: int = 16
     least_in_loops: int = 128
+    parts_in_loops: int = 4
     # Operations that a chunk does at least with each byte of weights, or of their gradients, that
     # come from far away for it: so much that waiting for them does not count.
     least_use: int = 64
@@ -241,10 +252,12 @@ class ScanLimits(Record):
     # it is done where its factors are at hand, unless all of them stay within so many bytes.
     enough_terms: int = 64
     most_near: int
-    # How many parts, the best first; fewer samples than this are not worth a part. Even numbers, so
-    # that two threads have the same to do; if they do not divide the samples, parts differ by one.
-    parts: tuple[int, ...] = (4, 2)
-    fewest_samples: int = 8
+    # How many parts, the best first, and how many samples each of them has at least: a tile of rows
+    # where there are more parts than two threads need. Even numbers, so that two threads have the
+    # same to do; if they do not divide the samples, parts differ by one, unless some that do are
+    # about as many.
+    parts: tuple[tuple[int, int], ...] = ((32, 32), (16, 12), (12, 12), (8, 12), (4, 8), (2, 8))
+    about_as_many: float = 0.75
     # Each part reads all weights at every step: where these do not stay in the second-level cache,
     # parts have more samples.
     fewest_for_many_weights: int = 32
@@ -365,6 +378,11 @@ class ProductLimits(Record):
     unrolled_products: int = 64
     # Tiles that must read a packed operand to make packing it worth while.
     worth_packing: int = 4
+    # Bytes of packed panels of both factors that threads share at a time: what a last-level cache
+    # has for them, and never more than the factors themselves.
+    most_panels: int = 1 << 25
+    # Tasks that pack the same for themselves, where they cannot share it: an estimate.
+    usual_tasks: int = 8
     # With at most so many rows a copy of the other operand takes longer than it saves, if that lies
     # well: in vectors, and its rows so close together that several are on one page of memory. It is
     # read where it is, in blocks of so many sums at least.

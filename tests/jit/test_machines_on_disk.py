@@ -10,7 +10,6 @@ import pytest
 import wengert as wg
 from wengert import machine
 from wengert.codegen import cache as cache_module
-from wengert.machine import Machine
 
 SHARED_PRODUCT = """
 import os, sys
@@ -74,7 +73,7 @@ def is_found():
         {"l2_bytes": 3 << 20},
         {"vector_bytes": 16},
         {"regions": {"least_work": 0}},
-        {"threads": {"most_workers": 1}},
+        {"threads": {"least_task": 1}},
         {"code": {"in_line": 0}},
     ],
     ids=str,
@@ -84,14 +83,6 @@ def test_what_is_chosen_is_part_of_the_key(on_disk, changes):
         assert [is_found(), is_found()] == [False, True]
         with machine.use(**changes):
             assert [is_found(), is_found()] == [False, True]
-        assert is_found()
-
-
-def test_more_cores_than_workers_are_the_same_program(on_disk):
-    most = Machine().policy.threads.most_workers
-    with machine.use(cores=most):
-        assert not is_found()
-    with machine.use(cores=8 * most):
         assert is_found()
 
 

@@ -15,9 +15,13 @@ from llvmlite import ir
 
 from ..runtime.signature import Signature
 from .entry import emit_entry
-from .llvm_types import I1, I8, I32, I64
+from .llvm_types import I1, I8, I32, I64, declare, private_function
 from .llvm_types import POINTER as PTR
+from .pointers import table_of, words_of
 from .target import Target
+
+# Arrays of so many bytes are copied by several threads, so many bytes at a time.
+_SHARED_BYTES, _CHUNK_BYTES = 1 << 20, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,36 @@ def emit_commit(
         move = module.declare_intrinsic(
             "llvm.memcpy", [PTR, PTR, I64], ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1])
         )
+        task = None
         for copy in copies:
-            count = ir.Constant(I64, copy.nbytes)
-            builder.call(move, [slot(copy.slot), scratch(copy.offset), count, ir.Constant(I1, 0)])
+            count, pair = ir.Constant(I64, copy.nbytes), [slot(copy.slot), scratch(copy.offset)]
+            if copy.nbytes < _SHARED_BYTES:
+                builder.call(move, [*pair, count, ir.Constant(I1, 0)])
+                continue
+            from .pool import PARALLEL_FOR  # most programs need no threads
+
+            task = task or _copying_task(module, f"{name}.copy", move)
+            context = table_of(builder, [*pair, count])
+            chunks = ir.Constant(I64, -(-copy.nbytes // _CHUNK_BYTES))
+            kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64])
+            builder.call(declare(module, PARALLEL_FOR, kind), [task, context, chunks])
     builder.ret(code)
+
+
+def _copying_task(module: ir.Module, name: str, move: ir.Function) -> ir.Function:
+    """`void name(context, number, worker)`: a chunk of one array copied to another."""
+    function = private_function(module, name, [PTR, I64, I64])
+    context, number, _ = function.args
+    b = ir.IRBuilder(function.append_basic_block())
+    to, source, count = words_of(b, context, [PTR, PTR, I64])
+    chunk = ir.Constant(I64, _CHUNK_BYTES)
+    start = b.mul(number, chunk)
+    left = b.sub(count, start)
+    length = b.select(b.icmp_signed("<", left, chunk), left, chunk)
+    pair = [b.gep(pointer, [start], source_etype=I8) for pointer in (to, source)]
+    b.call(move, [*pair, length, ir.Constant(I1, 0)])
+    b.ret_void()
+    return function
 
 
 def entry_module(kernel: str, signature: Signature, target: Target) -> ir.Module:

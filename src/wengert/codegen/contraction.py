@@ -2,10 +2,10 @@
 
 `driver` has the loops around tiles.
 
-A contraction can be shared out to threads: it consists of a number of *units* (indices of an outer
-loop, or tiles along an axis), and any range of them can be computed by itself. The result is the
-same to the last bit however it is shared out, because each element is summed in an order that
-depends on the plan alone.
+A contraction can be shared out to threads: it consists of *units* along two of its loops (indices
+of an outer loop, or tiles along an axis), and any rectangle of them can be computed by itself. The
+result is the same to the last bit however it is shared out, because each element is summed in an
+order that depends on the plan alone. Large products of matrices are packed before, see `panels`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..loops import Contraction
 from ..machine import policy
 from ..schedule.cost import epilogue_cost, prologue_cost
 from ..schedule.prologues import Packing
-from .driver import Driver, shared_loop
+from .driver import Driver, shared_loops
 from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Layout
 from .plans import Plan, pieces_of
@@ -48,16 +48,10 @@ def unfinished_bytes(kernel: Contraction, target: Target) -> int:
     return kernel.out.nbytes if plan and plan.block else 0
 
 
-def units(kernel: Contraction, target: Target) -> int:
-    """Into how many units the work of a contraction can be divided."""
+def units(kernel: Contraction, target: Target) -> tuple[int, int]:
+    """Into how many units, along two loops, the work of a contraction can be divided."""
     plan = make_plan(kernel, target)
-    return shared_loop(plan).units if plan else 0
-
-
-def is_packed(kernel: Contraction, target: Target) -> bool:
-    """Whether each range of units begins with copies, so that many small ranges cost more."""
-    plan = make_plan(kernel, target)
-    return plan is not None and (plan.pack_x or plan.pack_y)
+    return shared_loops(plan).units if plan else (0, 0)
 
 
 def is_shared(kernel: Contraction) -> bool:
@@ -72,37 +66,48 @@ def packing(kernel: Contraction, target: Target) -> Packing:
     plan = make_plan(kernel, target)
     if plan is None:
         return Packing(0.0, 0.0, 0.0)
-    tasks = min(policy().threads.most_workers, shared_loop(plan).units) if is_shared(kernel) else 1
-    x, y = _times_rows_are_packed(plan, tasks), _times_columns_are_packed(plan, tasks)
+    x, y = _times_rows_are_packed(plan), _times_columns_are_packed(plan)
     return Packing(*((y, x) if plan.swapped else (x, y)), plan.cycles)
 
 
-def _times_rows_are_packed(plan: Plan, tasks: int) -> float:
+def _times_rows_are_packed(plan: Plan) -> float:
     if not plan.pack_x:
         return 0.0
     tiles = sum(segment.tiles for segment in plan.vector_segments)
-    blocks = ceil(tiles / plan.column_block) if plan.pack_y else 1
-    times = blocks * prod(axis.extent for axis in plan.extra_columns)
-    if shared_loop(plan).loop in ("vector", "column"):
-        times *= tasks
+    times = prod(axis.extent for axis in plan.extra_columns)
+    if not plan.shares_panels:
+        times *= ceil(tiles / plan.column_block) if plan.pack_y else 1
+        times *= _tasks_across(plan)[1]
     steps, rows = plan.sums[-1].extent, plan.row_segments[0].size
     if Layout(plan).whole_rows:
         return times * plan.lanes * ceil(steps / plan.lanes) / steps
     return times * plan.lanes * len(pieces_of(rows, plan.lanes, plan.masked)) / rows
 
 
-def _times_columns_are_packed(plan: Plan, tasks: int) -> float:
+def _times_columns_are_packed(plan: Plan) -> float:
     if not plan.pack_y:
         return 0.0
-    loop = shared_loop(plan).loop
-    outside = len(plan.batch) + len(plan.extra_columns)
-    by_rows = loop == "row" or (isinstance(loop, int) and loop >= outside)
+    times = 1 if plan.shares_panels else _tasks_across(plan)[0]
     vectors = sum(segment.tiles * len(segment.pieces) for segment in plan.vector_segments)
-    return (tasks if by_rows else 1) * plan.lanes * vectors / plan.vector.extent
+    return times * plan.lanes * vectors / plan.vector.extent
+
+
+def _tasks_across(plan: Plan) -> tuple[int, int]:
+    """How many tasks, which pack for themselves, have the same columns, and the same rows: about
+    as many as there usually are, since what is computed must not depend on the threads."""
+    shared, usual = shared_loops(plan), policy().products.usual_tasks
+    outside = len(plan.batch) + len(plan.extra_columns)
+    found = [1, 1]
+    for loop, units in zip(shared.loops, shared.units, strict=True):
+        by_rows = loop == "row" or (isinstance(loop, int) and loop >= outside)
+        by_columns = loop in ("vector", "column")
+        found[0] *= min(usual, units) if by_rows else 1
+        found[1] *= min(usual, units) if by_columns else 1
+    return min(found[0], usual), min(found[1], usual)
 
 
 def part_name(name: str) -> str:
-    """The function ``(out, x, y, scratch, first, last, *others)`` for a range of the units."""
+    """The function ``(out, x, y, scratch, *ranges, *others)`` for a rectangle of the units."""
     return f"{name}.part"
 
 
@@ -118,22 +123,23 @@ def emit_contraction(
 
     The scratch must be aligned to 64 bytes; the arrays need no more than their elements' alignment.
     `others` are where the accesses of the epilogue begin. If the sums have no memory of their own,
-    `out` is room for `unfinished_bytes`. ``name.part(out, x, y, scratch, first, last, *others)``
-    is added with it: it computes the units from `first` to `last`, of `units` altogether.
+    `out` is room for `unfinished_bytes`. ``name.part(out, x, y, scratch, *ranges, *others)`` is
+    added with it: it computes the units from the first to the second number along one loop, and
+    from the third to the fourth along the other, of `units` altogether.
     Functions that are `watched` have a watch (see `interrupts`) as one more argument.
     """
     plan = plan or make_plan(kernel, target)
     more = [POINTER] * (len(kernel.accesses()) + watched)
-    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 2 + more)
-    count, scratch = 0, 0
+    part = private_function(module, part_name(name), [POINTER] * 4 + [I64] * 4 + more)
+    count, scratch = (0, 0), 0
     if plan is None:
         ir.IRBuilder(part.append_basic_block("entry")).ret_void()
     else:
         Driver(module, target, plan, name, part, kernel, watched).emit()
-        count, scratch = shared_loop(plan).units, Layout(plan).bytes
+        count, scratch = shared_loops(plan).units, Layout(plan).bytes
     whole = private_function(module, name, [POINTER] * 4 + more)
     builder = ir.IRBuilder(whole.append_basic_block("entry"))
-    units_of_all = [i64(0), i64(count)]
+    units_of_all = [i64(end) for one in count for end in (0, one)]
     builder.call(part, [*whole.args[:4], *units_of_all, *whole.args[4:]])
     builder.ret_void()
     return scratch

@@ -43,36 +43,49 @@ from .plans import Axis, Plan, Segment, VectorSegment
 from .target import Target
 from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Operand, Shape, tile_of
 
-# From so many turns on an outer loop is shared out rather than the tiles inside.
-_ENOUGH_UNITS = 16
+# From so many turns on an outer loop is shared out rather than the tiles inside, and from so many
+# on it alone.
+_ENOUGH_UNITS, _MANY_UNITS = 16, 64
 # Tiles that are computed between two looks whether to end early.
 _TILES_BETWEEN = 64
 
 
+Loop = str | int  # "row", "column" or "vector" tiles, or an outer loop's number
+
+
 @dataclass(frozen=True)
 class Shared:
-    """The loop that is shared out: "row", "column" or "vector" tiles, or an outer loop's number."""
+    """Two loops that are shared out, each in a number of units: any rectangle of them can be
+    computed by itself."""
 
-    loop: str | int
-    units: int
+    loops: tuple[Loop, Loop | None]
+    units: tuple[int, int]
 
 
 def _outer_axes(plan: Plan) -> tuple[Axis, ...]:
     return (*plan.batch, *plan.extra_columns, *plan.extra_rows)
 
 
-def shared_loop(plan: Plan) -> Shared:
-    """The loop of a product whose turns are its units."""
-    outer = [Shared(number, axis.extent) for number, axis in enumerate(_outer_axes(plan))]
-    tiles = [
-        Shared("row", sum(segment.tiles for segment in plan.row_segments)),
-        Shared("vector", sum(segment.tiles for segment in plan.vector_segments)),
-        Shared("column", sum(segment.tiles for segment in plan.column_segments)),
-    ]
-    best = max(outer, key=lambda shared: shared.units, default=tiles[0])
-    if best.units >= _ENOUGH_UNITS:
-        return best
-    return max([*tiles, *outer], key=lambda shared: shared.units)
+def shared_loops(plan: Plan) -> Shared:
+    """The loops of a product whose turns are its units."""
+    rows = sum(segment.tiles for segment in plan.row_segments)
+    others = {
+        "vector": sum(segment.tiles for segment in plan.vector_segments),
+        "column": sum(segment.tiles for segment in plan.column_segments),
+    }
+    across = max(others, key=lambda name: others[name])
+    outer = dict(enumerate(axis.extent for axis in _outer_axes(plan)))
+    best = max(outer, key=lambda number: outer[number], default=None)
+    tiles = {"row": rows, **others}
+    inner = max(tiles, key=lambda name: tiles[name])
+    packs = (plan.pack_x or plan.pack_y) and not plan.shares_panels
+    if best is None or outer[best] < max(2, min(_ENOUGH_UNITS, rows * others[across])):
+        if packs:  # each task for itself: along one loop, so that most is packed once
+            return Shared((inner, None), (tiles[inner], 1))
+        return Shared(("row", across), (rows, others[across]))
+    if packs or outer[best] >= _MANY_UNITS:
+        return Shared((best, None), (outer[best], 1))
+    return Shared((best, inner), (outer[best], tiles[inner]))
 
 
 _Range = tuple[int | ir.Value, int | ir.Value]
@@ -103,7 +116,7 @@ class Driver:
     ):
         self.module, self.target, self.plan, self.watched = module, target, plan, watched
         self.layout = Layout(plan)
-        self.shared = shared_loop(plan)
+        self.shared = shared_loops(plan)
         self.function = function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
@@ -112,27 +125,35 @@ class Driver:
         for factor, packed in ((self.rows, plan.pack_x), (self.columns, plan.pack_y)):
             if factor.value is not None and not packed:
                 raise WengertError("contraction: only a factor that is packed can be computed")
-        self.epilogue: Epilogue | None = None
-        if kernel.stores:
-            self.epilogue = Epilogue(module, kernel, plan, target.has_fma, name)
+        self.epilogue = self._epilogue(kernel, name)
+        # turns to compute, where not all: (first, last) of an outer loop, or along tiles
+        self.windows: dict[Loop, tuple[ir.Value, ir.Value]] = {}
         self.steps: ir.Value = i64(plan.sums[0].extent)
         self.flags: ir.Value = i64(LAST_BLOCK)
 
+    def _epilogue(self, kernel: Contraction, name: str) -> Epilogue | None:
+        if not kernel.stores:
+            return None
+        return Epilogue(self.module, kernel, self.plan, self.target.has_fma, name)
+
     def emit(self) -> None:
-        """The body of the function for a range of units."""
-        out, x, y, self.scratch, self.first, self.last, *others = self.function.args
-        self.result = out
-        self.watch = others.pop() if self.watched else None
-        # tiles to compute, where not all: (first, last) along "row", "column" or "vector"
-        self.windows: dict[str, tuple[ir.Value, ir.Value]] = {}
-        if isinstance(self.shared.loop, str):
-            self.windows[self.shared.loop] = (self.first, self.last)
-        if self.plan.swapped:
-            x, y = y, x
-        plan, start = self.plan, Pointers(out, x, y, tuple(others))
-        self.room = self.epilogue.room(self.builder) if self.epilogue else None
+        """The body of the function for a rectangle of units."""
+        start, ranges = self._begin(4)
+        pairs = zip(self.shared.loops, (ranges[:2], ranges[2:]), strict=True)
+        self.windows = {loop: (low, high) for loop, (low, high) in pairs if loop is not None}
+        plan = self.plan
         self._nest((*plan.batch, *plan.extra_columns), 0, start, self._columns)
         self.builder.ret_void()
+
+    def _begin(self, numbers: int) -> tuple[Pointers, list[ir.Value]]:
+        """Where all arrays begin, and the so many numbers that the function gets besides."""
+        out, x, y, self.scratch, *rest = self.function.args
+        self.result = out
+        self.watch = rest.pop() if self.watched else None
+        if self.plan.swapped:
+            x, y = y, x
+        self.room = self.epilogue.room(self.builder) if self.epilogue else None
+        return Pointers(out, x, y, tuple(rest[numbers:])), rest[:numbers]
 
     def _nest(
         self,
@@ -147,8 +168,8 @@ class Driver:
             return
         start: int | ir.Value = 0
         stop: int | ir.Value = axes[0].extent
-        if self.shared.loop == number:
-            start, stop = self.first, self.last
+        if number in self.windows:
+            start, stop = self.windows[number]
 
         def inside(index: ir.Value) -> None:
             self._nest(axes[1:], number + 1, self._along(axes[0], index, at), body)
@@ -429,9 +450,14 @@ class Driver:
 
     def _gather(self, gather: ir.Function, out: ir.Value, pitch: ir.Value) -> None:
         """Add what a tile holds of the sums to its total, which lies where they do."""
+        self._add_to_total(gather, out, pitch, self.layout.totals)
+
+    def _add_to_total(
+        self, gather: ir.Function, out: ir.Value, pitch: ir.Value, start: int
+    ) -> None:
         b = self.builder
         away = b.sub(b.ptrtoint(out, I64), b.ptrtoint(self.result, I64))
-        totals = self.memory.at(self.scratch, self.layout.totals)
+        totals = self.memory.at(self.scratch, start)
         total = b.gep(totals, [away], source_etype=I8)
         b.call(gather, [out, pitch, total, total, self.steps, self.flags])
 

@@ -7,6 +7,7 @@ their turns lies (see `Around`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -14,12 +15,43 @@ from ..loops import Branch, Carry, Kernel, Loop, Nest, can_fail, inside
 from ..machine import policy
 from ..runtime.limits import MORE_STEPS, STEP_CODES
 from ..schedule.cost import kernel_cost
+from . import pool
 from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
+from .llvm_types import declare
 from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes, rounded, words_of
 from .products import Products
 from .program import values_in_line
+from .scope import Code
 from .tasks import one_by_one
+
+# Slots for turns that are merged in order, for each worker: a core may be so many times as slow as
+# the others, or be taken away for so many turns, before they wait for it.
+SLOTS_OF_WORKER = 3
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Turns that are merged in order: so many of them have memory, each so many bytes."""
+
+    slots: int
+    size: int
+    state: ir.Value  # see `pool`
+
+    @property
+    def bytes(self) -> int:
+        """Of all slots, at the beginning of scratch."""
+        return self.slots * self.size
+
+    def place(self, builder: ir.IRBuilder, scratch: ir.Value, slot: ir.Value) -> ir.Value:
+        """Where the memory of a slot begins."""
+        return builder.gep(scratch, [builder.mul(slot, i64(self.size))], source_etype=ir.IntType(8))
+
+
+def pool_function(module: ir.Module, name: str, more: int) -> ir.Function:
+    """A function of the pool that gets a state, a turn and the slots, and so many pointers."""
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, *[PTR] * more])
+    return declare(module, name, kind)
 
 
 class Loops(Products):
@@ -101,9 +133,12 @@ class Loops(Products):
             failed = builder.alloca(I32)
             builder.store(ir.Constant(I32, 0), failed)
             words.append(failed)
-        task, own = self._task(name, loop, pointers, failed is not None, watch is not None)
+        merging = self._merging(builder, loop, pointers) if loop.fold else None
+        if merging is not None:
+            words.append(merging.state)
+        task, own = self._task(name, loop, pointers, failed is not None, watch is not None, merging)
         workers = None
-        if own:
+        if own or merging:
             workers = min(self.workers, loop.turns)
         if pointers.around.is_shared:
             workers = 1
@@ -123,30 +158,98 @@ class Loops(Products):
             code = builder.load(failed, typ=I32)
             with builder.if_then(is_error(builder, code), likely=False):
                 builder.ret(code)
-        return own * (workers or 1)
+        return own * (workers or 1) + (merging.bytes if merging else 0)
 
     def _task(
-        self, name: str, loop: Loop, pointers: Pointers, fails: bool, watched: bool
+        self,
+        name: str,
+        loop: Loop,
+        pointers: Pointers,
+        fails: bool,
+        watched: bool,
+        merging: Merging | None,
     ) -> tuple[ir.Function, int]:
         """`void name.task(context, turn, worker)`: one turn; and the scratch of each worker."""
         function = self._function(f"{name}.task", [PTR, I64, I64])
         b = ir.IRBuilder(function.append_basic_block())
         context, turn, worker = function.args
-        kinds = [*(word.type for word in pointers.words), *[PTR] * (fails + watched)]
+        kinds = [
+            *(word.type for word in pointers.words),
+            *[PTR] * (fails + bool(merging) + watched),
+        ]
         words = words_of(b, context, kinds)
         watch = words.pop() if watched else None
+        state = words.pop() if merging else None
         failed = words.pop() if fails else None
-        if watch is not None:
-            leave_if_stopped(b, watch)
-        inside = self._pointers(b, words, pointers.around).within({loop.var: turn}, shared=True)
+        around = self._pointers(b, words, pointers.around)
+        given: dict[Key, ir.Value] = {loop.var: turn}
+        if merging:
+            given[loop] = merging.place(b, around.scratch, b.urem(turn, i64(merging.slots)))
+        inside = around.within(given, shared=True)
         code, scratch = self._code_of(f"{name}.in", loop.body, inside, watched)
         own = rounded(scratch)
         if own:
             place = b.mul(worker, i64(own))
+            place = b.add(place, i64(merging.bytes)) if merging else place
             inside.scratch = b.gep(inside.scratch, [place], source_etype=ir.IntType(8))
-        self._call_all(b, code, inside, watch, failed)
+        if merging is None:
+            if watch is not None:
+                leave_if_stopped(b, watch)
+            self._call_all(b, code, inside, watch, failed)
+        else:
+            # what is never merged would be waited for: turns of a call that ends are merged too
+            body = self._function(f"{name}.turn", [word.type for word in inside.words] + [PTR, PTR])
+            self._turn_alone(body, code, inside, watch is not None, failed is not None)
+            nothing = ir.Constant(PTR, None)
+            turns = [turn, i64(merging.slots)]
+            b.call(pool_function(self.module, pool.AWAIT_SLOT, 0), [state, *turns])
+            b.call(body, [*inside.words, failed or nothing, watch or nothing])
+            merge = self._merge_task(name, loop, pointers, merging)
+            b.call(
+                pool_function(self.module, pool.MERGE_IN_ORDER, 2), [state, *turns, merge, context]
+            )
         b.ret_void()
         return function, own
+
+    def _turn_alone(
+        self, function: ir.Function, code: Code, inside: Pointers, watched: bool, fails: bool
+    ) -> None:
+        """`void name.turn(..., failed, watch)`: one turn without what comes before and after."""
+        b = ir.IRBuilder(function.append_basic_block())
+        *words, failed, watch = function.args
+        if watched:
+            leave_if_stopped(b, watch)
+        own = self._pointers(b, words, inside.around)
+        self._call_all(b, code, own, watch if watched else None, failed if fails else None)
+        b.ret_void()
+
+    def _merging(self, builder: ir.IRBuilder, loop: Loop, pointers: Pointers) -> Merging:
+        """What turns need that are merged in order, begun: none is finished."""
+        shared = not pointers.around.is_shared
+        slots = min(loop.turns, SLOTS_OF_WORKER * self.workers) if shared else 1
+        words = (pool.MERGE_SLOTS + slots * pool.MERGE_SLOT) // 8
+        state = builder.alloca(I64, size=i64(words))
+        state.align, state.type = 64, PTR
+        for word in range(words):
+            builder.store(i64(0), moved_bytes(builder, state, 8 * word))
+        return Merging(slots, rounded(loop.private_bytes), state)
+
+    def _merge_task(
+        self, name: str, loop: Loop, pointers: Pointers, merging: Merging
+    ) -> ir.Function:
+        """`void name.merge(context, turn, slot)`: what a turn has left taken to the results."""
+        function = self._function(f"{name}.merge", [PTR, I64, I64])
+        b = ir.IRBuilder(function.append_basic_block())
+        context, _, slot = function.args
+        words = words_of(b, context, [word.type for word in pointers.words])
+        around = self._pointers(b, words, pointers.around)
+        place = merging.place(b, around.scratch, slot)
+        scratch = self._run(
+            b, f"{name}.fold", loop.fold, around.within({loop: place}, shared=True), None
+        )
+        assert not scratch  # nests need none
+        b.ret_void()
+        return function
 
     # ------------------------------------------------------------ in order
 

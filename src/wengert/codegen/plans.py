@@ -131,6 +131,12 @@ class Plan:
         return self.vector.out == 0 and self.vector is not ONCE
 
     @property
+    def shares_panels(self) -> bool:
+        """Whether both factors can be packed before, each element once for the whole product."""
+        outside = (*self.batch, *self.extra_columns, *self.extra_rows)
+        return self.pack_x and self.pack_y and not outside
+
+    @property
     def row_segments(self) -> tuple[Segment, ...]:
         """The tiles along the rows."""
         return even_segments(self.row.extent, self.tile.rows)

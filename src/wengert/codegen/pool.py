@@ -8,12 +8,19 @@ is for scratch memory only.
 
 How it works. A job is published by one atomic word, the *state*: a number that grows with each job,
 an *open* bit, and the count of workers inside. A worker that sees an open job it has not met adds
-itself to the count, claims indices from a shared counter until none is left, and subtracts itself.
+itself to the count, claims indices from a shared counter until none is left, and subtracts itself;
+of at most 64, which are bits of one word, it first claims the one with its own number.
 The caller does the same work, then clears the open bit and waits for the count to reach zero. So it
 waits only for workers that took part: one that the system has not yet woken cannot delay anybody.
 
+Some tasks leave parts of a result that are merged in order: by `wengert_await_slot` a task waits
+until its part of the memory is free again, and `wengert_merge_in_order` merges what is finished and
+next in order, by whoever comes by. So a slow worker holds up nobody for as many tasks as there are
+slots; tasks beyond those are claimed in order: whoever waits does so for somebody who works.
+
 Idle workers spin for a moment, since the next job of a training step follows within microseconds,
-and then sleep on a condition variable. Threads are created when a job first needs them. One job
+and then sleep, each on a condition variable of its own: a job of few tasks is for as many workers,
+the same each time, and wakes no others. Threads are created when a job first needs them. One job
 runs at a time; a call that finds the pool busy (from another Python thread, or from inside a task)
 runs its tasks itself. After a fork the child notices that it is another process and starts anew.
 Two things a task must not do: fork, and wait for Python's global lock while its caller holds it.
@@ -40,17 +47,31 @@ MAX_THREADS = 1024
 PARALLEL_FOR = "wengert_parallel_for"
 PARALLEL_FOR_LIMITED = "wengert_parallel_for_limited"
 PARALLEL_FOR_WATCHED = "wengert_parallel_for_watched"
-ENTRIES = (PARALLEL_FOR, PARALLEL_FOR_LIMITED, PARALLEL_FOR_WATCHED)
+AWAIT_SLOT = "wengert_await_slot"
+MERGE_IN_ORDER = "wengert_merge_in_order"
+ENTRIES = (
+    PARALLEL_FOR,
+    PARALLEL_FOR_LIMITED,
+    PARALLEL_FOR_WATCHED,
+    AWAIT_SLOT,
+    MERGE_IN_ORDER,
+)
+# The state of merging in order: how many turns are merged, a lock, and for each slot one more than
+# the last turn that is finished there; bytes to the lock, to the slots, and of a slot.
+MERGE_LOCK, MERGE_SLOTS, MERGE_SLOT = 64, 128, 8
 DECLARATIONS = f"""
 declare void @{PARALLEL_FOR}(ptr, ptr, i64)
 declare void @{PARALLEL_FOR_LIMITED}(ptr, ptr, i64, i64)
 declare void @{PARALLEL_FOR_WATCHED}(ptr, ptr, i64, i64, ptr, ptr)
+declare void @{AWAIT_SLOT}(ptr, i64, i64)
+declare void @{MERGE_IN_ORDER}(ptr, i64, i64, ptr, ptr)
 """
 
 _STACK_BYTES = 8 << 20  # secondary threads get half a megabyte on some systems
 _OPEN = 1 << 16  # the state: job number << 17 | open << 16 | workers inside
 _COUNT = _OPEN - 1
 _WAIT_NANOSECONDS = 50_000_000
+_PATIENCE = 64  # steps until a worker looks whether those whom a job is for have come: microseconds
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,9 @@ def load(cache: ObjectCache | None = None) -> Pool:
     It also registers its `ENTRIES` for other modules, and `DECLARATIONS` declares them:
     `wengert_parallel_for` (task, context, count), `wengert_parallel_for_limited` (the same and an
     upper bound of the worker index) and `wengert_parallel_for_watched` (the same, a function and
-    its argument: it is called, about every 50 ms, while the caller waits for the last workers).
+    its argument: it is called, about every 50 ms, while the caller waits for the last workers);
+    `wengert_await_slot` (state, turn, slots), and `wengert_merge_in_order` (the same, a task that
+    merges and its context).
     """
     global _pool, _pool_code
     with _load_lock:
@@ -103,8 +126,10 @@ def load(cache: ObjectCache | None = None) -> Pool:
 def pool_ir(target: Target) -> str:
     """Return the pool as LLVM IR text for `target`'s system."""
     if "windows" in target.triple:  # no POSIX threads: every call runs its own tasks
-        return _INLINE + _INLINE_ONLY_ENTRIES
-    text = _GLOBALS + _INLINE + _CLAIM + _WAITING + _WORKER + _RESIZING + _ENTRIES
+        text = _INLINE + _MERGING + _INLINE_ONLY_ENTRIES
+    else:
+        text = _GLOBALS + _INLINE + _CLAIM + _WAITING + _AWAITING + _MERGING
+        text += _WORKER + _RESIZING + _ENTRIES
     return string.Template(text).substitute(_values(target))
 
 
@@ -114,7 +139,7 @@ def _values(target: Target) -> dict[str, Any]:
         "aarch64": ("llvm.aarch64.isb(i32 15)", "llvm.aarch64.isb(i32)"),
     }
     call, declaration = relax.get(target.architecture, ("llvm.donothing()", "llvm.donothing()"))
-    faults = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+    faults = [name for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL") if hasattr(signal, name)]
     keep_faults = "\n".join(
         f"  %ignored.{name} = call i32 @sigdelset(ptr %blocked, i32 {int(getattr(signal, name))})"
         for name in faults
@@ -129,9 +154,12 @@ def _values(target: Target) -> dict[str, Any]:
         "OPEN": _OPEN,
         "COUNT": _COUNT,
         "KEEP_FAULTS": keep_faults,
-        "SIG_SETMASK": int(signal.SIG_SETMASK),
-        "CLOCK_REALTIME": int(time.CLOCK_REALTIME),
+        "SIG_SETMASK": int(getattr(signal, "SIG_SETMASK", 0)),  # there is none without POSIX
+        "CLOCK_REALTIME": int(getattr(time, "CLOCK_REALTIME", 0)),
         "WAIT_NANOSECONDS": _WAIT_NANOSECONDS,
+        "PATIENCE": _PATIENCE,
+        "MERGE_LOCK": MERGE_LOCK,
+        "MERGE_SLOTS": MERGE_SLOTS,
     }
 
 
@@ -140,6 +168,7 @@ def _values(target: Target) -> dict[str, Any]:
 _GLOBALS = """
 @state = internal global { i64, [120 x i8] } zeroinitializer, align 128
 @next = internal global { i64, [120 x i8] } zeroinitializer, align 128
+@claims = internal global { i64, [120 x i8] } zeroinitializer, align 128
 @busy = internal global { i32, [124 x i8] } zeroinitializer, align 128
 @sleepers = internal global { i32, [124 x i8] } zeroinitializer, align 128
 @waiting = internal global { i32, [124 x i8] } zeroinitializer, align 128
@@ -148,6 +177,7 @@ _GLOBALS = """
 @job.context = internal global ptr null
 @job.n = internal global i64 0
 @job.workers = internal global i64 0
+@job.limit = internal global i64 0
 
 @wanted = internal global i32 1, align 128
 @spins = internal global i32 0
@@ -156,7 +186,8 @@ _GLOBALS = """
 @owner = internal global i32 0
 
 @idle.mutex = internal global [256 x i8] zeroinitializer, align 128
-@idle.wake = internal global [256 x i8] zeroinitializer, align 128
+@idle.wake = internal global [$MAX_THREADS x [128 x i8]] zeroinitializer, align 128
+@is.asleep = internal global [$MAX_THREADS x i32] zeroinitializer, align 128
 @done.mutex = internal global [256 x i8] zeroinitializer, align 128
 @done.wake = internal global [256 x i8] zeroinitializer, align 128
 @threads = internal global [$MAX_THREADS x i64] zeroinitializer
@@ -179,8 +210,8 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_signal(ptr)
-declare i32 @pthread_cond_broadcast(ptr)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
 $RELAX_DECLARATION
 """
 
@@ -202,10 +233,31 @@ done:
 """
 
 _CLAIM = """
-; Take tasks until none is left.
+; Take tasks until none is left: of few tasks first the one with the worker's own number, so that
+; what it works on is in its cache if it worked on it before.
 define internal void @run_claimed(ptr %task, ptr %context, i64 %n, i64 %worker) {
 entry:
-  br label %claim
+  %few = icmp sle i64 %n, 64
+  br i1 %few, label %own, label %claim
+own:
+  %beyond = icmp sge i64 %worker, %n
+  br i1 %beyond, label %free, label %take
+free:
+  %taken = load atomic i64, ptr @claims monotonic, align 8
+  %left = xor i64 %taken, -1
+  %lowest = call i64 @llvm.cttz.i64(i64 %left, i1 false)
+  %some = icmp slt i64 %lowest, %n
+  br i1 %some, label %take, label %done
+take:
+  %j = phi i64 [ %worker, %own ], [ %lowest, %free ]
+  %bit = shl i64 1, %j
+  %before = atomicrmw or ptr @claims, i64 %bit monotonic
+  %others = and i64 %before, %bit
+  %won = icmp eq i64 %others, 0
+  br i1 %won, label %run.own, label %free
+run.own:
+  call void %task(ptr %context, i64 %j, i64 %worker)
+  br label %free
 claim:
   %i = atomicrmw add ptr @next, i64 1 monotonic
   %mine = icmp slt i64 %i, %n
@@ -305,40 +357,99 @@ done:
   ret void
 }
 
-; Wake as many sleepers as the job can use beyond those already awake. The mutex is taken and left
-; so that a sleeper is either before its last look at the state or truly asleep.
+; Wake those sleepers that the job is for: it has work for the workers 1 to %useful. The mutex is
+; taken and left so that a sleeper is either before its last look at the state or truly asleep.
 define internal void @wake_workers(i64 %useful) {
 entry:
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
   %none = icmp sle i32 %asleep, 0
-  br i1 %none, label %done, label %count
-count:
+  br i1 %none, label %done, label %some
+some:
   %running = load atomic i32, ptr @running monotonic, align 4
-  %awake = sub i32 %running, %asleep
-  %awake.wide = sext i32 %awake to i64
-  %missing = sub i64 %useful, %awake.wide
-  %enough = icmp sle i64 %missing, 0
-  br i1 %enough, label %done, label %wake
+  %running.wide = sext i32 %running to i64
+  %last = call i64 @llvm.smin.i64(i64 %running.wide, i64 %useful)
+  %any = icmp sgt i64 %last, 0
+  br i1 %any, label %wake, label %done
 wake:
   %locked = call i32 @pthread_mutex_lock(ptr @idle.mutex)
   %unlocked = call i32 @pthread_mutex_unlock(ptr @idle.mutex)
-  ; A job with fewer workers than threads wants particular ones: wake all.
-  %running.wide = sext i32 %running to i64
-  %workers = load atomic i64, ptr @job.workers monotonic, align 8
-  %particular = icmp sle i64 %workers, %running.wide
-  %asleep.wide = sext i32 %asleep to i64
-  %everyone = icmp sge i64 %missing, %asleep.wide
-  %all = or i1 %particular, %everyone
-  br i1 %all, label %broadcast, label %signal
-broadcast:
-  %ignored.all = call i32 @pthread_cond_broadcast(ptr @idle.wake)
-  br label %done
+  br label %look
+look:
+  %id = phi i64 [ 1, %wake ], [ %following, %next ]
+  %flag = getelementptr i32, ptr @is.asleep, i64 %id
+  %sleeps = load atomic i32, ptr %flag monotonic, align 4
+  %is.asleep.now = icmp ne i32 %sleeps, 0
+  br i1 %is.asleep.now, label %signal, label %next
 signal:
-  %i = phi i64 [ 0, %wake ], [ %following, %signal ]
-  %ignored.one = call i32 @pthread_cond_signal(ptr @idle.wake)
-  %following = add i64 %i, 1
-  %more = icmp slt i64 %following, %missing
-  br i1 %more, label %signal, label %done
+  %condition = getelementptr [128 x i8], ptr @idle.wake, i64 %id
+  %ignored = call i32 @pthread_cond_signal(ptr %condition)
+  br label %next
+next:
+  %following = add i64 %id, 1
+  %more = icmp sle i64 %following, %last
+  br i1 %more, label %look, label %done
+done:
+  ret void
+}
+"""
+
+_AWAITING = """
+; Wait until what the turn left that had this turn's slot before it is merged.
+define void @wengert_await_slot(ptr %state, i64 %turn, i64 %slots) {
+entry:
+  %limit = load atomic i32, ptr @spins monotonic, align 4
+  br label %look
+look:
+  %step = phi i32 [ 0, %entry ], [ %following, %pause ]
+  %merged = load atomic i64, ptr %state acquire, align 8
+  %room = add i64 %merged, %slots
+  %free = icmp slt i64 %turn, %room
+  br i1 %free, label %done, label %pause
+pause:
+  call void @relax(i32 %step, i32 %limit)
+  %following = add i32 %step, 1
+  br label %look
+done:
+  ret void
+}
+"""
+
+_MERGING = """
+; The turn is finished: merge what is next in order, unless somebody does. Whoever has merged looks
+; once more after giving back the lock, for what was finished meanwhile.
+define void @wengert_merge_in_order(ptr %state, i64 %turn, i64 %slots, ptr %merge, ptr %context) {
+entry:
+  %lock = getelementptr i8, ptr %state, i64 $MERGE_LOCK
+  %finished = getelementptr i8, ptr %state, i64 $MERGE_SLOTS
+  %own = urem i64 %turn, %slots
+  %own.place = getelementptr i64, ptr %finished, i64 %own
+  %mark = add i64 %turn, 1
+  store atomic i64 %mark, ptr %own.place seq_cst, align 8
+  br label %try
+try:
+  %exchange = cmpxchg ptr %lock, i64 0, i64 1 seq_cst monotonic
+  %locked = extractvalue { i64, i1 } %exchange, 1
+  br i1 %locked, label %begin, label %done
+begin:
+  %first = load atomic i64, ptr %state monotonic, align 8
+  br label %look
+look:
+  %next = phi i64 [ %first, %begin ], [ %after, %merging ]
+  %slot = urem i64 %next, %slots
+  %place = getelementptr i64, ptr %finished, i64 %slot
+  %after = add i64 %next, 1
+  %found = load atomic i64, ptr %place acquire, align 8
+  %ready = icmp eq i64 %found, %after
+  br i1 %ready, label %merging, label %leave
+merging:
+  call void %merge(ptr %context, i64 %next, i64 %slot)
+  store atomic i64 %after, ptr %state release, align 8
+  br label %look
+leave:
+  %held = atomicrmw xchg ptr %lock, i64 0 seq_cst
+  %late = load atomic i64, ptr %place seq_cst, align 8
+  %more = icmp eq i64 %late, %after
+  br i1 %more, label %try, label %done
 done:
   ret void
 }
@@ -393,18 +504,45 @@ consider:
   %room = icmp slt i64 %busy, %n.hint
   %chosen = icmp slt i64 %id, %workers.hint
   %useful = and i1 %room, %chosen
-  br i1 %useful, label %enter, label %skip
+  br i1 %useful, label %enter, label %others
+; A job of few tasks is for others. Those whom the system has taken away for a while leave tasks
+; that nobody has begun: after a moment somebody else takes them.
+others:
+  %limit.hint = load atomic i64, ptr @job.limit monotonic, align 8
+  %could = icmp slt i64 %id, %limit.hint
+  br i1 %could, label %moment, label %skip
+moment:
+  %beat = phi i32 [ 0, %others ], [ %next.beat, %moment ]
+  $RELAX
+  %next.beat = add i32 %beat, 1
+  %not.yet = icmp ult i32 %next.beat, $PATIENCE
+  br i1 %not.yet, label %moment, label %again
+again:
+  %same = load atomic i64, ptr @state acquire, align 8
+  %same.number = lshr i64 %same, 17
+  %is.same = icmp eq i64 %same.number, %number
+  %same.open = and i64 %same, $OPEN
+  %is.open = icmp ne i64 %same.open, 0
+  %still = and i1 %is.same, %is.open
+  %claimed = load atomic i64, ptr @claims monotonic, align 8
+  %left.over = xor i64 %claimed, -1
+  %lowest = call i64 @llvm.cttz.i64(i64 %left.over, i1 false)
+  %begun = icmp sge i64 %lowest, %n.hint
+  %needed = xor i1 %begun, true
+  %help = and i1 %still, %needed
+  br i1 %help, label %enter, label %skip
 skip:
   br label %spin
 enter:
-  %entered.state = add i64 %state, 1
-  %exchange = cmpxchg ptr @state, i64 %state, i64 %entered.state acquire monotonic
+  %seen.state = phi i64 [ %state, %consider ], [ %same, %again ]
+  %entered.state = add i64 %seen.state, 1
+  %exchange = cmpxchg ptr @state, i64 %seen.state, i64 %entered.state acquire monotonic
   %entered = extractvalue { i64, i1 } %exchange, 1
   br i1 %entered, label %inside.job, label %spin
 
 ; From here until the count is given back the job cannot change.
 inside.job:
-  %workers = load atomic i64, ptr @job.workers monotonic, align 8
+  %workers = load atomic i64, ptr @job.limit monotonic, align 8
   %allowed = icmp slt i64 %id, %workers
   br i1 %allowed, label %work, label %give.back
 work:
@@ -432,7 +570,10 @@ left:
   br label %idle
 
 sleep:
+  %own.flag = getelementptr i32, ptr @is.asleep, i64 %id
+  %own.wake = getelementptr [128 x i8], ptr @idle.wake, i64 %id
   %locked = call i32 @pthread_mutex_lock(ptr @idle.mutex)
+  store atomic i32 1, ptr %own.flag seq_cst, align 4
   %more.sleepers = atomicrmw add ptr @sleepers, i32 1 seq_cst
   br label %last.look
 last.look:
@@ -444,9 +585,10 @@ last.look:
   %stop = or i1 %dismissed, %new.now
   br i1 %stop, label %woken, label %wait
 wait:
-  %waited = call i32 @pthread_cond_wait(ptr @idle.wake, ptr @idle.mutex)
+  %waited = call i32 @pthread_cond_wait(ptr %own.wake, ptr @idle.mutex)
   br label %last.look
 woken:
+  store atomic i32 0, ptr %own.flag seq_cst, align 4
   %fewer.sleepers = atomicrmw sub ptr @sleepers, i32 1 seq_cst
   %unlocked = call i32 @pthread_mutex_unlock(ptr @idle.mutex)
   %half = lshr i32 %limit, 1
@@ -460,7 +602,6 @@ _RESIZING = """
 ; All of these run with @busy held (or, for @start_anew, before anybody can hold it).
 define internal void @start_anew() {
   %a = call i32 @pthread_mutex_init(ptr @idle.mutex, ptr null)
-  %b = call i32 @pthread_cond_init(ptr @idle.wake, ptr null)
   %c = call i32 @pthread_mutex_init(ptr @done.mutex, ptr null)
   %d = call i32 @pthread_cond_init(ptr @done.wake, ptr null)
   %state = load atomic i64, ptr @state monotonic, align 8
@@ -515,10 +656,16 @@ dismiss:
   store atomic i32 %threads, ptr @keep seq_cst, align 4
   %locked = call i32 @pthread_mutex_lock(ptr @idle.mutex)
   %unlocked = call i32 @pthread_mutex_unlock(ptr @idle.mutex)
-  %woken = call i32 @pthread_cond_broadcast(ptr @idle.wake)
-  br label %join
+  br label %wake
+wake:
+  %id = phi i32 [ %threads, %dismiss ], [ %next.id, %wake ]
+  %condition = getelementptr [128 x i8], ptr @idle.wake, i32 %id
+  %woken = call i32 @pthread_cond_signal(ptr %condition)
+  %next.id = add i32 %id, 1
+  %more.ids = icmp sle i32 %next.id, %running
+  br i1 %more.ids, label %wake, label %join
 join:
-  %i = phi i32 [ %threads, %dismiss ], [ %following, %join ]
+  %i = phi i32 [ %threads, %wake ], [ %following, %join ]
   %slot = getelementptr i64, ptr @threads, i32 %i
   %thread = load i64, ptr %slot
   %joined = call i32 @pthread_join(i64 %thread, ptr null)
@@ -553,6 +700,10 @@ $KEEP_FAULTS
 create:
   %i = phi i32 [ %first, %entry ], [ %following, %created ]
   %slot = getelementptr i64, ptr @threads, i32 %i
+  %condition = getelementptr [128 x i8], ptr @idle.wake, i32 %i
+  %ready = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  %flag = getelementptr i32, ptr @is.asleep, i32 %i
+  store atomic i32 0, ptr %flag monotonic, align 4
   %wide = zext i32 %i to i64
   %argument = inttoptr i64 %wide to ptr
   %failed = call i32 @pthread_create(ptr %slot, ptr %attributes, ptr @worker, ptr %argument)
@@ -619,8 +770,11 @@ publish:
   store ptr %task, ptr @job.task
   store ptr %context, ptr @job.context
   store atomic i64 %n, ptr @job.n monotonic, align 8
-  store atomic i64 %workers, ptr @job.workers monotonic, align 8
+  ; of few tasks the same workers each time have theirs, and what they need of memory near
+  store atomic i64 %threads, ptr @job.workers monotonic, align 8
+  store atomic i64 %workers, ptr @job.limit monotonic, align 8
   store atomic i64 0, ptr @next monotonic, align 8
+  store atomic i64 0, ptr @claims monotonic, align 8
   %old = load atomic i64, ptr @state monotonic, align 8
   %old.number = lshr i64 %old, 17
   %number = add i64 %old.number, 1
@@ -675,6 +829,9 @@ define i32 @wengert_pool_started() {
 """
 
 _INLINE_ONLY_ENTRIES = """
+define void @wengert_await_slot(ptr %state, i64 %turn, i64 %slots) {
+  ret void
+}
 define void @wengert_parallel_for(ptr %task, ptr %context, i64 %n) {
   call void @run_inline(ptr %task, ptr %context, i64 %n)
   ret void

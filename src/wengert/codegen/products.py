@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -11,16 +12,19 @@ from ..machine import policy
 from .contraction import (
     emit_contraction,
     flops,
-    is_packed,
     is_shared,
     part_name,
     unfinished_bytes,
     units,
 )
+from .counted import counted_loop
 from .equal_kernels import form_of_values
 from .interrupts import leave_if_stopped
-from .pointers import I64, PTR, Pointers, moved_bytes, rounded, words_of
+from .panels import SharedPanels, emit_panels, pack_name
+from .plans import Plan
+from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
 from .tasks import Tasks
+from .tiling import make_plan
 from .unrolled import emit_unrolled, unrolled_form
 
 
@@ -28,9 +32,10 @@ class Product(NamedTuple):
     """The code of a product: its function, and what it needs."""
 
     name: str
-    scratch: int  # bytes for each worker
+    scratch: int  # bytes for each worker, or for all together where they share panels
     unfinished: int  # bytes for sums in blocks, for all workers together
-    units: int  # that can be shared out
+    units: tuple[int, int]  # along two loops, that can be shared out
+    panels: SharedPanels | None = None  # where the product is that of threads which share them
 
 
 class Products(Tasks):
@@ -50,25 +55,61 @@ class Products(Tasks):
     ) -> int:
         """A product: on one thread, or its units shared out to several; bytes of scratch."""
         watched = watch is not None
-        product = self._product(name, kernel, watched)
-        shared = is_shared(kernel) and product.units > 1 and self.workers > 1
-        shared = shared and not pointers.around.is_shared
-        workers = self.workers if shared else 1
-        scratch = product.unfinished + product.scratch * workers
+        shared = is_shared(kernel) and self.workers > 1 and not pointers.around.is_shared
+        product = self._product(name, kernel, watched, shared)
+        shared = shared and prod(product.units) > 1
         args = self._product_arguments(builder, kernel, pointers, product.unfinished)
         if not shared:
             function = self.module.globals[product.name]
             builder.call(function, args if watch is None else [*args, watch])
-            return scratch
-        tasks = workers
-        if not is_packed(kernel, self.target):
-            tasks *= policy().threads.tasks_per_worker
-            if watched:
-                tasks = max(tasks, flops(kernel) // policy().costs.watched_flops)
-        tasks = min(product.units, tasks)
-        task = self._contraction_task(name, product, tasks, watched)
-        self._share_out(builder, task, args, tasks, watch, workers)
-        return scratch
+            return product.unfinished + product.scratch
+        grid = self._grid(kernel, product, watched)
+        if product.panels is None:
+            task = self._contraction_task(name, product, grid, watched)
+            self._share_out(builder, task, args, prod(grid), watch, self.workers)
+            return product.unfinished + product.scratch * self.workers
+        self._with_panels(builder, name, product, args, grid, watch)
+        return product.unfinished + product.scratch
+
+    def _with_panels(
+        self,
+        builder: ir.IRBuilder,
+        name: str,
+        product: Product,
+        args: list[ir.Value],
+        grid: tuple[int, int],
+        watch: ir.Value | None,
+    ) -> None:
+        """Round after round: pack what is next of both factors, then multiply it."""
+        panels, watched = product.panels, watch is not None
+        assert panels is not None
+        tiles = panels.rows + panels.columns
+        packers = min(tiles, policy().threads.tasks_per_worker * self.workers)
+        pack = self._packing_task(name, product, packers, watched)
+        task = self._contraction_task(name, product, grid, watched)
+
+        def one(number: ir.Value) -> None:
+            words = [*args, number]
+            self._share_out(builder, pack, words, packers, watch, self.workers)
+            self._share_out(builder, task, words, prod(grid), watch, self.workers)
+
+        if panels.rounds == 1:
+            one(i64(0))
+        else:
+            counted_loop(builder, 0, panels.rounds, 1, one)
+
+    def _grid(self, kernel: Contraction, product: Product, watched: bool) -> tuple[int, int]:
+        """Into how many tasks the units along each loop are cut: what is computed depends on the
+        plan alone, so that this may depend on the threads."""
+        limits = policy().threads
+        most = min(limits.tasks_per_worker * self.workers, flops(kernel) // limits.least_task_flops)
+        if watched:
+            most = max(most, flops(kernel) // policy().costs.watched_flops)
+        sizes = [kernel.x.size, kernel.y.size]
+        plan = make_plan(kernel, self.target)
+        if plan is not None and plan.swapped:
+            sizes.reverse()
+        return choose_grid(product.units, (sizes[1], sizes[0]), max(most, 2), self.workers)
 
     def _product_arguments(
         self,
@@ -87,43 +128,105 @@ class Products(Tasks):
         out = pointers(kernel.out) if kernel.keeps_sums else pointers.scratch
         return [out, x, y, moved_bytes(builder, pointers.scratch, unfinished), *others]
 
-    def _product(self, name: str, kernel: Contraction, watched: bool) -> Product:
-        """The code of a product; products of the same form have one."""
+    def _product(self, name: str, kernel: Contraction, watched: bool, shared: bool) -> Product:
+        """The code of a product, to be `shared` by threads; products of the same form have one."""
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
         form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_values(kernel))
-        if form not in self.products:
-            inner = f"{name}.product"
-            small = None if watched else unrolled_form(kernel, self.target)
-            if small is not None:
-                emit_unrolled(self.module, self.target, kernel, small, inner)
-                self.products[form] = Product(inner, 0, 0, 1)
-                return self.products[form]
-            scratch = emit_contraction(self.module, self.target, kernel, inner, watched=watched)
-            unfinished = rounded(unfinished_bytes(kernel, self.target))
-            total = units(kernel, self.target)
-            self.products[form] = Product(inner, rounded(scratch), unfinished, total)
-        return self.products[form]
+        plan = make_plan(kernel, self.target) if shared else None
+        panels = plan is not None and plan.shares_panels
+        if (form, panels) not in self.products:
+            made = self._emit_product(f"{name}.product", kernel, watched, plan if panels else None)
+            self.products[form, panels] = made
+        return self.products[form, panels]
+
+    def _emit_product(
+        self, name: str, kernel: Contraction, watched: bool, in_panels: Plan | None
+    ) -> Product:
+        small = None if watched else unrolled_form(kernel, self.target)
+        if small is not None:
+            emit_unrolled(self.module, self.target, kernel, small, name)
+            return Product(name, 0, 0, (1, 1))
+        unfinished = rounded(unfinished_bytes(kernel, self.target))
+        total = units(kernel, self.target)
+        if in_panels is not None:
+            panels = emit_panels(self.module, self.target, kernel, name, in_panels, watched)
+            return Product(name, rounded(panels.bytes), unfinished, total, panels)
+        scratch = emit_contraction(self.module, self.target, kernel, name, watched=watched)
+        return Product(name, rounded(scratch), unfinished, total)
 
     def _contraction_task(
-        self, name: str, product: Product, tasks: int, watched: bool
+        self, name: str, product: Product, grid: tuple[int, int], watched: bool
     ) -> ir.Function:
-        """`void name.task(context, task, worker)`: a range of the units of a product."""
-        function = self._function(f"{name}.task", [PTR, I64, I64])
-        builder = ir.IRBuilder(function.append_basic_block())
-        context, number, worker = function.args
+        """`void name.task(context, task, worker)`: a rectangle of the units of a product."""
         part = self.module.globals[part_name(product.name)]
-        out, x, y, space, *more = words_of(builder, context, [PTR] * (len(part.args) - 2))
-        if watched:
-            leave_if_stopped(builder, more[-1])
-        own = builder.mul(worker, ir.Constant(I64, product.scratch))
-        space = builder.gep(space, [own], source_etype=ir.IntType(8))
-        count = ir.Constant(I64, product.units)
+        panels = product.panels is not None
+        function, b, (out, x, y, space, *more), (number, worker) = self._task_of(
+            f"{name}.task", part, 5 if panels else 4, panels, watched
+        )
+        if not panels:
+            own = b.mul(worker, i64(product.scratch))
+            space = b.gep(space, [own], source_etype=ir.IntType(8))
+        rounds = [more.pop(-2 if watched else -1)] if panels else []
+        place = b.udiv(number, i64(grid[1])), b.urem(number, i64(grid[1]))
         bounds = [
-            builder.udiv(builder.mul(place, count), ir.Constant(I64, tasks))
-            for place in (number, builder.add(number, ir.Constant(I64, 1)))
+            b.udiv(b.mul(end, i64(units)), i64(count))
+            for at, units, count in zip(place, product.units, grid, strict=True)
+            for end in (at, b.add(at, i64(1)))
         ]
-        builder.call(part, [out, x, y, space, *bounds, *more])
-        builder.ret_void()
+        b.call(part, [out, x, y, space, *rounds, *bounds, *more])
+        b.ret_void()
         return function
+
+    def _packing_task(self, name: str, product: Product, tasks: int, watched: bool) -> ir.Function:
+        """`void name.packing(context, task, worker)`: some tiles of the factors of a product."""
+        pack = self.module.globals[pack_name(product.name)]
+        assert product.panels is not None
+        tiles = i64(product.panels.rows + product.panels.columns)
+        function, b, (out, x, y, space, *more), (number, _) = self._task_of(
+            f"{name}.packing", pack, 3, True, watched
+        )
+        rounds = more.pop(-2 if watched else -1)
+        bounds = [b.udiv(b.mul(end, tiles), i64(tasks)) for end in (number, b.add(number, i64(1)))]
+        b.call(pack, [out, x, y, space, rounds, *bounds, *more])
+        b.ret_void()
+        return function
+
+    def _task_of(
+        self, name: str, part: ir.Function, numbers: int, has_round: bool, watched: bool
+    ) -> tuple[ir.Function, ir.IRBuilder, list[ir.Value], list[ir.Value]]:
+        """A task that calls a part of a product, with the words of its context."""
+        function = self._function(name, [PTR, I64, I64])
+        builder = ir.IRBuilder(function.append_basic_block())
+        context, *counts = function.args
+        pointers = len(part.args) - numbers
+        kinds = [PTR] * (pointers - watched) + [I64] * has_round + [PTR] * watched
+        words = words_of(builder, context, kinds)
+        if watched:
+            leave_if_stopped(builder, words[-1])
+        return function, builder, words, counts
+
+
+def choose_grid(
+    units: tuple[int, int], lengths: tuple[int, int], most: int, workers: int
+) -> tuple[int, int]:
+    """How the units along two loops are cut into tasks, at most so many: so that all workers have
+    the same to do, no task is long at the end, and little is read again: `lengths` is what a cut
+    along a loop has read once more.
+
+    >>> choose_grid((10, 16), (400_000, 100_000), 128, 16), choose_grid((4, 1), (1, 1), 128, 16)
+    ((5, 16), (4, 1))
+    """
+    best = (float("inf"), (1, 1))
+    total = units[0] * units[1]
+    read = sum(lengths)
+    for rows in range(1, min(units[0], most) + 1):
+        for columns in {min(units[1], most // rows), min(units[1], max(1, most // rows // 2))}:
+            tasks = rows * columns
+            longest = ceil(units[0] / rows) * ceil(units[1] / columns)
+            waves = ceil(tasks / workers)
+            again = (rows * lengths[0] + columns * lengths[1]) / read / (units[0] + units[1])
+            time = (waves + 0.5) * longest / total * workers + again
+            best = min(best, (time, (rows, columns)))
+    return best[1]

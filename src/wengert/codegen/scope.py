@@ -35,7 +35,7 @@ class Scope:
             self.slots[program.length] = len(buffers) + 1
         self.homes = {buffer: loop for loop in loops_of(program.kernels) for buffer in loop.private}
         self.room = len(buffers)
-        self.workers = min(target.workers, threads or target.workers)
+        self.workers = min(target.cores, threads or target.cores)
         self.workspace_bytes = 0
         self.names: dict[str, Kernel] = {}  # which kernel a function is
 

@@ -49,6 +49,7 @@ def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kern
 def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None = None) -> Measured:
     """Run every kernel several times, in order; `loops` are those of the program, or made alike."""
     from ..codegen.compile import compile_module
+    from ..codegen.pointers import rounded
     from ..codegen.program import emit_program
 
     assert program.stages is not None
@@ -84,23 +85,26 @@ def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None =
     steps = []
     for name, block in inside:
         # the first block of the first share, in the memory of the first worker
-        kernel, loop = block
+        kernel, loop, around = block
         assert loop.blocks is not None
         live = min(loop.blocks.width, length or loop.blocks.extent)
-        given = [0, 0, own, 0, live] if loop.private else [0, 0, 0, live]
-        behind = [frame.table, frame.base, own + loop.private_bytes]
-        steps.append((kernel, _call(compiled.address(name), [*behind, *given])))
+        given, behind = [], own
+        for one in (around, loop):  # their turns, and where what they have for themselves lies
+            given += [0, *([behind] if one.private else [])]
+            behind += rounded(one.private_bytes)
+        memory = [frame.table, frame.base, behind]
+        steps.append((kernel, _call(compiled.address(name), [*memory, *given, 0, live])))
     return Measured(times, _least(steps), native)
 
 
-def _in_blocks(name: str | None, kernel: Kernel) -> Iterator[tuple[str, tuple[Kernel, Loop]]]:
+def _in_blocks(name: str | None, kernel: Kernel) -> Iterator[tuple[str, tuple[Kernel, Loop, Loop]]]:
     """The kernels of blocks inside of a batch loop, with the names of their functions."""
     if not isinstance(kernel, Loop):
         return
     for number, loop in enumerate(kernel.body):
         if isinstance(loop, Loop) and loop.blocks is not None:
             for place, part in enumerate(loop.body):
-                yield f"{name}.in{number}.in{place}", (part, loop)
+                yield f"{name}.in{number}.in{place}", (part, loop, kernel)
 
 
 def _call(address: int, words: Sequence[int]) -> Callable[[], None]:

@@ -116,7 +116,8 @@ class Loop:
     blocks: Blocks | None = None
     carries: tuple[Carry, ...] = ()
     reverse: bool = False  # whether `var` counts down
-    # After each `run` turns the `fold` takes what they added up to totals that lose nothing.
+    # After each `run` turns the `fold` takes what they added up to totals that lose nothing. That of
+    # a parallel loop takes what each turn leaves in private buffers outside, in the order of turns.
     run: int = 0
     fold: tuple[Kernel, ...] = ()
     # Of a parallel loop: what one unit of a length costs that is known at run time alone.
@@ -150,7 +151,7 @@ class Loop:
         lines = [f"first {kernel}" for kernel in self.begin]
         lines += [f"{self.head()}:", *[f"  {carry}" for carry in self.carries]]
         lines += [_indented(kernel) for kernel in self.body]
-        lines += [f"  after each {self.run}: {kernel}" for kernel in self.fold]
+        lines += [f"  after each {self.run or 'in order'}: {kernel}" for kernel in self.fold]
         return "\n".join([*lines, *[f"then {kernel}" for kernel in self.join]])
 
     def head(self) -> str:

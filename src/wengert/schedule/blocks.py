@@ -3,7 +3,8 @@
 Inside a block the innermost layout is the sample: one SIMD lane a sample. So every operation is
 vectorised in the same way, whatever its channels, windows and edges are, without shuffles and
 without remainders. What comes from outside is transposed on the way in, weights are read as they
-are, and sums over samples go, group by group, to memory of their own and are joined at the end.
+are, and sums over samples go, group by group, to memory of their own and are joined at the end, or
+group by group in their order where there are many.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class BlockScheduler(Scheduler):
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
             most, blocks = policy().regions, ANY_NUMBER
-            self.groups = min(most.many_groups, max(1, most.most_parts // max(size, 1)))
+            self.groups = min(most.many_groups, max(1, most.most_parts_any_length // max(size, 1)))
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
         length = outer.length if region.any_length else None
@@ -91,6 +92,11 @@ class BlockScheduler(Scheduler):
         self.blocks = Blocks(self.block, region.length, region.width, live, length)
         # those of one group, counted from 0 on
         self.count = Var("count", -(-blocks // max(self.groups, 1)))
+        # many groups: each has its part of a sum while it is under way, and then it is merged
+        self.merges_in_order = self.groups > policy().regions.groups_apart
+        self.parts: list[Buffer] = []
+        self.starts: list[Nest] = []
+        self.merges: list[Nest] = []
         self.private: list[Buffer] = []
         self.fills: list[Nest] = []
         self.unfilled: list[tuple[Buffer, str]] = []  # large parts of sums, and how they combine
@@ -121,12 +127,18 @@ class BlockScheduler(Scheduler):
             run=run,
             fold=tuple(self.folds),
         )
-        joins = [parallelise(part) for join in self.joins for part in shape_nest(join)]
+        begin, merges, joins = (
+            [part for nest in nests for part in shape_nest(nest)]
+            for nests in (self.starts, self.merges, self.joins)
+        )
         return Loop(
             self.group,
             (blocks,),
             parallel=True,
-            join=tuple(joins),
+            begin=tuple(begin),
+            join=tuple(parallelise(join, awake=True) for join in joins),
+            private=tuple(self.parts),
+            fold=tuple(merges),
             label="batch loop",
             nodes=(node,),
             length=self.blocks.length,
@@ -267,6 +279,8 @@ class BlockScheduler(Scheduler):
 
     def _partial(self, outer: Buffer, combine: str, strides: tuple[int, ...] = ()) -> Buffer:
         """Memory for the part of a sum that one group adds up, begun and joined."""
+        if self.merges_in_order:
+            return self._merged(outer, combine, strides)
         shape = (self.groups, *outer.shape)
         places = (max(prod(outer.shape), 1), *strides)
         parts = Buffer(f"{outer.name}_parts", outer.dtype, shape, places, MemoryKind.ARENA)
@@ -282,6 +296,32 @@ class BlockScheduler(Scheduler):
         """The part of a sum that belongs to the group, begun with nothing."""
         shape = parts.shape[1:]
         own = parts.view(Affine.of(self.group) * prod(shape), shape, parts.strides[1:])
+        return self._begun(own, combine)
+
+    def _merged(self, outer: Buffer, combine: str, strides: tuple[int, ...]) -> Buffer:
+        """Memory for the part of a sum that a group has while it is under way, begun and merged."""
+        own = self._part_under_way(outer.dtype, outer.shape, strides or c_strides(outer.shape))
+        total = outer
+        if outer.strides != own.strides:  # merged as it lies, and only then brought into order
+            total = Buffer(self._name("t"), own.dtype, own.shape, own.strides, MemoryKind.ARENA)
+            variables = loop_variables(outer.shape)
+            index: Index = tuple(Affine.of(var) for var in variables)
+            store = Store(outer, outer.flat(index), Load(total, total.flat(index)))
+            self.joins.append(Nest(variables, [store], "join"))
+        self.starts.append(filled(total, combine, "fill"))
+        place = Affine.of(var := Var("k", own.size))
+        merge = Store(total, place, Load(own, place), combine, continues=True)
+        self.merges.append(Nest([var], [merge], "merge"))
+        return self._begun(own, combine)
+
+    def _part_under_way(
+        self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Buffer:
+        self.parts.append(Buffer(self._name("t"), dtype, shape, strides, MemoryKind.ARENA))
+        return self.parts[-1]
+
+    def _begun(self, own: Buffer, combine: str) -> Buffer:
+        """The part of a sum that belongs to a group, which begins with nothing."""
         if own.nbytes >= policy().regions.large_part and not self.region.any_length:
             self.unfilled.append((own, combine))
         else:
@@ -301,9 +341,7 @@ class BlockScheduler(Scheduler):
 
     def _add_total(self, own: Buffer) -> None:
         size, dtype = own.size, own.dtype
-        shape = (self.groups, 2, size)
-        memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), MemoryKind.ARENA)
-        both = memory.view(Affine.of(self.group) * (2 * size), shape[1:], memory.strides[1:])
+        both = self._total(size, dtype)
         self._fill(both, "add")
         var = Var("k", size)
         here, lost_at = Affine.of(var), Affine.of(var) + size
@@ -323,18 +361,25 @@ class BlockScheduler(Scheduler):
         whole = Apply("where", (sane, apply("add", after, left), after), dtype)
         self.ends.append(Nest([var], [Store(own, here, whole)], "end of a group"))
 
+    def _total(self, size: int, dtype: np.dtype) -> Buffer:
+        """Memory of a group for a total and what it has lost."""
+        if self.merges_in_order:
+            return self._part_under_way(dtype, (2, size), (size, 1))
+        shape = (self.groups, 2, size)
+        memory = Buffer(self._name("t"), dtype, shape, c_strides(shape), MemoryKind.ARENA)
+        return memory.view(Affine.of(self.group) * (2 * size), shape[1:], memory.strides[1:])
+
     def _fill(self, own: Buffer, combine: str) -> None:
         self.fills.append(filled(own, combine, "fill"))
 
     # ------------------------------------------------------------ checks
 
     def _new_flag(self) -> Buffer:
-        flag = self.outer._new_flag()
-        return self._partial(flag, "logical_and")
+        self.last_flag = self.outer._new_flag()
+        return self._partial(self.last_flag, "logical_and")
 
     def _add_check(self, flag: Buffer, node: Operator) -> None:
-        final = self.joins[-1].stores[0].buffer
-        self.flags.append((final, node))
+        self.flags.append((self.last_flag, node))
 
 
 def _cost(node: Operator) -> int:

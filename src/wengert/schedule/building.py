@@ -49,15 +49,41 @@ class Region:
     groups: int = 0
 
 
-def groups_of(blocks: int) -> int:
-    """Into how many groups blocks are put."""
-    most = policy().regions
-    return min(blocks, most.few_groups if blocks < 4 * most.many_groups else most.many_groups)
+def groups_of(blocks: int, time: float, sums: int, least: int | None = None) -> int:
+    """Into how many groups blocks are put that take so many microseconds together and have so many
+    bytes of sums: by these sizes alone, as many as threads may share.
+
+    >>> groups_of(7, 1400.0, 150_000), groups_of(625, 1.4e5, 150_000), groups_of(7, 10.0, 150_000)
+    (7, 125, 4)
+    """
+    wanted = policy().regions
+    joining = sums / policy().times.near_bytes
+    many = time / max(wanted.least_group, wanted.merges_in_group * joining)
+    groups = _evened(blocks, min(wanted.most_groups, many))
+    if groups > wanted.groups_apart:
+        return groups
+    if least is None:
+        least = wanted.few_groups if blocks < 4 * wanted.many_groups else wanted.many_groups
+    some = time / max(wanted.least_group, wanted.joins_in_group * joining)
+    most = min(wanted.groups_apart, wanted.most_parts // max(sums, 1), some)
+    return max(_evened(blocks, most), min(blocks, least))
+
+
+def _evened(blocks: int, most: float) -> int:
+    """At most so many groups: of as many blocks each, or one less."""
+    return -(-blocks // -(-blocks // max(1, int(most))))
 
 
 def in_parts(region: Region, number: int) -> bool:
-    """Whether a result consists of the parts of a sum."""
-    return region.groups > 1 and region.combines[number] == "add"
+    """Whether a result consists of the parts of a sum; of many it is the sum itself."""
+    few = 1 < region.groups <= policy().regions.groups_apart
+    return few and region.combines[number] == "add"
+
+
+def block_time(work: float, elements: float) -> float:
+    """Microseconds, on one thread, of so much arithmetic in products and so many elements."""
+    times = policy().times
+    return work / times.operations + elements / (times.elements * times.near)
 
 
 class RegionOp:
@@ -150,8 +176,12 @@ class BlockBuilder:
             groups=self._groups(-(-self.length // self.width)),
         )
 
-    def _groups(self, blocks: int) -> int:
-        return groups_of(blocks)
+    def _groups(self, blocks: int, least: int | None = None) -> int:
+        others = [node for node in self.members if not flops_of(node) and not is_free(node)]
+        elements = sum(node.type.size for node in others if isinstance(node.type, ArrayType))
+        time = block_time(sum(map(flops_of, self.members)), elements)
+        sums = [node.type for node in self.results if node.serial not in self.axes]
+        return groups_of(blocks, time, sum(one.size * one.dtype.itemsize for one in sums), least)
 
     def _inner_axes(self) -> dict[int, tuple[int, ...]]:
         """The axes that lie innermost: the samples."""
@@ -287,9 +317,9 @@ class DirectBuilder(BlockBuilder):
         region.direct = True
         return region
 
-    def _groups(self, blocks: int) -> int:
+    def _groups(self, blocks: int, least: int | None = None) -> int:
         # with channels innermost a block is much work
-        return min(blocks, policy().regions.many_groups) if self.inner else super()._groups(blocks)
+        return super()._groups(blocks, policy().regions.many_groups if self.inner else least)
 
     def _inner_axes(self) -> dict[int, tuple[int, ...]]:
         return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}

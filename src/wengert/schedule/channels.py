@@ -54,9 +54,8 @@ class ChannelScheduler(BlockScheduler):
             return None
         if axis is not None:
             return strides_with_inner((*shape[:axis], region.length, *shape[axis + 1 :]), inner)
-        return (
-            (prod(shape), *strides_with_inner(shape, inner)) if in_parts(region, number) else None
-        )
+        own = strides_with_inner(shape, inner)
+        return (prod(shape), *own) if in_parts(region, number) else own
 
     # ------------------------------------------------------------ other shapes
 

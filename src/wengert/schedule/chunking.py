@@ -21,6 +21,7 @@ from ..loops import (
     LoopProgram,
     Var,
 )
+from ..machine import policy
 from .chunks import Chunks, NotNative
 from .inplace import may_share
 from .loop_sums import NewBuffer
@@ -45,7 +46,10 @@ def _memory_inside(kernel: Kernel) -> int:
     inside = max(map(_memory_inside, kernel.parts()), default=0)
     if isinstance(kernel, Branch) or kernel.blocks is not None:
         return inside  # blocks are small: they stay in a cache
-    return (kernel.private_bytes + inside) * (kernel.turns if kernel.parallel else 1)
+    turns = kernel.turns if kernel.parallel else 1
+    if kernel.parallel and kernel.fold:  # those under way
+        turns = min(turns, policy().regions.many_groups)
+    return (kernel.private_bytes + inside) * turns
 
 
 def tell_chunks(program: LoopProgram) -> str | None:

@@ -157,7 +157,7 @@ def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -
             once, read = use_of_weights(inside, classes.inner[node.serial], own)
             work += steps * once
             near = read <= policy().chunks.most_near
-            far += read if near else steps * policy().scans.parts[0] * read
+            far += read if near else steps * policy().chunks.parts_in_loops * read
     return work, far
 
 

@@ -72,7 +72,7 @@ def kernel_cost(kernel: Kernel) -> int:
         around = prologue_cost(kernel) + epilogue_cost(kernel)
         return 2 * prod(kernel.extents.values()) // policy().costs.flops + around
     if isinstance(kernel, Loop):
-        turns = sum(map(kernel_cost, kernel.body)) * kernel.turns
+        turns = sum(map(kernel_cost, (*kernel.body, *kernel.fold))) * kernel.turns
         if kernel.share is not None:
             turns //= kernel.share.extent
         return turns + sum(map(kernel_cost, kernel.join))

@@ -17,7 +17,7 @@ from math import prod
 
 from ..graph import Node, Operator
 from ..machine import policy
-from .building import BlockBuilder, DirectBuilder, flops_of, groups_of, is_free
+from .building import BlockBuilder, DirectBuilder, block_time, flops_of, groups_of, is_free
 from .cost_model import (
     TimedCutter,
     computed_in,
@@ -88,8 +88,9 @@ class MatrixCutter(TimedCutter):
 
     def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
         blocks = self.length // self.width
-        groups = groups_of(blocks)
         sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
+        elements = elements_of(computed_in(nodes))
+        groups = groups_of(blocks, block_time(work_of(nodes), elements), sums)
         weights = self._bytes_of_weights(nodes)
         moved = blocks * (weights + 2 * sums) + 2 * groups * sums
         times, near = policy().times, weights + sums <= policy().matrices.second_level
@@ -101,7 +102,6 @@ class MatrixCutter(TimedCutter):
             work += flops_of(node) * (1.0 + more)
         # an odd number of groups leaves one of two threads without work for the time of one
         idle = (groups + groups % 2) / groups
-        elements = elements_of(computed_in(nodes))
         return time_in_blocks(work * idle, elements * idle) + moved / rate
 
     @property

@@ -91,7 +91,7 @@ def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
 def plan(program: LoopProgram) -> LoopProgram:
     """Give every buffer in an arena its offset."""
     for loop in loops_of(program.kernels):
-        _place(lives_of(loop.body, set(loop.private)))
+        _place(lives_of((*loop.body, *loop.fold), set(loop.private)))
     _leave_to_numpy(program.kernels)
     program.arena_bytes = _place(lives_of(program.kernels, set(temporaries(program.kernels))))
     if program.length is not None:

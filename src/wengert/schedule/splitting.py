@@ -48,9 +48,7 @@ def split_body(
         return None
     shared = [node for node in graph.nodes if node.serial not in samples.axes]
     many = sum(map(_nbytes, shared)) > policy().regions.most_weights
-    wanted = policy().scans
-    fewest = wanted.fewest_for_many_weights if many else wanted.fewest_samples
-    parts = _count_parts(samples.length, fewest)
+    parts = count_parts(samples.length, policy().scans.fewest_for_many_weights if many else 1)
     if parts == 1:
         return None
     width, wide = divmod(samples.length, parts)
@@ -102,10 +100,18 @@ class Samples:
         return graphs if len(graphs) == len(parts) else None
 
 
-def _count_parts(length: int, fewest: int) -> int:
-    """How many parts of so many samples at least, equal ones if possible; 1: none."""
-    many = [n for n in policy().scans.parts if length // n >= fewest]
-    return next((n for n in many if length % n == 0), many[0] if many else 1)
+def count_parts(length: int, fewest: int) -> int:
+    """How many parts of so many samples at least, equal ones if possible; 1: none.
+
+    >>> count_parts(100, 1), count_parts(128, 32), count_parts(96, 1), count_parts(9, 1)
+    (8, 4, 8, 1)
+    """
+    wanted = policy().scans
+    many = [n for n, least in wanted.parts if length // n >= max(fewest, least)]
+    if not many:
+        return 1
+    equal = [n for n in many if length % n == 0 and n >= wanted.about_as_many * many[0]]
+    return equal[0] if equal else many[0]
 
 
 def _nbytes(node: Node) -> int:

@@ -369,11 +369,13 @@ class _Kernel:
     def _check_apart(
         self, loop: Loop, turns: Box, turn: int, others: Sequence[tuple[int, int]]
     ) -> None:
-        """No turn of a loop that threads share may touch what another one writes."""
+        """No turn of a loop that threads share may touch what another one writes, but what goes
+        turn by turn."""
+        own = own_of(loop)
 
         def uses_in(values: tuple[int, int]) -> Uses:
             box = {**turns, loop.var: values}
-            return sum((uses_of(kernel, box) for kernel in loop.body), Uses())
+            return sum((uses_of(kernel, box) for kernel in loop.body), Uses()).without(own)
 
         one = uses_in((turn, 1))
         for values in others:
