@@ -6,10 +6,12 @@ runs itself under mpiexec with each number of ranks, one thread a rank, and meas
 
 - the all-reduce of wengert and that of MPI, for arrays of 4 bytes to 4 MB, in turns;
 - steps of the digit CNN (batch 100), the VGG (batch 20) and a transformer block (batch 12) on every
-  rank, weak scaling: as many examples on each rank, whatever their number.
+  rank, weak scaling: as many examples on each rank, whatever their number; and the same steps with
+  every rank for itself, which shows what they take from each other without a message: caches,
+  memory, clocks, and cores that are two threads of one.
 
-From these it takes a latency and a bandwidth, predicts every step as that of one rank plus the
-all-reduce of its gradients, compares, and goes on to 1,000 ranks.
+From these it takes a latency and a bandwidth, predicts every step as that of a rank for itself plus
+the all-reduce of its gradients, compares, and goes on to 1,000 ranks.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pathlib import Path
 import numpy as np
 
 SIZES = [1, 256, 4096, 36_262, 262_144, 1_048_576]
+# Steps in a native call.
+TURNS = 16
 # What halved arrays are, in bytes: `codegen.collectives.LONG`.
 LONG = 1 << 14
 # Between machines, for the prediction: of a network of 100 Gbit/s.
@@ -114,16 +118,22 @@ def measure_steps(world, seconds):
         total = batch * world.size
         source = Source("scaling", examples(total))
         steps = Steps(model, loss, optim.SGD(model.parameters(), lr=1e-4), None)
-        alone = world.size == 1
-        repeated = steps.training(source, None if alone else world.size)
-        turns = 16
-        rows = np.tile(np.arange(total), (turns, 1))
-        out = {"loss": np.zeros(turns)}
-        run = lambda r=repeated, s=source, w=rows, o=out: r.run((s.arrays,), (w,), o)
-        run()
-        times = best(world.communicator if not alone else None, {"step": run}, seconds / 3)["step"]
-        found[name] = {"parameters": count, "seconds": [t / turns for t in times], "batch": batch}
+        calls = {"alone": steps_of(steps.training(source), source, batch)}
+        if world.size > 1:
+            calls["step"] = steps_of(steps.training(source, world.size), source, total)
+        times = best(world.communicator, calls, seconds / 3)
+        found[name] = {"parameters": count, "batch": batch}
+        found[name] |= {call: [t / TURNS for t in pair] for call, pair in times.items()}
     return found
+
+
+def steps_of(repeated, source, batch):
+    """Some steps with the first examples."""
+    rows = np.tile(np.arange(batch), (TURNS, 1))
+    out = {"loss": np.zeros(TURNS)}
+    run = lambda: repeated.run((source.arrays,), (rows,), out)
+    run()
+    return run
 
 
 def work(seconds, out, only):
@@ -131,10 +141,10 @@ def work(seconds, out, only):
     from wengert import distributed, set_threads
 
     set_threads(1)
-    if hasattr(os, "sched_setaffinity") and "PMI_RANK" in os.environ:
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[int(os.environ["PMI_RANK"]) % len(cores)]})
     world = distributed.init()
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_setaffinity"):  # far apart: neighbours may be one core with two threads
+        os.sched_setaffinity(0, {world.rank * max(cores // world.size, 1) % cores})
     found = {} if only == "sums" else {"steps": measure_steps(world, seconds / 2)}
     if world.size > 1 and only != "steps":
         found["sums"] = measure_sums(world, seconds / 2)
@@ -191,19 +201,23 @@ def tell(results):
         words = f"latency {1e6 * latency:.2f} µs, bandwidth {bandwidth / 1e9:.2f} GB/s"
         lines.append(f"- {n} ranks: {words}")
     for name, one in results[counts[0]].get("steps", {}).items():
-        alone, parameters = one["seconds"][1], one["parameters"]
+        alone, parameters = one["alone"][1], one["parameters"]
         lines += ["", f"{name}: {parameters:,} parameters, batch {one['batch']} a rank", ""]
-        lines += ["| ranks | step | efficiency | predicted | difference |", "|---|---|---|---|---|"]
+        heads = ["ranks", "each for itself", "together", "efficiency", "of one alone"]
+        heads += ["predicted", "difference"]
+        lines += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for n in counts:
-            spent = results[n]["steps"][name]["seconds"][1]
-            guess = alone + (sum_time(int(n), parameters, *fits[n]) if n in fits else 0.0)
-            lines.append(
-                f"| {n} | {1e3 * spent:.3f} ms | {alone / spent:.1%} | {1e3 * guess:.3f} ms | "
-                f"{guess / spent - 1:+.1%} |"
-            )
+            times = results[n]["steps"][name]
+            beside, spent = (times.get(k, times["alone"])[1] for k in ("alone", "step"))
+            guess = beside + (sum_time(int(n), parameters, *fits[n]) if n in fits else 0.0)
+            cells = [n, *(f"{1e3 * t:.3f} ms" for t in (beside, spent))]
+            cells += [f"{beside / spent:.1%}", f"{alone / spent:.1%}"]
+            cells += [f"{1e3 * guess:.3f} ms", f"{guess / spent - 1:+.1%}"]
+            lines.append(f"| {' | '.join(cells)} |")
         for n in (64, 256, 1000):
             guess = alone + sum_time(n, parameters, *NETWORK.values())
-            lines.append(f"| {n} (network) | | {alone / guess:.1%} | {1e3 * guess:.3f} ms | |")
+            cells = [f"{n}, network", "", "", f"{alone / guess:.1%}", "", f"{1e3 * guess:.3f} ms"]
+            lines.append(f"| {' | '.join(cells)} | |")
     return "\n".join(lines)
 
 

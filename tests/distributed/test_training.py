@@ -112,6 +112,14 @@ def test_parts_depend_on_the_batch_alone_and_ranks_have_whole_subtrees():
     assert Subtree(4, 4).halves == (Subtree(4, 2), Subtree(6, 2))
 
 
+def test_mapped_files_are_read_where_they_lie(tmp_path):
+    """Each rank reads the rows of its parts, and no others."""
+    np.save(tmp_path / "x.npy", np.arange(12.0).reshape(6, 2))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    source = Source("fit", (mapped, np.arange(6)))
+    assert np.shares_memory(source.arrays[0], mapped)
+
+
 def small_fit(batch_size=8, **options):
     x = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
     line = nn.Linear(1, 1)
