@@ -38,7 +38,11 @@ _OWNER = "WENGERT_RANK_PROCESS"
 
 @dataclass(frozen=True)
 class World:
-    """The ranks of a job, and which of them this process is; `communicator` is mpi4py's."""
+    """The ranks of a job, and which of them this process is; `communicator` is mpi4py's.
+
+    >>> World(rank=1, size=2).leads
+    False
+    """
 
     rank: int = 0
     size: int = 1
@@ -85,6 +89,9 @@ def init() -> World:
 
     Processes that `mpiexec` has started do so by themselves when they need it. Without `mpiexec`
     there is one rank.
+
+    >>> init().size  # doctest: +SKIP
+    1
     """
     global _started
     if _started is None:
@@ -94,7 +101,12 @@ def init() -> World:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Let this thread be no rank meanwhile: whatever `mpiexec` has started, it is by itself."""
+    """Let this thread be no rank meanwhile: whatever `mpiexec` has started, it is by itself.
+
+    >>> with alone():
+    ...     size()
+    1
+    """
     _thread.alone += 1
     try:
         yield
@@ -110,7 +122,11 @@ _thread = _Thread()
 
 
 def world() -> World:
-    """The ranks there are: those that `mpiexec` has started, or this process alone."""
+    """The ranks there are: those that `mpiexec` has started, or this process alone.
+
+    >>> world().leads
+    True
+    """
     if _thread.alone or (_started is None and not _is_launched()):
         return World()
     return init()
@@ -136,7 +152,11 @@ def size() -> int:
 
 def launcher(ranks: int) -> list[str]:
     """The beginning of a command that runs a program on several ranks: that of this installation,
-    or of the system."""
+    or of the system.
+
+    >>> launcher(4)  # doctest: +SKIP
+    ['/usr/bin/mpiexec', '-n', '4']
+    """
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
@@ -199,7 +219,10 @@ def _ranks_on_these_cores(MPI: Any, communicator: Any) -> int:
 
 
 def end_job() -> None:
-    """End all ranks: this one has failed. A process alone goes on."""
+    """End all ranks: this one has failed. A process alone goes on.
+
+    >>> end_job()
+    """
     if _started is not None and _started.size > 1:
         _started.communicator.Abort(1)
 
