@@ -210,6 +210,17 @@ def test_explain_writes_the_page(tmp_path, capsys):
     assert "No such file or directory. Name a file in another place." in capsys.readouterr().err
 
 
+def test_explain_of_a_step_that_is_compiled_already(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_step_of_explain.py").write_text(
+        "import numpy as np\nimport wengert as wg\nw = wg.tensor(np.ones(3), requires_grad=True)\n"
+        "@wg.jit\ndef step(x):\n    loss = ((w - x) ** 2).sum()\n    loss.backward()\n"
+        "    with wg.no_grad():\n        w[...] = w - 0.1 * w.grad\n    return loss\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["explain", "my_step_of_explain:step", "f64[3]", "--part", "loops"]) == 0
+    assert "in0[i]" in capsys.readouterr().out
+
+
 def test_explain_finds_modules_in_the_current_folder(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_model_of_explain.py").write_text("def twice(x):\n    return x + x\n")
     monkeypatch.chdir(tmp_path)

@@ -296,7 +296,10 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
     function = find_function(arguments.function)
     values = [example_argument(text) for text in arguments.types]
-    story = jit(value_and_grad(function) if arguments.grad else function).explain(*values)
+    if arguments.grad:
+        function = value_and_grad(function)
+    compiled = function if hasattr(function, "explain") else jit(function)
+    story = compiled.explain(*values)
     if arguments.html is not None:
         print(_written(story, arguments.html))
     else:

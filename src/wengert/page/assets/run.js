@@ -107,7 +107,8 @@ W.views.run = {
       return { id, ...W.boxSize(widest) };
     });
     const inside = new Set(run.nodes), edges = run.nodes.flatMap((id) => W.data.nodes[id].inputs.filter((input) => inside.has(input)).map((input) => [input, id]));
-    const layout = W.dagre(boxes, edges, run.nodes.length < 16 ? "LR" : "TB");
+    const numbers = boxes.every((box) => box.w < 170); // small ones read best from left to right
+    const layout = W.dagre(boxes, edges, run.nodes.length < 16 && numbers ? "LR" : "TB");
     cy.add(boxes.map((box) => ({ data: { id: `n${box.id}`, label: "", w: box.w, h: box.h, fill: "#fff", edge: "#ccc" }, position: layout.places.get(box.id) })));
     cy.add(edges.map(([from, to], number) => ({ data: { id: `e${number}`, source: `n${from}`, target: `n${to}`, from, to } })));
     cy.fit(undefined, 40);

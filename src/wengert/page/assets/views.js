@@ -124,7 +124,7 @@ function flame() {
   for (const { at, level, kernel } of rows) {
     const w = kernel.seconds * scale;
     if (w < 0.5) continue;
-    const leaf = !kernel.children.length, derived = leaf && kernel.nodes.length && kernel.nodes.filter((id) => W.isDerived(data.nodes[id])).length * 2 > kernel.nodes.length;
+    const leaf = !kernel.children.length, derived = leaf && kernel.nodes.length && W.isDerived(data.nodes[kernel.nodes[kernel.nodes.length - 1]]);
     const fill = kernel.children.length ? "#b9c4d4" : !kernel.nodes.length ? "#c9ced8" : derived ? "#e2915c" : "#6f9be0";
     const rect = svg("rect", { class: "b", x: at * scale, y: level * row, width: Math.max(0.7, w - 0.8), height: row - 2, rx: 2, fill, tabindex: w > 6 ? 0 : -1, role: "button", "aria-label": `${kernel.title} ${W.time(kernel.seconds)}` }, svg("title", {}, `${kernel.title}\n${W.time(kernel.seconds)}, floor ${W.time(kernel.floor)}`));
     rect.addEventListener("click", () => W.choose({ kernel: kernel.id }));
