@@ -116,8 +116,8 @@ class Loop:
     blocks: Blocks | None = None
     carries: tuple[Carry, ...] = ()
     reverse: bool = False  # whether `var` counts down
-    # After each `run` turns the `fold` takes what they added up to totals that lose nothing. That of
-    # a parallel loop takes what each turn leaves in private buffers outside, in the order of turns.
+    # After each `run` turns the `fold` takes what they added up to totals that lose nothing. That
+    # of a parallel loop takes what each turn leaves in private buffers outside, in order.
     run: int = 0
     fold: tuple[Kernel, ...] = ()
     # Of a parallel loop: what one unit of a length costs that is known at run time alone.

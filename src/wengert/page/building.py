@@ -107,7 +107,7 @@ def _at_least(floor: Floor, machine: Machine) -> Floor:
     return replace(
         floor,
         flops_one=max(floor.flops_one, one),
-        flops_all=max(floor.flops_all, one * machine.workers),
+        flops_all=max(floor.flops_all, one * machine.cores),
     )
 
 
