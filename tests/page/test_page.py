@@ -113,6 +113,21 @@ def test_kernels_have_times_floors_and_code(pages):
         assert sum(place >= 0 for place in places) > 0.7 * len(places)
 
 
+def test_stores_are_linked_to_their_lines_of_llvm(pages):
+    _, data = pages
+    nests = [k for k in data["kernels"] if k["kind"] == "loops" and k["symbol"]]
+    linked = [kernel for kernel in nests if kernel["symbol"] in data["statements"]]
+    assert len(linked) == len(nests)
+    for kernel in linked:
+        lines = data["functions"][kernel["symbol"]]["llvm"]
+        text = "\n".join(kernel["text"])
+        for number, store in data["statements"][kernel["symbol"]].items():
+            assert store in text and lines[number].startswith("  ")
+        writes = [n for n, one in enumerate(lines) if one.startswith("  store ")]
+        named = [n for n in writes if n in data["statements"][kernel["symbol"]]]
+        assert len(named) >= 0.5 * len(writes)
+
+
 def test_memory_over_time(pages):
     _, data = pages
     for picture in data["arena"]:
@@ -224,7 +239,16 @@ def test_source_graph_and_code_by_keyboard(pages, browser):
     browser.press("Down", "Down", "Down", "Down")
     lit = "return document.querySelectorAll('#view-code section:nth-child(%d) .lit').length"
     assert browser.run(lit % 2) == 1 and browser.run(lit % 3) >= 1
+    # a store in the loops shows what computes it, and back
+    browser.run(
+        "const rows = [...document.querySelectorAll('#view-code .wrap div')];"
+        "rows.find((row) => row.textContent.includes('t47[i] =')).focus()"
+    )
+    browser.press("Enter")
+    assert browser.run(lit % 2) > 5 and browser.run(lit % 3) > 5
     picture(browser, "explain-cnn-code.png")
+    browser.run("document.querySelector('#view-code section:nth-child(2) .lit').click()")
+    assert browser.run(lit % 1) == 1
     assert browser.errors() == []
 
 

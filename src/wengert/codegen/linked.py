@@ -6,11 +6,16 @@ instruction's place is its own line of the IR's text.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from llvmlite import ir
+
+from ..loops import Store
 from .compile import _Parsed, _target_machine
+from .nest_values import NestValues
 from .target import Target
 
 _NAME = re.compile(r'^define .*?@"?([^"(]+)"?\(')
@@ -26,6 +31,78 @@ class LinkedCode(NamedTuple):
 
     llvm: list[str]
     assembly: list[tuple[str, int]]
+
+
+class Stored(NamedTuple):
+    """What was emitted for a store: the value, and the instructions that put it into memory."""
+
+    store: Store
+    value: Any
+    instructions: list[Any]
+
+
+# What emits, of a store and its value, all that comes after the value; the last if it is summed up.
+_EMITTERS = ("store", "store_vector", "only_real")
+
+
+@contextlib.contextmanager
+def stores_recorded() -> Iterator[list[Stored]]:
+    """A list that fills with what is emitted for the stores of nests meanwhile."""
+    found: list[Stored] = []
+
+    def recording(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def emit(self: NestValues, store: Store, value: ir.Value, *more: Any) -> Any:
+            block = self.builder.block
+            before = len(block.instructions)
+            result = plain(self, store, value, *more)
+            after = self.builder.block
+            own = after.instructions[before if after is block else 0 :]
+            found.append(Stored(store, value, own))
+            return result
+
+        return emit
+
+    before = {name: getattr(NestValues, name) for name in _EMITTERS}
+    for name, plain in before.items():
+        setattr(NestValues, name, recording(plain))
+    try:
+        yield found
+    finally:
+        for name, plain in before.items():
+            setattr(NestValues, name, plain)
+
+
+def lines_of_stores(module: ir.Module, stored: Sequence[Stored]) -> dict[str, dict[int, Store]]:
+    """For each function the lines of IR that compute and store what a store says.
+
+    A line that several need is that of the first.
+    """
+    lines = {id(one): (f.name, n) for f in module.functions for one, n in _numbered(f)}
+    found: dict[str, dict[int, Store]] = {}
+    for one in stored:
+        pending = [one.value, *one.instructions]
+        seen: set[int] = set()
+        while pending:
+            value = pending.pop()
+            if id(value) not in lines or id(value) in seen or isinstance(value, ir.PhiInstr):
+                continue
+            seen.add(id(value))
+            name, number = lines[id(value)]
+            found.setdefault(name, {}).setdefault(number, one.store)
+            pending += value.operands
+    return found
+
+
+def _numbered(function: ir.Function) -> Iterator[tuple[Any, int]]:
+    """The instructions with the numbers of their lines, if each is one line."""
+    sizes = [1 + len(block.instructions) for block in function.blocks]
+    if not sizes or len(str(function).splitlines()) != 3 + sum(sizes):
+        return
+    number = 2
+    for block in function.blocks:
+        for place, instruction in enumerate(block.instructions, 1):
+            yield instruction, number + place
+        number += 1 + len(block.instructions)
 
 
 def linked_code(text: str, target: Target, level: int = 2) -> dict[str, LinkedCode]:

@@ -30,6 +30,7 @@ class Measured(NamedTuple):
     kernels: list[tuple[Kernel, float]]
     inside: list[tuple[Kernel, float]]
     native: Any = None  # the module that was made of them
+    stored: Sequence[Any] = ()  # what in it belongs to which store
 
 
 def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kernel]]:
@@ -49,6 +50,7 @@ def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kern
 def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None = None) -> Measured:
     """Run every kernel several times, in order; `loops` are those of the program, or made alike."""
     from ..codegen.compile import compile_module
+    from ..codegen.linked import stores_recorded
     from ..codegen.pointers import rounded
     from ..codegen.program import emit_program
 
@@ -57,7 +59,8 @@ def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None =
     length = program.length_of(values)
     # kernels that no watch can end have two arguments, all of them
     loops = dataclasses.replace(loops or program.stages.loops, watched=0)
-    native = emit_program(loops, target)
+    with stores_recorded() as stored:
+        native = emit_program(loops, target)
     names = list(_named_kernels(loops.kernels))
     inside = [part for name, kernel in names for part in _in_blocks(name, kernel)]
     for name in [*[name for name, _ in names], *[name for name, _ in inside]]:
@@ -94,7 +97,7 @@ def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None =
             behind += rounded(one.private_bytes)
         memory = [frame.table, frame.base, behind]
         steps.append((kernel, _call(compiled.address(name), [*memory, *given, 0, live])))
-    return Measured(times, _least(steps), native)
+    return Measured(times, _least(steps), native, stored)
 
 
 def _in_blocks(name: str | None, kernel: Kernel) -> Iterator[tuple[str, tuple[Kernel, Loop, Loop]]]:

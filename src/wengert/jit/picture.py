@@ -39,6 +39,7 @@ def compilation(story: Explanation) -> Compilation:
         loops=loops,
         target=stages.target,
         native=measured.native or emit_program(loops, stages.target, program.threads),
+        stored=measured.stored,
         memory=plan,
         regions=story.regions,
         measured={id(kernel): seconds for kernel, seconds in measured.kernels},

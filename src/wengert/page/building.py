@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..codegen.linked import linked_code
+from ..codegen.linked import lines_of_stores, linked_code
 from ..graph import Graph, Node
 from ..loops import LoopProgram
 from ..machine import Machine, compiling_for
@@ -42,6 +42,7 @@ class Compilation:
     native: Any  # the LLVM module of the loops, with the names of its functions
     memory: Mapping[str, int]
     regions: str
+    stored: Sequence[Any] = ()  # what in that belongs to which store
     measured: Mapping[int, float] = field(default_factory=dict)  # seconds, by id of a kernel
     measured_inside: Mapping[int, float] = field(default_factory=dict)
     values: Sequence[Any] | None = None  # of the inputs of the graph
@@ -86,6 +87,7 @@ def page_data(made: Compilation) -> dict[str, Any]:
         ],
         "code": _code(entries, symbols, functions),
         "functions": {name: code.as_data(name, one) for name, one in functions.items()},
+        "statements": _statements(made),
         "arena": arena.pictures(made.loops, entries),
         "run": run,
         "nodes": graphs.nodes,
@@ -154,6 +156,15 @@ def _count_lines(entries: Sequence[kernels.Entry], sources: Sources) -> None:
 
 def _number(graphs: Graphs) -> Callable[[Node], int | None]:
     return lambda node: node.serial if node.serial in graphs.nodes else None
+
+
+def _statements(made: Compilation) -> dict[str, dict[int, str]]:
+    """For each function the text of the store that a line of LLVM belongs to."""
+    found = lines_of_stores(made.native.module, made.stored)
+    return {
+        name: {number: f"{store.buffer.name}[{store.at}" for number, store in lines.items()}
+        for name, lines in found.items()
+    }
 
 
 def _code(

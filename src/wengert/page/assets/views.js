@@ -167,7 +167,8 @@ function drawLoops() {
   loops.replaceChildren();
   for (const buffer of W.data.buffers) loops.append(el("div", { class: "lab" }, `${buffer.use} ${buffer.text}`));
   const add = (kernel, depth) => {
-    kernel.text.forEach((line, number) => loops.append(el("div", { "data-kernel": kernel.id, role: "option", tabindex: number ? null : 0, onclick: () => W.choose({ kernel: kernel.id }), onkeydown: (event) => event.key === "Enter" && W.choose({ kernel: kernel.id }) }, "  ".repeat(depth) + (kernel.role && !["body", "yes"].includes(kernel.role) && !number ? kernel.role + ": " : "") + line)));
+    const choose = (line) => { W.choose({ kernel: kernel.id }); lightStore(kernel.id, line.trim()); };
+    kernel.text.forEach((line, number) => loops.append(el("div", { "data-kernel": kernel.id, role: "option", tabindex: 0, onclick: () => choose(line), onkeydown: (event) => event.key === "Enter" && choose(line) }, "  ".repeat(depth) + (kernel.role && !["body", "yes"].includes(kernel.role) && !number ? kernel.role + ": " : "") + line)));
     kernel.children.forEach((child) => add(child, depth + 1));
   };
   W.data.kernels.filter((kernel) => kernel.parent === null).forEach((kernel) => add(kernel, 0));
@@ -181,11 +182,30 @@ function drawCode(kernel) {
     const made = W.data.functions[name];
     if (!made) continue;
     llvm.append(el("div", { class: "fn" }, name)); assembly.append(el("div", { class: "fn" }, name));
-    made.llvm.forEach((line, number) => llvm.append(el("div", { "data-key": `${name}#${number}`, class: /^[.\w]+:$/.test(line) ? "lab" : null }, line)));
+    const stores = W.data.statements[name] || {};
+    made.llvm.forEach((line, number) => llvm.append(el("div", { "data-key": `${name}#${number}`, "data-store": stores[number] || null, class: /^[.\w]+:$/.test(line) ? "lab" : null }, line)));
     made.assembly.forEach((line, number) => assembly.append(el("div", { "data-key": made.places[number] < 0 ? null : `${name}#${made.places[number]}`, class: /:$/.test(line) ? "lab" : null }, line)));
   }
 }
+const stored = (line) => line.split(/ \S*= /)[0]; // what stands on the left
+// A store in the loops, and the lines of LLVM and assembly that compute it and put it into memory.
+function lightStore(kernel, line) {
+  light(null);
+  const keys = new Set();
+  for (const one of llvm.children) if (one.dataset.store && stored(line).includes(one.dataset.store)) { one.classList.add("lit"); keys.add(one.dataset.key); }
+  for (const one of assembly.children) if (keys.has(one.dataset.key)) one.classList.add("lit");
+  for (const box of [llvm, assembly]) { const first = box.querySelector(".lit"); if (first) first.scrollIntoView({ block: "center" }); }
+}
+function lightLoop(key) {
+  const line = [...llvm.children].find((one) => one.dataset.key === key), store = line && line.dataset.store;
+  for (const one of loops.children) {
+    const is = Boolean(store) && Number(one.dataset.kernel) === current && stored(one.textContent).includes(store);
+    one.classList.toggle("lit", is);
+    if (is) one.scrollIntoView({ block: "nearest" });
+  }
+}
 function light(key, from) {
+  lightLoop(key);
   for (const box of [llvm, assembly]) {
     let first = null;
     for (const line of box.querySelectorAll(".lit, .at")) line.classList.remove("lit", "at");
