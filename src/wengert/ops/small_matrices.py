@@ -8,6 +8,7 @@ may follow in another order, which changes no number. What is not `regular` rais
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from .logic import equal, greater, less_equal, logical_not, logical_or, not_equa
 from .op import Op
 from .structure import concatenate
 
-# Beyond so many rows the expressions get too long to be written out.
-MOST_ROWS = 4
+# Beyond so many rows the expressions get too long to be written out: of one matrix, which LAPACK
+# takes little time for, and of a stack, where it takes twenty times as long.
+MOST_ROWS, MOST_ROWS_OF_STACKS = 4, 5
 _DOUBLE = np.dtype(np.float64)
 
 Elements = list[list[Any]]
@@ -31,7 +33,9 @@ Elements = list[list[Any]]
 
 def is_small(*shapes: tuple[int, ...]) -> bool:
     """Whether matrices, with their right-hand sides, are so small that they are written out."""
-    return all(1 <= length <= MOST_ROWS for shape in shapes for length in shape[-2:])
+    is_stack = any(prod(shape[:-2]) > 1 for shape in shapes)
+    most = MOST_ROWS_OF_STACKS if is_stack else MOST_ROWS
+    return all(1 <= length <= most for shape in shapes for length in shape[-2:])
 
 
 # ---------------------------------------------------------------- what must be so
