@@ -140,6 +140,8 @@ class ThreadLimits(Record):
     # microseconds, much longer than taking it.
     tasks_per_worker: int = 8
     least_task_flops: int = 1 << 19
+    # So few workers pack what they read of large products each for itself.
+    few_workers: int = 4
     # A batch loop of any length with less work than this, in elements, stays on one thread.
     least_any_length: int = 1 << 17
 
@@ -180,7 +182,7 @@ class RegionLimits(Record):
     merges_in_group: float = 128.0
     groups_apart: int = 16
     most_parts: int = 1 << 26
-    joins_in_group: float = 16.0
+    joins_in_group: float = 56.0
     # Where sums are large beside the work, few in any case; fewer where there are few blocks.
     few_groups: int = 4
     many_groups: int = 8

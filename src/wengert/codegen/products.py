@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -18,6 +18,7 @@ from .contraction import (
     units,
 )
 from .counted import counted_loop
+from .driver import shared_loops
 from .equal_kernels import form_of_values
 from .interrupts import leave_if_stopped
 from .panels import SharedPanels, emit_panels, pack_name
@@ -26,6 +27,10 @@ from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
 from .tasks import Tasks
 from .tiling import make_plan
 from .unrolled import emit_unrolled, unrolled_form
+
+# Of tasks one after the other, what is lost at the end, in tasks; and how long reading an element
+# takes from a cache that cores share, in the time of multiplying it.
+_TAIL, _READING = 0.25, 12.0
 
 
 class Product(NamedTuple):
@@ -101,15 +106,21 @@ class Products(Tasks):
     def _grid(self, kernel: Contraction, product: Product, watched: bool) -> tuple[int, int]:
         """Into how many tasks the units along each loop are cut: what is computed depends on the
         plan alone, so that this may depend on the threads."""
-        limits = policy().threads
+        limits, plan = policy().threads, make_plan(kernel, self.target)
+        assert plan is not None
+        units = product.units
+        if product.panels is None and (plan.pack_x or plan.pack_y):  # each task for itself
+            workers = min(self.workers, max(units))
+            return (workers, 1) if units[0] >= units[1] else (1, workers)
         most = min(limits.tasks_per_worker * self.workers, flops(kernel) // limits.least_task_flops)
         if watched:
             most = max(most, flops(kernel) // policy().costs.watched_flops)
-        sizes = [kernel.x.size, kernel.y.size]
-        plan = make_plan(kernel, self.target)
-        if plan is not None and plan.swapped:
-            sizes.reverse()
-        return choose_grid(product.units, (sizes[1], sizes[0]), max(most, 2), self.workers)
+        tiled = {"row": plan.row, "vector": plan.vector, "column": plan.column}
+        lengths = [
+            tiled[loop].extent if isinstance(loop, str) else inf
+            for loop in shared_loops(plan).loops
+        ]
+        return choose_grid(units, (lengths[0], lengths[1]), max(most, 2), self.workers)
 
     def _product_arguments(
         self,
@@ -135,7 +146,8 @@ class Products(Tasks):
         key = [*kernel.extents.items(), *(tuple(one.items()) for one in strides), *dtypes]
         form = (*key, kernel.accumulates, watched, kernel.keeps_sums, form_of_values(kernel))
         plan = make_plan(kernel, self.target) if shared else None
-        panels = plan is not None and plan.shares_panels
+        panels = self.workers > policy().threads.few_workers
+        panels = panels and plan is not None and plan.shares_panels
         if (form, panels) not in self.products:
             made = self._emit_product(f"{name}.product", kernel, watched, plan if panels else None)
             self.products[form, panels] = made
@@ -209,24 +221,24 @@ class Products(Tasks):
 
 
 def choose_grid(
-    units: tuple[int, int], lengths: tuple[int, int], most: int, workers: int
+    units: tuple[int, int], lengths: tuple[float, float], most: int, workers: int
 ) -> tuple[int, int]:
     """How the units along two loops are cut into tasks, at most so many: so that all workers have
-    the same to do, no task is long at the end, and little is read again: `lengths` is what a cut
-    along a loop has read once more.
+    the same to do, no task is long at the end, and little is read again: a task multiplies some
+    rows and columns, of as many as the `lengths` say, and the fewer of one it has the less it does
+    with each element of the other.
 
-    >>> choose_grid((10, 16), (400_000, 100_000), 128, 16), choose_grid((4, 1), (1, 1), 128, 16)
-    ((5, 16), (4, 1))
+    >>> choose_grid((10, 16), (128, 512), 128, 16), choose_grid((4, 1), (64, 64), 128, 16)
+    ((2, 8), (4, 1))
+    >>> choose_grid((74, 32), (1024, 1024), 16, 2), choose_grid((147, 64), (2048, 2048), 128, 16)
+    ((2, 4), (4, 16))
     """
-    best = (float("inf"), (1, 1))
-    total = units[0] * units[1]
-    read = sum(lengths)
+    best = (inf, (1, 1))
     for rows in range(1, min(units[0], most) + 1):
-        for columns in {min(units[1], most // rows), min(units[1], max(1, most // rows // 2))}:
-            tasks = rows * columns
-            longest = ceil(units[0] / rows) * ceil(units[1] / columns)
-            waves = ceil(tasks / workers)
-            again = (rows * lengths[0] + columns * lengths[1]) / read / (units[0] + units[1])
-            time = (waves + 0.5) * longest / total * workers + again
-            best = min(best, (time, (rows, columns)))
+        fitting = min(units[1], most // rows)
+        for columns in {fitting, max(1, fitting // 2), max(1, fitting // 4)}:
+            longest = ceil(units[0] / rows) * ceil(units[1] / columns) / (units[0] * units[1])
+            waves = ceil(rows * columns / workers) + _TAIL
+            again = _READING * (rows / lengths[0] + columns / lengths[1])
+            best = min(best, (waves * longest * workers + again, (rows, columns)))
     return best[1]

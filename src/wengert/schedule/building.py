@@ -53,7 +53,7 @@ def groups_of(blocks: int, time: float, sums: int, least: int | None = None) -> 
     """Into how many groups blocks are put that take so many microseconds together and have so many
     bytes of sums: by these sizes alone, as many as threads may share.
 
-    >>> groups_of(7, 1400.0, 150_000), groups_of(625, 1.4e5, 150_000), groups_of(7, 10.0, 150_000)
+    >>> groups_of(7, 1500.0, 150_000), groups_of(625, 1.4e5, 150_000), groups_of(7, 10.0, 150_000)
     (7, 125, 4)
     """
     wanted = policy().regions
