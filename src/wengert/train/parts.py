@@ -29,7 +29,8 @@ from .. import distributed, nn, tree
 from ..errors import OptionError, explain
 from ..jit import CallSeries, Repeated, jit, run_in_turns
 from ..optim import clip_grad_norm_
-from ..tensor import Aside, Tensor, replace
+from ..tensor import Aside, Tensor, no_grad, replace
+from .shards import Shards
 from .source import Source
 
 # Parts of so many examples are worth a program of their own; there may be `_FEW` smaller ones.
@@ -153,14 +154,15 @@ def _combined(group: str, one: Any, other: Any) -> Any:
 class Parted:
     """Makes step after step in parts; stands where `Repeated` stands for whole batches."""
 
-    def __init__(self, steps: Any, source: Source, parts: int):
-        self.steps, self.source, self.parts = steps, source, parts
+    def __init__(self, steps: Any, source: Source, parts: int, shards: Shards | None = None):
+        self.steps, self.source, self.parts, self.shards = steps, source, parts, shards
         self.world = distributed.world()
         self._buffers = list(steps.model.buffers())
         self._part = Repeated(jit(self._gradients))
         self._join = Repeated(jit(self._joined))
         self._layout: Layout | None = None
         self._plans: dict[int, _Plan] = {}
+        self._clip = Repeated(jit(self._clipped))
         self._finish = Repeated(jit(self._finished))
 
     # ------------------------------------------------------------ what is compiled
@@ -197,18 +199,11 @@ class Parted:
     def _finished(self, moving: Any) -> dict[str, Any]:
         """The update, from the sums over all parts."""
         groups, *numbers = moving
-        steps, optimizer = self.steps, self.steps.optimizer
         assert self._layout is not None
         found = self._layout.taken_apart(groups)
         sums, counts = found["sum"], found["max"]
-        for n, p in enumerate(steps.parameters()):
-            gradient = sums.get(f"gradient {n}")
-            p.grad = None if gradient is None else Tensor(gradient)
-        if steps.clip_norm is not None:
-            clip_grad_norm_(steps.parameters(), steps.clip_norm)
-        with steps.options(numbers):
-            optimizer.step()
-        optimizer.zero_grad()
+        self._set_gradients(sums)
+        self._update(numbers)
         for n, buffer in enumerate(self._buffers):
             new = sums.get(f"buffer {n}", counts.get(f"buffer {n}"))
             if new is not None:
@@ -216,12 +211,45 @@ class Parted:
         nn.next_key()
         return found["values"]  # type: ignore[no-any-return]
 
+    def _set_gradients(self, sums: dict[str, Any]) -> None:
+        for n, p in enumerate(self.steps.parameters()):
+            gradient = sums.get(f"gradient {n}")
+            p.grad = None if gradient is None else Tensor(gradient)
+
+    def _clipped(self, groups: dict[str, Any]) -> dict[str, Any]:
+        """The sums with gradients of a bounded norm.
+
+        A program of its own: what else is in a program may change the order of the norm's sum.
+        """
+        assert self._layout is not None
+        sums = self._layout.taken_apart(groups)["sum"]
+        self._set_gradients(sums)
+        parameters = self.steps.parameters()
+        clip_grad_norm_(parameters, self.steps.clip_norm)
+        found = {f"gradient {n}": p.grad for n, p in enumerate(parameters) if p.grad is not None}
+        self.steps.optimizer.zero_grad()
+        return {**sums, **found}
+
+    def _update(self, numbers: list[Any]) -> None:
+        """Update all parameters: here, or where their state is."""
+        steps, shards = self.steps, self.shards
+        for n, p in enumerate(steps.parameters()):
+            if shards is not None and not shards.owns(n):
+                p.grad = None
+        with steps.options(numbers):
+            steps.optimizer.step()
+        steps.optimizer.zero_grad()
+        if shards is not None:
+            with no_grad():
+                for p, owner in zip(steps.parameters(), shards.owners, strict=True):
+                    replace(p, distributed.broadcast(p, owner))
+
     # ------------------------------------------------------------ as `Repeated` does it
 
     def prepare(self, arrays: Any, moving: Any) -> Any:
         """The program of the update, compiled now with all that comes before it; nothing runs."""
         plan = self._plan(arrays, moving[0])
-        return self._finish.prepare((plan.total, *moving[1:]))
+        return self._finish.prepare((plan.final, *moving[1:]))
 
     def programs(self) -> list[Any]:
         """All programs so far that read or write state."""
@@ -304,6 +332,10 @@ class _Plan:
             self.total = layout.memory()
             if self.shares.alike:
                 self.total["values"] = self.roots[0]["values"]
+        self.final = self.total
+        if self.parted.steps.clip_norm is not None:
+            room = layout.memory()
+            self.final = {g: a if g.startswith("sum") else self.total[g] for g, a in room.items()}
 
     def _room(self, subtree: Subtree) -> dict[str, np.ndarray]:
         """Where a subtree's sum is; notes the calls that put it there."""
@@ -368,7 +400,12 @@ class _Plan:
             if self.shares.alike:
                 wanted = {group: total[group] for group in total if group != "values"}
             yield CallSeries(self.reduce, (), roots, wanted)
-        yield CallSeries(parted._finish, (), (total, *numbers), out)
+        final = _everywhere(self.final, turns)
+        if self.final is not self.total:
+            sums = [{g: a for g, a in one.items() if g.startswith("sum")} for one in (total, final)]
+            clipped = self.layout.taken_apart(sums[1], 1)["sum"]
+            yield CallSeries(parted._clip, (), sums[0], clipped)
+        yield CallSeries(parted._finish, (), (final, *numbers), out)
 
 
 def _over_ranks(group: str, own: Any) -> Any:

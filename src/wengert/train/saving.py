@@ -13,6 +13,7 @@ from ..errors import OptionError, explain
 from .callbacks import Callbacks
 from .checkpoints import Checkpoint, restore_state, state_of
 from .run import Run
+from .shards import Shards
 
 _NEVER = 1 << 62
 
@@ -20,12 +21,19 @@ _NEVER = 1 << 62
 class Saving:
     """Writes checkpoints when they are due; does nothing where no path is given."""
 
-    def __init__(self, path: Any, settings: dict[str, Any], seconds: float, steps: int | None):
+    def __init__(
+        self,
+        path: Any,
+        settings: dict[str, Any],
+        seconds: float,
+        steps: int | None,
+        shards: Shards | None = None,
+    ):
         self._checkpoint = None if path is None else Checkpoint(path)
         self.path = None if self._checkpoint is None else self._checkpoint.path
         self._settings, self._seconds, self._steps = settings, seconds, steps
         self._written = time.monotonic()
-        self._world = distributed.world()
+        self._world, self._shards = distributed.world(), shards
 
     def until_due(self, step: int) -> int:
         """How many steps may be made at most until the next look at `due`."""
@@ -52,6 +60,8 @@ class Saving:
             "callbacks": callbacks.state_dict(),
             **state_of(run.model, run.optimizer, run.schedule),
         }
+        if self._shards is not None:
+            content["optimizer"] = self._shards.whole()
         self._world.first(lambda: checkpoint.write(content))
         self._written = time.monotonic()
 
@@ -72,6 +82,8 @@ class Saving:
                         "Resume with the same data and arguments, or give another path.",
                     )
                 )
+        if self._shards is not None:
+            content["optimizer"] = self._shards.own_part(content["optimizer"])
         restore_state(content, run.model, run.optimizer, run.schedule)
         callbacks.load_state_dict(content["callbacks"])
         run.load_state_dict(content["run"])

@@ -19,6 +19,7 @@ from ..optim import Optimizer, clip_grad_norm_
 from ..tensor import Tensor, no_grad
 from .closures import Closures
 from .parts import Parted
+from .shards import Shards
 from .source import Source
 
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
@@ -47,14 +48,17 @@ class Steps:
                 )
             )
 
-    def training(self, source: Source, parts: int | None = None) -> Repeated | Closures | Parted:
+    def training(
+        self, source: Source, parts: int | None = None, shards: Shards | None = None
+    ) -> Repeated | Closures | Parted:
         """``step(arrays, (rows,))`` gives loss and metrics as a dict of float64.
 
         With ``(rows, *numbers)`` the options of the optimizer's groups are these in this step. In
-        `parts` the step is made of as many, on all ranks there are.
+        `parts` the step is made of as many, on all ranks there are; `shards` says which of these
+        keep the optimizer's state of which parameter.
         """
         if parts is not None:
-            return Parted(self, source, parts)
+            return Parted(self, source, parts, shards)
         if self.optimizer.asks:
             return Closures(self, source)
 
