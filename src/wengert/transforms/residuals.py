@@ -35,6 +35,7 @@ MOST_WEIGHED = 500
 
 IsKept = Callable[[Node], bool]  # whether a value is at hand only if it is kept
 Weigh = Callable[[Node], float]  # the bytes of a value that is kept, in each step
+Time = Callable[[Node], float]  # what it takes to compute a value again, in such bytes
 
 
 def kept_values(
@@ -84,16 +85,14 @@ def kept_values(
         for source in node.inputs
         if source.serial not in backward and is_kept(source)
     }
-    region = _region(frontier, is_kept)
+    time = _time(BYTES_OF_TIME, _is_quick)
+    region = _region(frontier, is_kept, time)
     if all(is_small(node) for node in region.values()):
-        found = _smallest_cut(frontier, region, is_kept, weigh, BYTES_OF_TIME)
+        found = _smallest_cut(frontier, region, is_kept, weigh, time)
     else:
         found = _cheapest(dict(frontier), is_kept, weigh)
-        far = steps * sum(map(weigh, found)) > policy().scans.most_kept_near
-        if far and len(region) <= MOST_WEIGHED:
-            fewest = _smallest_cut(frontier, region, is_kept, weigh, FAR_BYTES_OF_TIME)
-            if LEAST_SAVING * sum(map(weigh, fewest)) <= sum(map(weigh, found)):
-                found = fewest
+        if steps * sum(map(weigh, found)) > policy().scans.most_kept_near:
+            found = _fewest(found, frontier, is_kept, weigh)
     return [node for node in found if node.serial not in outside]
 
 
@@ -118,19 +117,38 @@ def is_small(node: Node) -> bool:
 
 
 def _is_quick(node: Node) -> bool:
-    """Whether an operation is; a division by what is known will be a product."""
-    if not isinstance(node, Operator):
-        return False
-    known = node.op is divide and isinstance(node.inputs[1], Constant)
-    return known or node.op.cost is Cost.QUICK
+    return isinstance(node, Operator) and node.op.cost is Cost.QUICK
 
 
-def _time(node: Node, unit: float = 1) -> float:
-    """What it takes to compute a value again, in bytes that are kept, of which one addition takes a
+def _is_product(node: Node) -> bool:
+    """Whether a value is a division by what is known, which will be a product."""
+    divides = isinstance(node, Operator) and node.op is divide
+    return divides and isinstance(node.inputs[1], Constant)
+
+
+def _time(unit: float, is_quick: Callable[[Node], bool]) -> Time:
+    """What it takes to compute values again, in bytes that are kept, of which one addition takes a
     `unit`: nothing to put an array together of others, and too much for what is not quick."""
-    if isinstance(node, Operator) and getattr(node.op.loops, "free", False):
-        return 0
-    return float(node.type.size * unit) if _is_quick(node) else inf
+
+    def time(node: Node) -> float:
+        if isinstance(node, Operator) and getattr(node.op.loops, "free", False):
+            return 0
+        return float(node.type.size * unit) if is_quick(node) else inf
+
+    return time
+
+
+def _fewest(
+    found: list[Node], frontier: dict[int, Node], is_kept: IsKept, weigh: Weigh
+) -> list[Node]:
+    """The values to keep that come from far away: others than those found, where they are many
+    times fewer bytes."""
+    time = _time(FAR_BYTES_OF_TIME, lambda node: _is_quick(node) or _is_product(node))
+    region = _region(frontier, is_kept, time)
+    if len(region) > MOST_WEIGHED:
+        return found
+    fewest = _smallest_cut(frontier, region, is_kept, weigh, time)
+    return fewest if LEAST_SAVING * sum(map(weigh, fewest)) <= sum(map(weigh, found)) else found
 
 
 def _nbytes(node: Node) -> int:
@@ -157,12 +175,12 @@ def _cheapest(kept: dict[int, Node], is_kept: IsKept, weigh: Weigh) -> list[Node
 # ---------------------------------------------------------------- a smallest cut
 
 
-def _region(frontier: dict[int, Node], is_kept: IsKept) -> dict[int, Node]:
+def _region(frontier: dict[int, Node], is_kept: IsKept, time: Time) -> dict[int, Node]:
     """The values that the frontier may be computed from, and itself."""
     found, pending = dict(frontier), list(frontier.values())
     while pending:
         node = pending.pop()
-        if _time(node) < inf:
+        if time(node) < inf:
             new = [s for s in node.inputs if is_kept(s) and s.serial not in found]
             found.update({source.serial: source for source in new})
             pending += new
@@ -174,7 +192,7 @@ def _smallest_cut(
     region: dict[int, Node],
     is_kept: IsKept,
     weigh: Weigh,
-    unit: float,
+    time: Time,
 ) -> list[Node]:
     """The values with the fewest bytes through which all ways to the frontier lead, with the time
     that is computed again for them; of equal ones those that are nearest to it.
@@ -186,8 +204,8 @@ def _smallest_cut(
     for serial, node in region.items():
         room[serial, 0], room[serial, 1] = {(serial, 1): weigh(node)}, {}
     for serial, node in region.items():
-        room[_FIRST][serial, 0] = _time(node, unit)
-        for source in node.inputs if _time(node) < inf else ():
+        room[_FIRST][serial, 0] = time(node)
+        for source in node.inputs if time(node) < inf else ():
             if is_kept(source):
                 room[source.serial, 1][serial, 0] = inf
     for serial in frontier:
