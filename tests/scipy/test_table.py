@@ -31,6 +31,5 @@ def test_how_a_function_runs(full, way):
 
 def test_methods_of_distributions():
     assert methods("norm") == ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"]
-    assert methods("vonmises") == ["logpdf", "pdf"]
     assert methods("poisson")[:2] == ["logpmf", "pmf"]
     assert methods("dirichlet") == ["logpdf", "pdf"]
