@@ -172,9 +172,13 @@ def _log1p(w: Array) -> Array:
 # log gamma(2 + w) = w (1 - Euler's constant) + sum of (-1)^k (zeta(k) - 1) w^k / k.
 def _zeta_less_one(k: int) -> float:
     """By its first terms and the integral of the others."""
-    terms = math.fsum(n ** float(-k) for n in range(2, 200))
-    rest = 200.0 ** (1 - k) / (k - 1) + 0.5 * 200.0**-k + k * 200.0 ** (-k - 1) / 12
-    return terms + rest - k * (k + 1) * (k + 2) * 200.0 ** (-k - 3) / 720
+    last = 40.0
+    terms = math.fsum(n ** float(-k) for n in range(2, int(last)))
+    rest, rising = last / (k - 1) + 0.5, float(k)
+    for j, bernoulli in enumerate(BERNOULLI[:5], 1):
+        rest += bernoulli / math.factorial(2 * j) * rising * last ** (1 - 2 * j)
+        rising *= (k + 2 * j - 1) * (k + 2 * j)
+    return terms + rest * last**-k
 
 
 NEAR_TWO = (1 - EULER, *((-1) ** k * _zeta_less_one(k) / k for k in range(2, 30)))
