@@ -41,7 +41,7 @@ from .memory import Memory, moved
 from .packing import Factor, Layout, Placed, packing_of
 from .plans import Axis, Plan, Segment, VectorSegment
 from .target import Target
-from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Operand, Shape, tile_of
+from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Shape, TileOperand, tile_of
 
 # From so many turns on an outer loop is shared out rather than the tiles inside, and from so many
 # on it alone.
@@ -92,7 +92,7 @@ _Range = tuple[int | ir.Value, int | ir.Value]
 
 
 @dataclass(frozen=True)
-class Pointers:
+class TilePointers:
     """Where a tile begins in all arrays."""
 
     out: ir.Value
@@ -145,7 +145,7 @@ class Driver:
         self._nest((*plan.batch, *plan.extra_columns), 0, start, self._columns)
         self.builder.ret_void()
 
-    def _begin(self, numbers: int) -> tuple[Pointers, list[ir.Value]]:
+    def _begin(self, numbers: int) -> tuple[TilePointers, list[ir.Value]]:
         """Where all arrays begin, and the so many numbers that the function gets besides."""
         out, x, y, self.scratch, *rest = self.function.args
         self.result = out
@@ -153,14 +153,14 @@ class Driver:
         if self.plan.swapped:
             x, y = y, x
         self.room = self.epilogue.room(self.builder) if self.epilogue else None
-        return Pointers(out, x, y, tuple(rest[numbers:])), rest[:numbers]
+        return TilePointers(out, x, y, tuple(rest[numbers:])), rest[:numbers]
 
     def _nest(
         self,
         axes: Sequence[Axis],
         number: int,
-        at: Pointers,
-        body: Callable[[Pointers], None],
+        at: TilePointers,
+        body: Callable[[TilePointers], None],
     ) -> None:
         """Loops over whole axes; `number` is the first one's among the outer loops."""
         if not axes:
@@ -176,9 +176,9 @@ class Driver:
 
         counted_loop(self.builder, start, stop, 1, inside)
 
-    def _along(self, axis: Axis, index: ir.Value, at: Pointers) -> Pointers:
+    def _along(self, axis: Axis, index: ir.Value, at: TilePointers) -> TilePointers:
         move = self.memory.along
-        return Pointers(
+        return TilePointers(
             move(at.out, index, axis.out),
             move(at.x, index, axis.x),
             move(at.y, index, axis.y),
@@ -207,7 +207,7 @@ class Driver:
 
     # ------------------------------------------------------------ columns
 
-    def _columns(self, at: Pointers) -> None:
+    def _columns(self, at: TilePointers) -> None:
         plan = self.plan
         first_row_axis = len(plan.batch) + len(plan.extra_columns)
         if not (plan.pack_y or plan.block):
@@ -247,7 +247,7 @@ class Driver:
         counted_loop(b, first, last, plan.column_block, some)
         self.windows["vector"] = (first, last)
 
-    def _block(self, number: ir.Value, at: Pointers) -> Pointers:
+    def _block(self, number: ir.Value, at: TilePointers) -> TilePointers:
         """The pointers of a block of the sums; sets the steps and flags that tiles get."""
         plan, b = self.plan, self.builder
         if not plan.block:
@@ -278,8 +278,8 @@ class Driver:
 
     def _each_column_tile(
         self,
-        at: Pointers,
-        body: Callable[[Segment, VectorSegment, Pointers, ir.Value | None], None],
+        at: TilePointers,
+        body: Callable[[Segment, VectorSegment, TilePointers, ir.Value | None], None],
     ) -> None:
         """body(column segment, vector segment, pointers, panel) for every tile of columns."""
         plan = self.plan
@@ -320,14 +320,14 @@ class Driver:
         return self.memory.along(self.scratch, number, self.layout.column_pitch)
 
     def _at_tile(
-        self, axis: Axis, start: int, size: int, index: ir.Value, at: Pointers
-    ) -> Pointers:
+        self, axis: Axis, start: int, size: int, index: ir.Value, at: TilePointers
+    ) -> TilePointers:
         first = self._along(axis, i64(start), at)
         out, x, y, *others = axis.times(size)
         return self._along(Axis(0, out, x, y, tuple(others)), index, first)
 
     def _pack_columns(
-        self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None
+        self, columns: Segment, vectors: VectorSegment, at: TilePointers, panel: ir.Value | None
     ) -> None:
         assert panel is not None
         factor = self.columns
@@ -352,7 +352,7 @@ class Driver:
 
     # ------------------------------------------------------------ rows
 
-    def _rows(self, at: Pointers) -> None:
+    def _rows(self, at: TilePointers) -> None:
         plan, b = self.plan, self.builder
         segments = plan.row_segments
         if not plan.pack_x:
@@ -370,7 +370,7 @@ class Driver:
 
             counted_loop(b, low, high, size, block)
 
-    def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: Pointers) -> None:
+    def _row_block(self, rows: Segment, start: ir.Value, stop: ir.Value, at: TilePointers) -> None:
         """Pack some row tiles, and compute them with every column tile."""
         plan, b = self.plan, self.builder
         self._look()
@@ -386,7 +386,7 @@ class Driver:
             self._pack(strips, panel_of(tile), self.rows, sources)
 
         def columns_of(
-            columns: Segment, vectors: VectorSegment, here: Pointers, panel: ir.Value | None
+            columns: Segment, vectors: VectorSegment, here: TilePointers, panel: ir.Value | None
         ) -> None:
             def compute(tile: ir.Value) -> None:
                 place = self._at_tile(plan.row, rows.start, rows.size, tile, here)
@@ -398,7 +398,7 @@ class Driver:
         self._each_column_tile(at, columns_of)
 
     def _direct_rows(
-        self, columns: Segment, vectors: VectorSegment, at: Pointers, panel: ir.Value | None
+        self, columns: Segment, vectors: VectorSegment, at: TilePointers, panel: ir.Value | None
     ) -> None:
         segments = self.plan.row_segments
         for number, low, high in self._ranges("row", segments):
@@ -419,12 +419,12 @@ class Driver:
         rows: Segment,
         columns: Segment,
         vectors: VectorSegment,
-        at: Pointers,
+        at: TilePointers,
         panel: ir.Value | None,
     ) -> None:
         plan = self.plan
-        x = Operand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
-        y = Operand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
+        x = TileOperand(plan.row.x, plan.vector.x, tuple(axis.x for axis in plan.sums))
+        y = TileOperand(plan.column.y, plan.vector.y, tuple(axis.y for axis in plan.sums))
         if plan.pack_x:
             x = self.layout.rows_of(rows.size)
         if panel is not None:

@@ -26,7 +26,7 @@ from .llvm_types import I64, POINTER, as_i64, i32, i64, private_function
 from .memory import Memory
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
-from .tiles import Operand
+from .tiles import TileOperand
 from .vectors import First, first_lanes, transpose_square
 
 _ALIGNMENT = 64
@@ -215,11 +215,11 @@ class Layout:
                 sources = [c * a + piece.start * b for a, b in zip(down, along, strict=True)]
                 yield Placed(sources, c * across + piece.start, strip)
 
-    def columns_of(self, columns: int, vectors: VectorSegment) -> Operand:
+    def columns_of(self, columns: int, vectors: VectorSegment) -> TileOperand:
         """How a tile reads its packed columns."""
         across = self.across(vectors)
         strides = packed_strides(self.extents, across * columns)
-        return Operand(across, 1, strides, padded=True)
+        return TileOperand(across, 1, strides, padded=True)
 
     def row_strips(self, rows: int, factor: Factor) -> Iterator[Placed]:
         """All strips of a panel of rows.
@@ -244,12 +244,12 @@ class Layout:
         """Whether a packed row lies in one piece."""
         return self.plan.sums[-1].x == 1
 
-    def rows_of(self, rows: int) -> Operand:
+    def rows_of(self, rows: int) -> TileOperand:
         """How a tile reads its packed rows."""
         if self.whole_rows:
-            return Operand(self.row_length, 0, packed_strides(self.extents, 1))
+            return TileOperand(self.row_length, 0, packed_strides(self.extents, 1))
         last = pieces_of(rows, self.plan.lanes, self.plan.masked)[-1]
-        return Operand(1, 0, packed_strides(self.extents, last.start + last.width))
+        return TileOperand(1, 0, packed_strides(self.extents, last.start + last.width))
 
 
 # ---------------------------------------------------------------- code

@@ -21,7 +21,7 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from .counted import counted_loop
-from .driver import Driver, Pointers
+from .driver import Driver, TilePointers
 from .epilogue import Epilogue
 from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Layout
@@ -57,7 +57,7 @@ class _PanelDriver(Driver):
         super().__init__(*arguments)
 
     def _each_block(
-        self, number: ir.Value, at: Pointers, body: Callable[[ir.Value, Pointers], None]
+        self, number: ir.Value, at: TilePointers, body: Callable[[ir.Value, TilePointers], None]
     ) -> None:
         """body(place in the round, pointers) for every block of the sums in a round."""
         b, count = self.builder, self.panels.in_round
@@ -102,7 +102,7 @@ class _Packer(_PanelDriver):
             self._clipped(b.sub(v, i64(shared.rows)), 0, shared.columns) for v in (first, last)
         ]
 
-        def block(place: ir.Value, at: Pointers) -> None:
+        def block(place: ir.Value, at: TilePointers) -> None:
             self.place = place
             for segment, low, high in rows:
                 self._pack_rows(segment, low, high, at)
@@ -112,7 +112,7 @@ class _Packer(_PanelDriver):
         b.ret_void()
 
     def _pack_rows(
-        self, segment: int, low: int | ir.Value, high: int | ir.Value, at: Pointers
+        self, segment: int, low: int | ir.Value, high: int | ir.Value, at: TilePointers
     ) -> None:
         plan, b = self.plan, self.builder
         rows = plan.row_segments[segment]
@@ -127,7 +127,7 @@ class _Packer(_PanelDriver):
 
         counted_loop(b, low, high, 1, pack)
 
-    def _pack_all_columns(self, low: ir.Value, high: ir.Value, at: Pointers) -> None:
+    def _pack_all_columns(self, low: ir.Value, high: ir.Value, at: TilePointers) -> None:
         """The tiles of columns whose number, along vectors and then along the other axis, is in
         a range."""
         b, across = self.builder, self.panels.across
@@ -156,7 +156,7 @@ class _Multiplier(_PanelDriver):
         assert across is not None
         self.windows = {"row": (ranges[0], ranges[1]), across: (ranges[2], ranges[3])}
 
-        def block(place: ir.Value, at: Pointers) -> None:
+        def block(place: ir.Value, at: TilePointers) -> None:
             self.place = place
             self._look()
             self._in_column_blocks(lambda: self._rows(at))
@@ -164,7 +164,7 @@ class _Multiplier(_PanelDriver):
         self._each_block(number, start, block)
         self.builder.ret_void()
 
-    def _rows(self, at: Pointers) -> None:
+    def _rows(self, at: TilePointers) -> None:
         """Every tile of rows with every tile of columns."""
         plan, b = self.plan, self.builder
         for number, low, high in self._ranges("row", plan.row_segments):
@@ -176,7 +176,7 @@ class _Multiplier(_PanelDriver):
                 here = self._at_tile(plan.row, rows.start, rows.size, tile, at)
 
                 def compute(
-                    columns: Segment, vectors: VectorSegment, at: Pointers, y: ir.Value | None
+                    columns: Segment, vectors: VectorSegment, at: TilePointers, y: ir.Value | None
                 ) -> None:
                     self._tile(rows, columns, vectors, replace(at, x=panel), y)
 

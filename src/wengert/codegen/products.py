@@ -33,7 +33,7 @@ from .unrolled import emit_unrolled, unrolled_form
 _TAIL, _READING = 0.25, 12.0
 
 
-class Product(NamedTuple):
+class EmittedProduct(NamedTuple):
     """The code of a product: its function, and what it needs."""
 
     name: str
@@ -48,7 +48,7 @@ class Products(Tasks):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self.products: dict[Any, Product] = {}
+        self.products: dict[Any, EmittedProduct] = {}
 
     def _contraction(
         self,
@@ -80,7 +80,7 @@ class Products(Tasks):
         self,
         builder: ir.IRBuilder,
         name: str,
-        product: Product,
+        product: EmittedProduct,
         args: list[ir.Value],
         grid: tuple[int, int],
         watch: ir.Value | None,
@@ -103,7 +103,7 @@ class Products(Tasks):
         else:
             counted_loop(builder, 0, panels.rounds, 1, one)
 
-    def _grid(self, kernel: Contraction, product: Product, watched: bool) -> tuple[int, int]:
+    def _grid(self, kernel: Contraction, product: EmittedProduct, watched: bool) -> tuple[int, int]:
         """Into how many tasks the units along each loop are cut: what is computed depends on the
         plan alone, so that this may depend on the threads."""
         limits, plan = policy().threads, make_plan(kernel, self.target)
@@ -139,7 +139,9 @@ class Products(Tasks):
         out = pointers(kernel.out) if kernel.keeps_sums else pointers.scratch
         return [out, x, y, moved_bytes(builder, pointers.scratch, unfinished), *others]
 
-    def _product(self, name: str, kernel: Contraction, watched: bool, shared: bool) -> Product:
+    def _product(
+        self, name: str, kernel: Contraction, watched: bool, shared: bool
+    ) -> EmittedProduct:
         """The code of a product, to be `shared` by threads; products of the same form have one."""
         strides = (kernel.out_strides, kernel.x_strides, kernel.y_strides)
         dtypes = (kernel.out.dtype, kernel.x.dtype, kernel.y.dtype)
@@ -155,21 +157,21 @@ class Products(Tasks):
 
     def _emit_product(
         self, name: str, kernel: Contraction, watched: bool, in_panels: Plan | None
-    ) -> Product:
+    ) -> EmittedProduct:
         small = None if watched else unrolled_form(kernel, self.target)
         if small is not None:
             emit_unrolled(self.module, self.target, kernel, small, name)
-            return Product(name, 0, 0, (1, 1))
+            return EmittedProduct(name, 0, 0, (1, 1))
         unfinished = rounded(unfinished_bytes(kernel, self.target))
         total = units(kernel, self.target)
         if in_panels is not None:
             panels = emit_panels(self.module, self.target, kernel, name, in_panels, watched)
-            return Product(name, rounded(panels.bytes), unfinished, total, panels)
+            return EmittedProduct(name, rounded(panels.bytes), unfinished, total, panels)
         scratch = emit_contraction(self.module, self.target, kernel, name, watched=watched)
-        return Product(name, rounded(scratch), unfinished, total)
+        return EmittedProduct(name, rounded(scratch), unfinished, total)
 
     def _contraction_task(
-        self, name: str, product: Product, grid: tuple[int, int], watched: bool
+        self, name: str, product: EmittedProduct, grid: tuple[int, int], watched: bool
     ) -> ir.Function:
         """`void name.task(context, task, worker)`: a rectangle of the units of a product."""
         part = self.module.globals[part_name(product.name)]
@@ -191,7 +193,9 @@ class Products(Tasks):
         b.ret_void()
         return function
 
-    def _packing_task(self, name: str, product: Product, tasks: int, watched: bool) -> ir.Function:
+    def _packing_task(
+        self, name: str, product: EmittedProduct, tasks: int, watched: bool
+    ) -> ir.Function:
         """`void name.packing(context, task, worker)`: some tiles of the factors of a product."""
         pack = self.module.globals[pack_name(product.name)]
         assert product.panels is not None

@@ -47,7 +47,7 @@ class TilePlace:
 
 
 @dataclass(frozen=True)
-class Operand:
+class TileOperand:
     """How a tile reads x or y: strides along the tile's own axes and along the sums."""
 
     across: int  # from row to row (x) or from column to column (y)
@@ -63,8 +63,8 @@ class Shape:
     rows: int
     columns: int
     pieces: tuple[Piece, ...]
-    x: Operand
-    y: Operand
+    x: TileOperand
+    y: TileOperand
 
 
 Sums = list[ir.Value]
@@ -525,7 +525,7 @@ class TileEmitter:
     def _y(self, y: ir.Value, column: int, piece: Piece) -> ir.Value:
         return self._operand(y, self.shape.y, column, piece)
 
-    def _operand(self, base: ir.Value, operand: Operand, number: int, piece: Piece) -> ir.Value:
+    def _operand(self, base: ir.Value, operand: TileOperand, number: int, piece: Piece) -> ir.Value:
         offset = number * operand.across + piece.start * operand.vector
         place = self.memory.at(base, offset)
         # one scalar may stand in lanes that are not stored, but not in lanes that are summed
