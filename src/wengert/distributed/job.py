@@ -5,12 +5,13 @@ started on first use. Any other process is alone, and needs no MPI. mpi4py bring
 process and knows its handles; what is called afterwards is native (`codegen/collectives.py`).
 
 A rank that fails must end the job: the others would wait for it for ever. So errors of MPI are
-fatal, and an error that nobody catches ends all ranks, after it has been shown. What is killed from
-outside is noticed by `mpiexec`, which ends the others.
+fatal, and an error that nobody catches ends all ranks, after it has been shown; so does `sys.exit`
+with a status. What is killed from outside is noticed by `mpiexec`, which ends the others.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -18,11 +19,12 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,6 +36,8 @@ from ..runtime.threads import available_cores, share_cores
 _TOLD = ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 # The process that is a rank: processes that it starts inherit what it was told, and are none.
 _OWNER = "WENGERT_RANK_PROCESS"
+# Seconds in which all ranks leave, if one does so with a status of its own.
+_PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,7 @@ def _start(MPI: Any) -> World:
     if found.size > 1:
         share_cores(_ranks_on_these_cores(MPI, communicator))
         sys.excepthook = functools.partial(_end_job, found, sys.excepthook)
+        sys.exit = _Exit(found, sys.exit)
         collectives.perform = _Functions(MPI, found)
     return found
 
@@ -244,6 +249,38 @@ def _end_job(
     )
     sys.stdout.flush()
     found.communicator.Abort(1)
+
+
+class _Exit:
+    """`sys.exit` on a rank: with a status other than 0 the others must not wait for it.
+
+    They may be about to do the same, and get some time to. The exception that it raises may still
+    be caught; so the job is ended when Python ends, not before.
+    """
+
+    def __init__(self, found: World, leave: Callable[[Any], NoReturn]):
+        self.found, self.leave, self.status = found, leave, 0
+        atexit.register(self._at_exit)
+
+    def __call__(self, status: Any = None) -> NoReturn:
+        self.status = status if isinstance(status, int) else int(status is not None)
+        self.leave(status)
+
+    def _at_exit(self) -> None:
+        if not self.status:
+            return
+        request = self.found.communicator.Ibarrier()
+        until = time.monotonic() + _PATIENCE
+        while not request.Test():
+            if time.monotonic() > until:
+                print(
+                    f"wengert: rank {self.found.rank} of {self.found.size} has left with status "
+                    f"{self.status}, so all ranks end.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self.found.communicator.Abort(self.status)
+            time.sleep(0.01)
 
 
 class _Functions:
