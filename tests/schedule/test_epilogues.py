@@ -55,7 +55,7 @@ def test_the_loops_are_told():
     assert text.endswith(
         "for i < 23 for j < 17: sum of in0 * in1 for 1 < 12  # contract\n"
         "  out3[17*i + j] = sum\n"
-        "  out4[17*i + j] = add(sum, in2[j])"
+        "  out4[17*i + j] = sum + in2[j]"
     )
 
 
