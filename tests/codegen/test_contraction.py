@@ -20,6 +20,7 @@ from wengert.codegen.contraction import (
     unfinished_bytes,
     units,
 )
+from wengert.codegen.driver import shared_loops
 from wengert.codegen.target import Target
 from wengert.codegen.tiling import make_plan
 from wengert.errors import WengertError
@@ -124,7 +125,8 @@ def run(kernel, x, y, out, ranges=None, others=(), **options):
         part = compiled.function(
             "part", None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4, *kinds
         )
-        across = units(kernel, options.get("target") or Target.host())[1]
+        plan = options.get("plan")
+        across = shared_loops(plan).units[1] if plan else units(kernel, Target.host())[1]
         for first, last in ranges:
             for start, stop in ((0, across // 2), (across // 2, across)):
                 part(*pointers, first, last, start, stop, *further)
@@ -355,7 +357,7 @@ def test_blocks_without_copies_in_any_ranges_have_the_same_bits(spec, changes):
     plan = replace(make_plan(kernel, Target.host()), **changes)
     assert not plan.pack_y
     again = np.full_like(out, np.nan)
-    ranges = [(k, k + 1) for k in range(units(kernel, Target.host())[0])]
+    ranges = [(k, k + 1) for k in range(shared_loops(plan).units[0])]
     run(kernel, x, y, again, plan=plan, ranges=ranges)
     np.testing.assert_array_equal(again, out)
 
@@ -416,7 +418,7 @@ def test_parts_of_packed_products_give_the_same_bits(sizes):
     if plan.vector.kind == "column":
         plan = packed_plan(kernel, block=8, column_block=2)
     run(kernel, x, y, whole, plan=plan)
-    count = units(kernel, Target.host())[0]
+    count = shared_loops(plan).units[0]
     out = np.full_like(whole, np.nan)
     run(kernel, x, y, out, plan=plan, ranges=[(k, k + 1) for k in range(count)])
     np.testing.assert_array_equal(out, whole)
