@@ -362,6 +362,7 @@ def test_blocks_without_copies_in_any_ranges_have_the_same_bits(spec, changes):
     np.testing.assert_array_equal(again, out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulates", [False, True])
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "km,kn->mn", "mk,kn->nm", "bmk,bkn->bmn"])
 def test_totals_of_many_blocks(spec, accumulates):

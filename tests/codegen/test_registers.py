@@ -87,6 +87,7 @@ MODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("loop", [by_scan, by_while, nested], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", STEPS)

@@ -87,6 +87,7 @@ def target_of(name):
     return Target.host() if name == "host" else Target.named(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -88,6 +88,7 @@ def check(spec, all_sizes, dtypes, name, **options):
         assert (error <= tolerance(spec, x, y, kernel)).all(), (spec, x.shape, y.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spec", [*SPECS, *SAMPLES])
 def test_every_size_from_one_to_forty(no_limit, spec, name):

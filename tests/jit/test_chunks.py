@@ -177,6 +177,7 @@ def test_networks_in_chunks(small_chunks, name, batch):
         np.testing.assert_allclose(one / scale, other / scale, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["LSTM", "convolutional", "transformer"])
 def test_the_same_bits_for_any_number_of_threads(small_chunks, name):
     training = Training(name, WITH_REST)

@@ -124,6 +124,7 @@ def test_least_squares_of_any_rank():
     assert _same(wg.jit(wg.vmap(f))(*stacks), wg.vmap(f)(*stacks), 1e-9)
 
 
+@pytest.mark.slow
 @needs_lapack
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("full", "complete")])
 def test_gradients_mapped_and_in_loops(name):

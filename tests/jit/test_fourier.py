@@ -34,6 +34,7 @@ def close(got, wanted):
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_all_lengths(part):
     for n in LENGTHS[part::8]:

@@ -193,7 +193,7 @@ class TestParts:
         assert_native(f, self.h, turned)
 
     @pytest.mark.parametrize(
-        "samples, parts", [(64, 4), (63, 4), (61, 4), (50, 2), (31, 2), (15, 1)]
+        "samples, parts", [(64, 4), (63, 4), (61, 4), (50, 4), (31, 2), (15, 1)]
     )
     def test_any_number_of_samples(self, samples, parts):
         f = lambda h, xs: wg.scan(self.step, h, xs)

@@ -137,6 +137,7 @@ def test_random_recurrent_networks():
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("decisions")
 @pytest.mark.parametrize("kind, batch", [("RNN", 37), ("GRU", 64), ("LSTM", 41), ("own", 50)])
 def test_the_same_bits_for_any_number_of_threads(kind, batch):

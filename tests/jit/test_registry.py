@@ -15,8 +15,15 @@ def samples_of(op):
     return list(op.samples(np.random.default_rng(SEED))) if op.samples else []
 
 
+AT_ONCE = 3  # samples of each operation that the fast tests compile
 CASES = [
-    pytest.param(op, args, params, id=f"{name}-{number}")
+    pytest.param(
+        op,
+        args,
+        params,
+        id=f"{name}-{number}",
+        marks=[pytest.mark.slow] if number >= AT_ONCE else [],
+    )
     for name, op in sorted(REGISTRY.items())
     for number, (args, params) in enumerate(samples_of(op))
 ]
@@ -46,7 +53,7 @@ def test_compiled_equals_evaluated(op, args, params):
     assert_same(got, want)
 
 
-@pytest.mark.parametrize("op, args, params", CASES[::12])
+@pytest.mark.parametrize("op, args, params", [case for case in CASES if not case.marks][::12])
 def test_some_on_the_spine_alone(op, args, params, monkeypatch):
     on_the_spine(op, args, params, monkeypatch)
 

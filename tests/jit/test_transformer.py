@@ -180,6 +180,7 @@ def gradient_of(batch=8, tokens=24, width=32, heads=2):
     return wg.value_and_grad(loss), (model, x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_same_bits_for_any_number_of_threads(layout):
     function, arguments = gradient_of()

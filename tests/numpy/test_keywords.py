@@ -60,6 +60,7 @@ def test_methods_of_quantiles_differentiate(method):
     check_grads(lambda q: wnp.quantile(X, q, 2, method=method), (np.array([0.13, 0.41]),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:All-NaN slice")
 def test_quantiles_without_nan(method):

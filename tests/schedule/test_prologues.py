@@ -235,6 +235,7 @@ def check(function, *args):
     return compiled.explain(*args).loops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (17, 33, 9), (64, 64, 64), (65, 31, 100)])
 @pytest.mark.parametrize("layout", ["plain", "x.T", "w.T", "both.T", "slices", "reversed"])

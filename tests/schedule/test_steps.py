@@ -39,6 +39,7 @@ def programs():
     yield lambda x: (np.pad(x, 1), np.sum(np.exp(x)), np.sort(x)), (rng.normal(size=(20, 20)),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["plain", *[f"-{name}" for name in SPEED]])
 def test_any_step_can_be_left_out(setting, monkeypatch):
     monkeypatch.setenv("WENGERT_CACHE", "off")

@@ -150,7 +150,7 @@ triangular_sylvester: Op = Op(
     hosted=_SCIPY,
     samples=lambda rng: [
         ((upper_triangle(_regular(rng, 3, 3)), np.diag([2.0, 3.0]), rng.normal(size=(3, 2))), {}),
-        ((np.diag([1.0, 2.0]) + 1j, np.diag([2.0, 3.0]), rng.normal(size=(2, 2))), {}),
+        ((np.diag([1 + 1j, 2 - 1j]), np.diag([2.0, 3.0]), rng.normal(size=(2, 2))), {}),
     ],
 )
 
@@ -478,7 +478,8 @@ schur: Op = Op(
     samples=lambda rng: [
         ((_apart(3),), {}),
         ((np.stack([_apart(2), 2 * _apart(2)]),), {}),
-        ((_apart(3).astype(np.float32),), {}),
+        # whose vectors have signs that rounding does not choose
+        ((np.triu(_apart(3)).astype(np.float32),), {}),
     ],
 )
 

@@ -59,7 +59,7 @@ def fuse_epilogues(kernels: Sequence[Kernel], flags: Sequence[Buffer] = ()) -> l
     >>> graph = trace(lambda x, w, b: np.tanh(x @ w + b), np.ones((3, 4)), np.ones((4, 5)), 1.0)
     >>> print(*schedule(graph).kernels)
     for i < 3 for j < 5: sum of in0 * in1 for 1 < 4  # contract
-      out3[5*i + j] = tanh(add(sum, in2[0]))
+      out3[5*i + j] = tanh(sum + in2[0])
     """
     products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
     if not any(_takes_stores(product) for product in products):

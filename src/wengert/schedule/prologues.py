@@ -79,7 +79,7 @@ def fuse_prologues(
     >>> graph = trace(lambda x, y: np.exp(x) @ y, np.ones(1000), np.ones(1000))
     >>> print(*schedule(graph).kernels)
     for i < 1000:  # contract
-      out2[0] += multiply(exp(in0[i]), in1[i])
+      out2[0] += exp(in0[i]) * in1[i]
     """
     if not any(isinstance(kernel, Contraction) for kernel in kernels):
         return list(kernels)
