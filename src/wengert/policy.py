@@ -165,7 +165,7 @@ class RegionLimits(Record):
     # With channels innermost a block can be smaller: bytes of its largest value, and at least so
     # many blocks, which share out well to threads.
     most_channel_value: int
-    least_blocks: int = 48
+    least_blocks: int = 24
     # A block that does less arithmetic with each byte of its weights, or of their gradient, waits
     # for them to come from memory; unless they are few enough to stay near.
     least_use: int = 64
@@ -254,11 +254,11 @@ class ScanLimits(Record):
     # it is done where its factors are at hand, unless all of them stay within so many bytes.
     enough_terms: int = 64
     most_near: int
-    # How many parts, the best first, and how many samples each of them has at least: a tile of rows
-    # where there are more parts than two threads need. Even numbers, so that two threads have the
-    # same to do; if they do not divide the samples, parts differ by one, unless some that do are
-    # about as many.
-    parts: tuple[tuple[int, int], ...] = ((32, 32), (16, 12), (12, 12), (8, 12), (4, 8), (2, 8))
+    # How many parts, the best first, and how many samples each of them has at least: two tiles of
+    # rows where there are more parts than two threads need, which parts of one tile would slow down
+    # by a twentieth. Even numbers, so that two threads have the same to do; if they do not divide
+    # the samples, parts differ by one, unless some that do are about as many.
+    parts: tuple[tuple[int, int], ...] = ((32, 32), (16, 24), (12, 24), (8, 24), (4, 8), (2, 8))
     about_as_many: float = 0.75
     # Each part reads all weights at every step: where these do not stay in the second-level cache,
     # parts have more samples.

@@ -103,7 +103,7 @@ def test_an_error_in_one_of_many_groups():
 
 
 def test_parts_of_a_recurrent_network():
-    layer, x = nn.LSTM(6, 32), normal(5, 100, 6)
+    layer, x = nn.LSTM(6, 32), normal(5, 200, 6)
 
     def loss(x):
         return np.sum(np.square(layer(x)[0][-1]))

@@ -104,7 +104,7 @@ def count_parts(length: int, fewest: int) -> int:
     """How many parts of so many samples at least, equal ones if possible; 1: none.
 
     >>> count_parts(100, 1), count_parts(128, 32), count_parts(96, 1), count_parts(9, 1)
-    (8, 4, 8, 1)
+    (4, 4, 4, 1)
     """
     wanted = policy().scans
     many = [n for n, least in wanted.parts if length // n >= max(fewest, least)]
