@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from math import isfinite
 
 _CELL = "padding:2px 10px;text-align:{};white-space:nowrap;border:0"
 _COLOURS = ("#2867c4", "#c2571a", "#2f7d4f", "#6d3fc4", "#8a6d1b", "#5c6675")
+
+
+def escape(content: str) -> str:
+    """Text for HTML."""
+    from html import escape as escaped  # here: it brings a table of two thousand names
+
+    return escaped(content)
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
