@@ -40,6 +40,7 @@ _MAGIC = b"WGIMAGE1"
 _SIZES = struct.Struct("<II")  # bytes of the exported and of the needed names
 # Libraries of one JIT: to make another costs as much as two of them.
 LIBRARIES = 64
+ENTRY_PREFIX = "wengert_entry_"  # of the names of what entries call; see `gate`
 _registered: dict[str, int] = {}
 _library_numbers = itertools.count()
 _jit: Any = None
@@ -102,8 +103,7 @@ class Compiled:
                 start = time.perf_counter()
                 self._library = _link(self, self._symbols)
                 self.timings.link = time.perf_counter() - start
-        address: int = self._library[name]
-        return address
+        return int(self._library[name])
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
         """Return `name` as a ctypes function; it keeps the code in memory while it is in use."""
@@ -314,7 +314,7 @@ def _link(compiled: Compiled, symbols: Mapping[str, int]) -> Any:
         from .cache import shared_cache
 
         pool.load(shared_cache())
-    if any(name.startswith("wengert_entry_") for name in compiled.needs):
+    if any(name.startswith(ENTRY_PREFIX) for name in compiled.needs):
         from . import gate
 
         gate.load()

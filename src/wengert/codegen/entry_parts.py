@@ -14,7 +14,7 @@ from llvmlite import ir
 from ..runtime.builtin import CONTEXT_NEXT, CONTEXT_ON_ERROR, CONTEXT_POINTERS, Pointer
 from ..runtime.layout import WORD, ObjectLayout
 from ..runtime.limits import NO_FALLBACK, SPARES
-from .gate import PREFIX
+from .compile import ENTRY_PREFIX
 from .objects import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -39,7 +39,7 @@ PARTS: dict[str, tuple[ir.FunctionType, Callable[[Code], None]]] = {}
 
 def shared_part(module: ir.Module, name: str) -> ir.Function:
     """One of the functions below, as a module that calls it sees it."""
-    full = PREFIX + name
+    full = ENTRY_PREFIX + name
     return module.globals.get(full) or ir.Function(module, PARTS[name][0], full)
 
 
@@ -48,7 +48,7 @@ def parts_module(target: Target, layout: ObjectLayout) -> ir.Module:
     module = ir.Module()
     module.triple = target.triple
     for name, (kind, emit) in PARTS.items():
-        code = Code(module, layout, PREFIX + name, kind)
+        code = Code(module, layout, ENTRY_PREFIX + name, kind)
         emit(code)
         code.finish(linkage="")
     return module
@@ -69,7 +69,7 @@ def gate(code: Code) -> None:
     The reference count is changed as Python's own macros do it: it costs less than two calls.
     """
     context, *arguments = code.function.args
-    b, table = code.b, _item(code, code.function.args[0], CONTEXT_POINTERS)
+    b, table = code.b, _item(code, context, CONTEXT_POINTERS)
     entry, callable_ = (
         code.load(table, code.layout.bytes_data + WORD * which)
         for which in (Pointer.ENTRY, Pointer.CALLABLE)

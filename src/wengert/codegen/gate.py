@@ -19,12 +19,11 @@ import threading
 from ..runtime.builtin import c_api_addresses
 from ..runtime.layout import ObjectLayout, native_layout
 from .cache import cache_key, shared_cache
-from .compile import Compiled, add_symbol, compile_module, load_image
+from .compile import ENTRY_PREFIX, Compiled, add_symbol, compile_module, load_image
 from .sources import source_fingerprint
 from .target import Target
 
-PREFIX = "wengert_entry_"  # of the names of what entries call
-GATE = PREFIX + "gate"
+GATE = ENTRY_PREFIX + "gate"
 
 _lock = threading.Lock()
 _code: Compiled | None = None

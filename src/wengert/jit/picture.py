@@ -42,8 +42,8 @@ def compilation(story: Explanation) -> Compilation:
         stored=measured.stored,
         memory=plan,
         regions=story.regions,
-        measured={id(kernel): seconds for kernel, seconds in measured.kernels},
-        measured_inside={id(kernel): seconds for kernel, seconds in measured.inside},
+        measured=dict(measured.kernels),
+        measured_inside=dict(measured.inside),
         values=_values(story),
     )
 

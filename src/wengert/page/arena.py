@@ -14,19 +14,19 @@ _MOST = 400  # buffers in one picture, the largest first
 
 def pictures(loops: LoopProgram, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """The arena of the program, and the own memory of a thread in each loop that has some."""
-    number_of = {id(entry.kernel): entry.number for entry in entries}
+    number_of = {entry.kernel: entry.number for entry in entries}
     found = [
         _picture(
             "the arena of the program",
             lives_of(loops.kernels, set(temporaries(loops.kernels))),
-            [number_of[id(kernel)] for kernel in loops.kernels],
+            [number_of[kernel] for kernel in loops.kernels],
         )
     ]
     for entry in entries:
         kernel = entry.kernel
         if isinstance(kernel, Loop) and kernel.private:
             title = f"a thread's own memory in: {kernel.head()}"
-            steps = [number_of[id(part)] for part in kernel.body]
+            steps = [number_of[part] for part in kernel.body]
             alive = lives_of(kernel.body, set(kernel.private))
             found.append({**_picture(title, alive, steps), "loop": entry.number})
     return [one for one in found if one["buffers"]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..codegen.linked import lines_of_stores, linked_code
 from ..graph import Graph, Node
-from ..loops import LoopProgram
+from ..loops import Kernel, LoopProgram
 from ..machine import Machine, compiling_for
 from ..rates import Floor, measure_floor
 from . import arena, code, kernels, teaching
@@ -43,8 +43,8 @@ class Compilation:
     memory: Mapping[str, int]
     regions: str
     stored: Sequence[Any] = ()  # what in that belongs to which store
-    measured: Mapping[int, float] = field(default_factory=dict)  # seconds, by id of a kernel
-    measured_inside: Mapping[int, float] = field(default_factory=dict)
+    measured: kernels.Seconds = field(default_factory=dict)  # seconds
+    measured_inside: kernels.Seconds = field(default_factory=dict)
     values: Sequence[Any] | None = None  # of the inputs of the graph
 
 
@@ -53,8 +53,8 @@ def timed(made: Compilation) -> tuple[list[kernels.Entry], Sources, Floor]:
     sources = Sources()
     entries = kernels.tree_of(made.loops.kernels)
     for entry in entries:
-        if entry.parent is None and id(entry.kernel) in made.measured:
-            entry.seconds = made.measured[id(entry.kernel)]
+        if entry.parent is None and entry.kernel in made.measured:
+            entry.seconds = made.measured[entry.kernel]
             entry.shares(made.measured_inside)
     floor = _at_least(measure_floor(quick=True), made.target)
     with compiling_for(made.target):
@@ -68,7 +68,7 @@ def page_data(made: Compilation) -> dict[str, Any]:
     entries, sources, floor = timed(made)
     graphs = Graphs(sources)
     stages = _stages(made.steps, graphs)
-    symbols = {id(kernel): name for name, kernel in made.native.names.items()}
+    symbols = {kernel: name for name, kernel in made.native.names.items()}
     functions = linked_code(str(made.native.module), made.target)
     run = None if made.values is None else teaching.run(made.graph, made.values, graphs)
     return {
@@ -82,7 +82,7 @@ def page_data(made: Compilation) -> dict[str, Any]:
         "regions": made.regions,
         "stages": stages,
         "kernels": [
-            {**kernels.as_data(entry, symbols.get(id(entry.kernel)), _number(graphs))}
+            {**kernels.as_data(entry, symbols.get(entry.kernel), _number(graphs))}
             for entry in entries
         ],
         "code": _code(entries, symbols, functions),
@@ -168,11 +168,11 @@ def _statements(made: Compilation) -> dict[str, dict[int, str]]:
 
 
 def _code(
-    entries: Sequence[kernels.Entry], symbols: Mapping[int, str], functions: Mapping[str, Any]
+    entries: Sequence[kernels.Entry], symbols: Mapping[Kernel, str], functions: Mapping[str, Any]
 ) -> dict[int, list[str]]:
     names = set(symbols.values())
     return {
-        entry.number: code.functions_of(symbols[id(entry.kernel)], functions, names)
+        entry.number: code.functions_of(symbols[entry.kernel], functions, names)
         for entry in entries
-        if id(entry.kernel) in symbols
+        if entry.kernel in symbols
     }

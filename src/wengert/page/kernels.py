@@ -32,7 +32,7 @@ from ..schedule.building import flops_of, is_free
 from ..schedule.cost import iterations, kernel_cost
 from ..schedule.memory import buffers_of
 
-Seconds = Mapping[int, float]  # by the identity of a kernel
+Seconds = Mapping[Kernel, float]  # of each kernel
 _KINDS: dict[type, str] = {
     LibraryCall: "library",
     Check: "check",
@@ -69,7 +69,7 @@ class Entry:
         """Share the time among what is inside: as it was measured there, or is estimated."""
         if self.seconds is None or not self.children:
             return
-        parts = [measured.get(id(child.kernel), 0.0) for child in self.children]
+        parts = [measured.get(child.kernel, 0.0) for child in self.children]
         if not any(parts):
             parts = [child.turns * kernel_cost(child.kernel) for child in self.children]
         whole = sum(parts) or 1.0
@@ -164,8 +164,8 @@ def touched_bytes(kernel: Kernel) -> int:
     """Bytes of the arrays that a kernel reads and writes, without those inside of it alone."""
     own = {b for one in inside(kernel) if isinstance(one, Loop) for b in one.private}
     kinds = MemoryKind.INPUT, MemoryKind.OUTPUT, MemoryKind.CONSTANT, MemoryKind.ARENA
-    found = {id(b): b for b in map(root, buffers_of(kernel)) if b not in own and b.kind in kinds}
-    return sum(buffer.nbytes for buffer in found.values())
+    found = {b for b in map(root, buffers_of(kernel)) if b not in own and b.kind in kinds}
+    return sum(buffer.nbytes for buffer in found)
 
 
 def _flops(kernel: Kernel) -> float:

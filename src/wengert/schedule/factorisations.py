@@ -218,7 +218,6 @@ def banded_solve(stack: Stack) -> None:
     stack.call(
         "gbsv", n, lower, upper, m, bands, height, swaps, sides, n, said,
         reads=[bands, sides], writes=[bands, sides, swaps, said],
-
         flops=2 * n * height * (lower + m),
     )  # fmt: skip
     stack.put(out, lambda at, ab, b: stack.load(sides, sides.flat(at[-2:])))
