@@ -12,9 +12,9 @@ Neither the rounds nor the tasks change the order of any sum: blocks are those o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 from llvmlite import ir
@@ -24,9 +24,12 @@ from .counted import counted_loop
 from .driver import Driver, TilePointers
 from .epilogue import Epilogue
 from .llvm_types import I64, POINTER, i64, private_function
-from .packing import Layout
+from .packing import Factor, Layout, Placed
 from .plans import Plan, Segment, VectorSegment
 from .target import Target
+
+# Bytes of all columns that are packed together, about those of a tile of rows.
+_PIECE = 1 << 16
 
 
 class SharedPanels:
@@ -43,9 +46,28 @@ class SharedPanels:
         self.in_round = ceil(plan.blocks / self.rounds)
         self.columns_at = self.rows * layout.row_pitch * self.in_round
         self.totals_at = self.columns_at + self.columns * layout.column_pitch * self.in_round
+        self.piece = _piece(plan, self.columns * layout.column_pitch // layout.steps)
+        self.pieces = ceil((plan.block or plan.sums[0].extent) / self.piece) if self.piece else 0
         # behind them what `Layout` has behind the panels of one task: totals of very many blocks
         totals = layout.bytes - layout.totals * plan.dtype.itemsize
         self.bytes = self.totals_at * plan.dtype.itemsize + totals
+
+    @property
+    def units(self) -> int:
+        """What packing can be cut into: tiles of rows, and pieces or tiles of columns."""
+        return self.rows + (self.pieces or self.columns)
+
+
+def _piece(plan: Plan, width: int) -> int:
+    """So many turns of the outermost sum of all columns are packed at a time; 0: tile by tile.
+
+    A tile's columns are a few lines out of each row of a factor that is contiguous along them, all
+    in other pages: from memory that comes at half the rate of whole rows.
+    """
+    if plan.vector.y != 1:
+        return 0
+    inner = prod(axis.extent for axis in plan.sums[1:])
+    return max(1, _PIECE // (width * inner * plan.dtype.itemsize))
 
 
 class _PanelDriver(Driver):
@@ -86,7 +108,9 @@ class _PanelDriver(Driver):
 
 class _Packer(_PanelDriver):
     """Emits ``void name.pack(out, x, y, panels, round, first, last, *others)``: the tiles of rows
-    from the first to the last, and those of columns, counted on behind them."""
+    from the first to the last, and the units of columns, counted on behind them."""
+
+    first: ir.Value = i64(0)  # turn of the outermost sum that is packed
 
     def _epilogue(self, kernel: Contraction, name: str) -> Epilogue | None:
         return None
@@ -97,19 +121,25 @@ class _Packer(_PanelDriver):
         start, (number, first, last) = self._begin(3)
         self.windows = {"row": (first, last)}
         rows = list(self._ranges("row", plan.row_segments))
-        # columns: all of a line of tiles at a time would be few units, so each is one
-        behind = [
-            self._clipped(b.sub(v, i64(shared.rows)), 0, shared.columns) for v in (first, last)
-        ]
+        count = shared.units - shared.rows
+        behind = [self._clipped(v, shared.rows, count) for v in (first, last)]
+        columns = self._pack_pieces if shared.pieces else self._pack_tiles
 
         def block(place: ir.Value, at: TilePointers) -> None:
             self.place = place
             for segment, low, high in rows:
                 self._pack_rows(segment, low, high, at)
-            self._pack_all_columns(behind[0], behind[1], at)
+            columns(behind[0], behind[1], at)
 
         self._each_block(number, start, block)
         b.ret_void()
+
+    def _pack(
+        self, strips: Iterable[Placed], panel: ir.Value, factor: Factor, sources: Sequence[ir.Value]
+    ) -> None:
+        for placed in strips:
+            start = self.memory.along(panel, self.first, placed.strip.sums[0])
+            super()._pack([placed], start, factor, sources)
 
     def _pack_rows(
         self, segment: int, low: int | ir.Value, high: int | ir.Value, at: TilePointers
@@ -127,7 +157,24 @@ class _Packer(_PanelDriver):
 
         counted_loop(b, low, high, 1, pack)
 
-    def _pack_all_columns(self, low: ir.Value, high: ir.Value, at: TilePointers) -> None:
+    def _pack_pieces(self, low: ir.Value, high: ir.Value, at: TilePointers) -> None:
+        """Of all tiles of columns the turns of the outermost sum that are in some pieces."""
+        b, whole, size = self.builder, self.steps, self.panels.piece
+        self.windows.pop("vector", None)
+        self.windows.pop("column", None)
+
+        def piece(number: ir.Value) -> None:
+            self.first = b.mul(number, i64(size))
+            left = b.sub(whole, self.first)
+            self.steps = b.select(b.icmp_signed("<", left, i64(size)), left, i64(size))
+            here = self._along(self.plan.sums[0], self.first, at)
+            self._each_column_tile(here, self._pack_columns)
+
+        top = b.udiv(b.add(whole, i64(size - 1)), i64(size))
+        counted_loop(b, low, b.select(b.icmp_signed("<", high, top), high, top), 1, piece)
+        self.steps, self.first = whole, i64(0)
+
+    def _pack_tiles(self, low: ir.Value, high: ir.Value, at: TilePointers) -> None:
         """The tiles of columns whose number, along vectors and then along the other axis, is in
         a range."""
         b, across = self.builder, self.panels.across

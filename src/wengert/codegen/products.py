@@ -28,9 +28,10 @@ from .tasks import Tasks
 from .tiling import make_plan
 from .unrolled import emit_unrolled, unrolled_form
 
-# Of tasks one after the other, what is lost at the end, in tasks; and how long reading an element
+# Of tasks one after the other, what is lost at the end, in tasks (sixteen cores that others use too
+# stand idle for a third of two tasks each, for an eighth of four); and how long reading an element
 # takes from a cache that cores share, in the time of multiplying it.
-_TAIL, _READING = 0.25, 12.0
+_TAIL, _READING = 0.5, 12.0
 
 
 class EmittedProduct(NamedTuple):
@@ -88,8 +89,7 @@ class Products(Tasks):
         """Round after round: pack what is next of both factors, then multiply it."""
         panels, watched = product.panels, watch is not None
         assert panels is not None
-        tiles = panels.rows + panels.columns
-        packers = min(tiles, policy().threads.tasks_per_worker * self.workers)
+        packers = min(panels.units, policy().threads.tasks_per_worker * self.workers)
         pack = self._packing_task(name, product, packers, watched)
         task = self._contraction_task(name, product, grid, watched)
 
@@ -199,12 +199,12 @@ class Products(Tasks):
         """`void name.packing(context, task, worker)`: some tiles of the factors of a product."""
         pack = self.module.globals[pack_name(product.name)]
         assert product.panels is not None
-        tiles = i64(product.panels.rows + product.panels.columns)
+        units = i64(product.panels.units)
         function, b, (out, x, y, space, *more), (number, _) = self._task_of(
             f"{name}.packing", pack, 3, True, watched
         )
         rounds = more.pop(-2 if watched else -1)
-        bounds = [b.udiv(b.mul(end, tiles), i64(tasks)) for end in (number, b.add(number, i64(1)))]
+        bounds = [b.udiv(b.mul(end, units), i64(tasks)) for end in (number, b.add(number, i64(1)))]
         b.call(pack, [out, x, y, space, rounds, *bounds, *more])
         b.ret_void()
         return function
@@ -233,9 +233,9 @@ def choose_grid(
     with each element of the other.
 
     >>> choose_grid((10, 16), (128, 512), 128, 16), choose_grid((4, 1), (64, 64), 128, 16)
-    ((2, 8), (4, 1))
+    ((2, 16), (4, 1))
     >>> choose_grid((74, 32), (1024, 1024), 16, 2), choose_grid((147, 64), (2048, 2048), 128, 16)
-    ((2, 4), (4, 16))
+    ((2, 8), (8, 16))
     """
     best = (inf, (1, 1))
     for rows in range(1, min(units[0], most) + 1):
