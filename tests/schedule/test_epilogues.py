@@ -182,6 +182,30 @@ def test_scattering_into_a_copy_of_a_product():
         np.testing.assert_allclose(one, other, rtol=1e-10)
 
 
+def test_what_is_scattered_into_is_read_after_it():
+    """The product stores the array that is scattered into: who reads the result comes after it."""
+
+    def function(x, w, at, v):
+        found = (x @ w).copy()
+        np.add.at(found, at, v)
+        return found * np.cos(x @ w)
+
+    args = X, B[:12], np.array([3, 0, 3]), np.array([0.5, 1.5, 2.5])
+    np.testing.assert_allclose(wg.jit(function)(*args), function(*args), rtol=1e-13)
+
+
+def test_the_gradient_of_a_sort_reads_what_it_scattered_into():
+    def function(x):
+        rows = np.tanh(np.einsum("ij,ij->i", x, x) * 0.25)
+        ordered = np.sort(rows)
+        return np.sum(np.sin(rows)) + ordered[1] * ordered[2]
+
+    x = X[:5]
+    np.testing.assert_allclose(
+        wg.jit(wg.grad(function))(x), wg.grad(function)(x), rtol=1e-11, atol=1e-14
+    )
+
+
 # ---------------------------------------------------------------- the same bits
 
 

@@ -215,8 +215,9 @@ class _Epilogues(KernelList):
         """When the product can run with these stores; None: never."""
         product = self._product(place)
         now, end = self.turns[place], (self.turns[nest][0], -1)  # just before the nest
-        own = set(written_by(product))
-        others = [b for b in map(root, _loaded(stores)) if b not in own]
+        # its own results are values by now, but for memory that others write to as well
+        loads = [expr for expr in walk(roots_of(stores)) if isinstance(expr, Load)]
+        others = [load.buffer for load in loads if self._result(load, place) is None]
         writers = self._writers(others)
         if any(self.turns[kernel] > end for kernel in writers):
             return None
@@ -288,10 +289,6 @@ class _Epilogues(KernelList):
     def _result(self, load: Load, place: int) -> _Result | None:
         found = self.results.get(root(load.buffer))
         return found if found is not None and found.product == place else None
-
-
-def _loaded(stores: Iterable[Store]) -> list[Buffer]:
-    return [expr.buffer for expr in walk(roots_of(stores)) if isinstance(expr, Load)]
 
 
 def _same(a: Affine, b: Affine) -> bool:
