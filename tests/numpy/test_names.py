@@ -76,6 +76,65 @@ def test_leading_zeros_that_are_known_do_not_count():
         wg.jit(lambda p: np.polyint(p, 3, [1.0, 2.0]))(P)
 
 
+# of which NumPy leaves rounding errors in front of the remainder
+LARGE = np.array([901246916804.0, 304441834180.0, 660868430217.0, 175613809224.0, 849379732888.0])
+LED_BY_ZERO = P * np.arange(4.0)
+LENGTHS_BY_VALUES = {
+    "polymul": (
+        lambda p: np.mean(np.polymul(p, Q) ** 2),
+        LED_BY_ZERO,
+        "polymul .*: a1 begins with 0",
+    ),
+    "polymul, the other": (
+        lambda p: np.mean(np.polymul(Q, p) ** 2),
+        LED_BY_ZERO,
+        "a2 begins with 0",
+    ),
+    "polymul of complex": (
+        lambda p: np.mean(np.abs(np.polymul(p * 1j, Q))),
+        LED_BY_ZERO,
+        "a1 begins with 0",
+    ),
+    "roots": (lambda p: np.mean(np.abs(np.roots(p))), LED_BY_ZERO, "roots .*: p begins with 0"),
+    "polydiv": (
+        lambda p: np.mean(np.polydiv(np.convolve(P, [2.0, 1.0]) + p, P)[1] ** 2),
+        np.zeros(5),
+        "polydiv .*: NumPy would give a remainder of another length",
+    ),
+    "polydiv of large ones": (
+        lambda p: np.mean(np.polydiv(p, [0.7, -1.9, 0.3])[1] ** 2),
+        LARGE,
+        "polydiv .*: NumPy would give a remainder of another length",
+    ),
+}
+DERIVED = {"value": lambda f: f, "grad": wg.grad, "hvp": lambda f: lambda p: wg.hvp(f, p, p)}
+
+
+@pytest.mark.parametrize("derived", DERIVED)
+@pytest.mark.parametrize("name", LENGTHS_BY_VALUES)
+def test_a_length_that_values_decide_is_an_error_where_these_are_not_known(name, derived):
+    """Compiled and mapped, also in derivatives that do not need the values themselves."""
+    function, p, text = LENGTHS_BY_VALUES[name]
+    function = DERIVED[derived](function)
+    function(p)
+    for run in (wg.jit(function), lambda p: wg.vmap(function)(p[None])):
+        with pytest.raises(ShapeError, match=text):
+            run(p)
+
+
+def test_remainders_have_the_length_that_they_have_in_numpy():
+    for u, v in ((LARGE, np.array([0.7, -1.9, 0.3])), (P, Q)):
+        for got, want in zip(wg.vjp(np.polydiv, u, v)[0], np.polydiv(u, v), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+def test_a_remainder_that_nobody_reads_may_be_zero():
+    quotient = lambda p: np.polydiv(np.polymul(p, Q), p)[0]
+    np.testing.assert_allclose(wg.jit(quotient)(P), Q, rtol=1e-12)
+    np.testing.assert_allclose(wg.vmap(quotient)(P[None])[0], Q, rtol=1e-12)
+
+
 def test_roots():
     p = np.poly([3.0, -1.0, 0.5])
     ordered = lambda p: np.sort(np.real(np.roots(p)))

@@ -397,7 +397,10 @@ class Writer:
             ]
         else:
             texts += [f"np.outer({x.name}, {x.name})", f"np.convolve({x.name}, [0.5, 1.0, -0.25])"]
-            texts += [f"np.polymul({x.name}, [1.0, 0.5])", f"np.polyder({x.name})"]
+            # a factor of 0 in front is left out, which is another shape
+            leads = bool(x.value[0])
+            texts += [f"np.polymul({x.name}, [1.0, 0.5])"] if leads else []
+            texts += [f"np.polyder({x.name})"]
             texts += [f"np.polyfit(np.arange({n}.0), {x.name}, 1)"] if n > 2 else []
         self.value(self.random.choice(texts))
 

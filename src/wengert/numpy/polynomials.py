@@ -1,7 +1,8 @@
 """Polynomials as NumPy has them in its oldest functions: coefficients, highest power first.
 
-What NumPy decides by values, such as which leading coefficients are zero, is decided where they are
-known; while `jit` and `vmap` trace, all coefficients count.
+NumPy leaves out leading zeros of factors, of remainders and of what it takes roots of, so that the
+length of a result depends on values. It does where these are known; while `jit` and `vmap` trace,
+the length is that of coefficients of which none is zero, and others are an error when it is run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from ..errors import OptionError, ShapeError, explain
 from ..ops import elementwise as ew
 from ..ops.indexing import embed, index
 from ..ops.layout import reshape
+from ..ops.logic import equal, less_equal, not_equal
+from ..ops.positions import provided
 from ..ops.structure import concatenate
 from ..trace.tracer import concrete
 from ..types import inexact_dtype, result_dtype, type_of
@@ -28,6 +31,8 @@ __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
     "roots",
 ]  # fmt: skip
+
+SMALL = 1e-8  # what `numpy.allclose` takes for zero
 
 
 def _line(name: str, p: Any) -> Any:
@@ -104,26 +109,31 @@ def polymul(a1: Any, a2: Any) -> Any:
     >>> wnp.polymul([1, 2, 3], [9, 5, 1])
     array([ 9, 23, 38, 17,  3])
     """
-    return convolve(_stripped(_line("polymul", a1)), _stripped(_line("polymul", a2)))
+    return convolve(_stripped("polymul", "a1", a1), _stripped("polymul", "a2", a2))
 
 
-def _stripped(p: Any) -> Any:
-    """Without leading zeros that are known, as NumPy has factors of products."""
-    value = concrete(p)
-    if value is None:
+def _stripped(name: str, argument: str, p: Any) -> Any:
+    """Coefficients without leading zeros: the last one stays."""
+    p = _line(name, p)
+    value, length = concrete(p), shape(p)[0]
+    if value is not None:
+        places = np.flatnonzero(np.asarray(value))
+        return _part(p, int(places[0]) if places.size else max(length - 1, 0), length)
+    if length < 2:
         return p
-    places = np.flatnonzero(np.asarray(value))
-    length = shape(p)[0]
-    first = int(places[0]) if places.size else max(length - 1, 0)
-    return p if first == 0 else _part(p, first, length)
+    return provided(
+        p,
+        not_equal(_part(p, 0, 1), 0),
+        name=name,
+        problem=f"{argument} begins with 0, which NumPy leaves out: the length of the result "
+        "depends on values, which compiled and mapped functions cannot",
+        remedy="Leave it out before, or use convolve, which keeps all coefficients.",
+    )
 
 
 @numpy_if_plain
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """``numpy.polydiv``: quotient and remainder.
-
-    While values are not known the remainder has one coefficient less than the divisor, zeros
-    included.
 
     >>> import wengert.numpy as wnp
     >>> wnp.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
@@ -140,19 +150,24 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         quotient.append(reshape(factor, shape=(1,)))
         rest = ew.subtract(rest, _shifted_in(ew.multiply(v, factor), k, m + 1))
     whole = concatenate(*quotient, axis=0) if quotient else np.zeros(1, dtype)
-    rest = _part(rest, max(m - n + 1, 0), m + 1) if n else np.zeros(1, dtype)
-    return whole, _without_small(rest)
+    return whole, _without_small(rest, min(max(m - n + 1, 0), m))
 
 
-def _without_small(rest: Any) -> Any:
-    """The remainder without leading zeros, which are known up to rounding."""
-    value = concrete(rest)
-    if value is None:
-        return rest
-    start, length = 0, shape(rest)[0]
-    while start < length - 1 and np.allclose(np.asarray(value)[start], 0, rtol=1e-14):
-        start += 1
-    return _part(rest, start, length) if start else rest
+def _without_small(rest: Any, usual: int) -> Any:
+    """The remainder without leading zeros up to rounding, the `usual` number if nobody knows."""
+    value, length = concrete(rest), shape(rest)[0]
+    if value is not None:
+        small = np.abs(np.asarray(value)[:-1]) <= SMALL
+        return _part(rest, length - 1 if np.all(small) else int(np.argmin(small)), length)
+    small = less_equal(ew.absolute(_part(rest, 0, min(usual + 1, length - 1))), SMALL)
+    return provided(
+        _part(rest, usual, length),
+        equal(small, np.arange(shape(small)[0]) < usual),
+        name="polydiv",
+        problem="NumPy would give a remainder of another length, which depends on values: "
+        f"it leaves out what is not above {SMALL} in front",
+        remedy="Use the quotient alone, and for the remainder polysub(u, polymul(quotient, v)).",
+    )
 
 
 @numpy_if_plain
@@ -233,13 +248,13 @@ def poly(seq_of_zeros: Any) -> Any:
 def roots(p: Any) -> Any:
     """``numpy.roots``: the zeros of a polynomial, by the eigenvalues of its companion matrix.
 
-    Of traced coefficients they are complex. While these are not known the first must not be zero.
+    Of traced coefficients they are complex.
 
     >>> import wengert.numpy as wnp
     >>> wnp.roots([1.0, -6.0, 11.0, -6.0]).round(6)
     array([3., 2., 1.])
     """
-    p = _line("roots", p)
+    p = _stripped("roots", "p", p)
     dtype = np.result_type(inexact_dtype(type_of(p).dtype), np.complex64)
     value = concrete(p)
     trailing = 0
@@ -248,7 +263,7 @@ def roots(p: Any) -> Any:
         if not places.size:
             return np.zeros(0, dtype)
         trailing = shape(p)[0] - 1 - int(places[-1])
-        p = _part(p, int(places[0]), int(places[-1]) + 1)
+        p = _part(p, 0, int(places[-1]) + 1)
     degree = shape(p)[0] - 1
     if degree < 1:
         return np.zeros(trailing, dtype)

@@ -1,15 +1,51 @@
-"""Positions that must exist: NumPy refuses others when it computes with them, negative ones too."""
+"""Positions that must exist, and conditions that must hold: elsewhere there is an error."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import OutOfRangeError, explain
+from ..errors import OutOfRangeError, ShapeError, explain
 from ..loops import BOOL, INDEX, Apply, Expr, Index, Literal, Operand, Pointwise
-from ..types import ArrayType
+from ..types import ArrayType, type_of
+from .families import batch_elementwise
+from .layout import broadcast_to
 from .op import Op
+
+
+def _provided(x: Any, flag: Any, name: str, problem: str, remedy: str) -> Any:
+    if not np.all(flag):
+        raise ShapeError(explain(name, problem, remedy))
+    return x
+
+
+def _batch_provided(size: int, flags: Sequence[bool], x: Any, flag: Any, **texts: str) -> Any:
+    if not flags[0]:
+        x = broadcast_to(x, shape=(size, *type_of(x).shape))
+    aligned = batch_elementwise(lambda: provided)
+    return aligned(size, (True, flags[1]), x, flag, **texts)
+
+
+# The array, if all flags beside it are true; an error, with these texts, where one is not. Its
+# derivatives ask for the same, so that none is taken of a function that has no value there.
+provided: Op = Op(
+    "provided",
+    _provided,
+    lambda x, flag, **texts: ArrayType(x.dtype, x.shape),
+    linear=(0,),
+    transpose=(lambda g, x, flag, **texts: provided(g, flag, **texts), None),
+    batch=_batch_provided,
+    loops=Pointwise(
+        lambda index, x, flag, **texts: x(index),
+        check=lambda index, x, flag, **texts: flag.broadcast(index),
+    ),
+    samples=lambda rng: [
+        ((rng.normal(size=shape), np.ones(flags, bool)), {"name": "", "problem": "", "remedy": ""})
+        for shape, flags in (((2, 3), (3,)), ((4,), ()), ((), ()), ((0, 2), (1,)))
+    ],
+)
 
 
 def _within(x: Any, length: int, name: str) -> Any:
