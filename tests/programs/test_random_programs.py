@@ -7,10 +7,18 @@ first seed; a failure names the seed and prints the program.
 import os
 import random
 
+import numpy as np
 import pytest
 
-from programs.checks import UndecidedError, check
-from programs.writer import write_program
+import wengert as wg
+from programs.checks import (
+    UndecidedError,
+    check,
+    check_compiled,
+    check_compiled_curvature,
+    evaluated,
+)
+from programs.writer import Program, write_program
 
 SHARES = 20  # pieces of the slow test, for several processes
 FAST = 12
@@ -42,6 +50,26 @@ def test_some_random_programs():
     failures, undecided = run(range(FAST))
     assert not failures, "\n\n".join(failures)
     assert undecided <= 1
+
+
+ROUGH = """def program(x):
+    s = x[1:] + x[0]
+    for i in range(12):
+        s = s - (s * s - 2.0) / (2.0 + np.abs(2 * s))
+    return np.tanh(s * 0.25)
+"""
+
+
+def test_rounding_in_single_precision_is_told_from_an_error():
+    """The curvature of some steps of Newton's method has few digits; another number is an error."""
+    program = Program(ROUGH, [np.array([-0.51149416, -1.0047269], np.float32)], True)
+    check_compiled_curvature(program)
+    scaled = lambda function, inputs, way: [
+        result * (1.0 if way is evaluated else 1.01)
+        for result in wg.hvp(lambda x: np.sum(function(x[0])), inputs, inputs)
+    ]
+    with pytest.raises(AssertionError, match="in double precision"):
+        check_compiled(program, scaled, wg.jit, "hvp")
 
 
 @pytest.mark.slow
