@@ -43,6 +43,7 @@ ORDER = [
     {"control"},
     {"page"},
     {"jit"},
+    {"job"},
     {"scipy", "distributed"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"sklearn"},

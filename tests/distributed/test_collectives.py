@@ -8,8 +8,7 @@ import pytest
 
 import ranks
 import wengert as wg
-from wengert import distributed
-from wengert.distributed import job
+from wengert import distributed, job
 from wengert.errors import MissingPackageError, OptionError, ShapeError
 from wengert.graph import Constant, Graph, Operator
 from wengert.ops import collectives
@@ -43,6 +42,12 @@ def test_a_rank_that_leaves_with_a_status_ends_the_job():
     assert done.returncode != 0
     assert "enough" in done.stderr
     assert "rank 1 of 2 has left with status 1, so all ranks end." in done.stderr
+
+
+def test_the_public_names():
+    operations = {"all_reduce", "all_gather", "broadcast", "reduce_scatter"}
+    assert set(distributed.__all__) == {"init", "rank", "size", *operations}
+    assert not hasattr(distributed, "world") and not hasattr(distributed, "end_job")
 
 
 def test_one_process_is_one_rank_and_needs_no_mpi():

@@ -13,20 +13,15 @@ they need no MPI and give back what they got.
 array([0., 1., 2.])
 """
 
+from ..job import init, rank, size
 from .functions import all_gather, all_reduce, broadcast, reduce_scatter
-from .job import World, alone, end_job, init, launcher, rank, size, world
 
 __all__ = [
-    "World",
     "all_gather",
     "all_reduce",
-    "alone",
     "broadcast",
-    "end_job",
     "init",
-    "launcher",
     "rank",
     "reduce_scatter",
     "size",
-    "world",
 ]

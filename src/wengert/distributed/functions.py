@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionError, ShapeError, explain
+from ..job import size
 from ..numpy.common import as_value, strong
 from ..ops import collectives
 from ..types import type_of
-from .job import size
 
 
 def all_reduce(x: Any, operation: str = "sum") -> Any:

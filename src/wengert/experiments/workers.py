@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wengert import distributed, train
+from wengert.job import end_job, launcher
 
 Emit = Callable[[dict[str, Any]], None]
 Job = tuple[str, dict[str, Any]]  # package.module:function, its arguments
@@ -40,7 +41,7 @@ class Worker:
         job = json.dumps({"task": task, "arguments": arguments})
         command = [sys.executable, "-c", _START, job]
         if ranks > 1:
-            command = [*distributed.launcher(ranks), *command]
+            command = [*launcher(ranks), *command]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -167,6 +168,6 @@ def main() -> int:
         return 1  # the parent is gone
     except BaseException:
         emit({_ERROR: traceback.format_exc()})
-        distributed.end_job()
+        end_job()
         return 1
     return 0

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import distributed, nn
+from .. import distributed, job, nn
 from ..errors import DTypeError, NotFiniteError, OptionError, explain
 from ..numpy import random
 from ..optim import OneCycleLR, Optimizer, Schedule
@@ -169,7 +169,7 @@ def fit(
         watching,
         Saving(checkpoint, settings, checkpoint_seconds, checkpoint_steps, shards),
         progress_for(
-            progress if distributed.world().leads else False,
+            progress if job.world().leads else False,
             "images" if source.images else "examples",
         ),
         seed,
@@ -196,7 +196,7 @@ class _Training:
         self.callbacks, self.saving, self.progress = callbacks, saving, progress
         self.seed, self.shards = seed, shards
         self.pace = _Pace()
-        self.world = distributed.world()
+        self.world = job.world()
 
     def fit(self) -> History:
         """Train to the end."""
@@ -341,7 +341,7 @@ class _Training:
 
 def _parts(parts: int | None, batch_size: int, source: Source, optimizer: Optimizer) -> int | None:
     """Into how many parts a batch is cut; None: it is taken as a whole."""
-    world = distributed.world()
+    world = job.world()
     if parts is not None and (_whole("parts", parts, 1) & (parts - 1) or parts > batch_size):
         raise OptionError(
             explain(

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import distributed, nn, tree
+from .. import distributed, job, nn, tree
 from ..errors import OptionError, explain
 from ..jit import CallSeries, Repeated, jit, run_in_turns
 from ..optim import clip_grad_norm_
@@ -156,7 +156,7 @@ class Parted:
 
     def __init__(self, steps: Any, source: Source, parts: int, shards: Shards | None = None):
         self.steps, self.source, self.parts, self.shards = steps, source, parts, shards
-        self.world = distributed.world()
+        self.world = job.world()
         self._buffers = list(steps.model.buffers())
         self._part = Repeated(jit(self._gradients))
         self._join = Repeated(jit(self._joined))

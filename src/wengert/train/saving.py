@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .. import distributed
+from .. import job
 from ..errors import OptionError, explain
 from .callbacks import Callbacks
 from .checkpoints import Checkpoint, restore_state, state_of
@@ -33,7 +33,7 @@ class Saving:
         self.path = None if self._checkpoint is None else self._checkpoint.path
         self._settings, self._seconds, self._steps = settings, seconds, steps
         self._written = time.monotonic()
-        self._world, self._shards = distributed.world(), shards
+        self._world, self._shards = job.world(), shards
 
     def until_due(self, step: int) -> int:
         """How many steps may be made at most until the next look at `due`."""

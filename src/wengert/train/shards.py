@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import distributed
+from .. import job
 from ..tensor import Tensor
 
 
@@ -32,7 +32,7 @@ class Shards:
     """Which rank keeps the state of which parameter of an optimizer."""
 
     def __init__(self, optimizer: Any):
-        self.optimizer, self.world = optimizer, distributed.world()
+        self.optimizer, self.world = optimizer, job.world()
         parameters = [p for group in optimizer.param_groups for p in group.params]
         self.owners = owners_of([p.size for p in parameters], self.world.size)
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from .. import distributed
 from ..errors import StructureError, explain
+from ..job import alone
 from ..storage import load, save
 from .checkpoints import digest
 
@@ -124,5 +124,5 @@ class _Job:
 
 def call_alone(function: Callable[..., Any], setting: dict[str, Any]) -> Any:
     """Call a function for which this process is no rank of a job."""
-    with distributed.alone():
+    with alone():
         return function(**setting)

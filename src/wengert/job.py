@@ -28,9 +28,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import MissingPackageError, explain
-from ..ops import collectives
-from ..runtime.threads import available_cores, share_cores
+from .errors import MissingPackageError, explain
+from .ops import collectives
+from .runtime.threads import available_cores, share_cores
 
 # What launchers tell a process, by which it knows that it is one of several.
 _TOLD = ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
@@ -287,9 +287,9 @@ class _Functions:
     """The native functions in memory, as `ops/collectives.py` calls them on arrays."""
 
     def __init__(self, MPI: Any, found: World):
-        from ..codegen.cache import shared_cache
-        from ..codegen.collectives import FUNCTIONS, NAMES, TABLE, collectives_module
-        from ..codegen.compile import add_symbol, compile_here
+        from .codegen.cache import shared_cache
+        from .codegen.collectives import FUNCTIONS, NAMES, TABLE, collectives_module
+        from .codegen.compile import add_symbol, compile_here
 
         self.table = _table(MPI, found)
         library = ctypes.CDLL(MPI.__file__)  # which is linked to MPI
