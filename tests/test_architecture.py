@@ -43,7 +43,7 @@ ORDER = [
     {"control"},
     {"page"},
     {"jit"},
-    {"job"},
+    {"job", "leaving"},
     {"scipy", "distributed"},
     {"tensor", "flag", "nn", "optim", "data", "train", "storage", "sparse"},
     {"sklearn"},

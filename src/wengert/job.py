@@ -5,13 +5,13 @@ started on first use. Any other process is alone, and needs no MPI. mpi4py bring
 process and knows its handles; what is called afterwards is native (`codegen/collectives.py`).
 
 A rank that fails must end the job: the others would wait for it for ever. So errors of MPI are
-fatal, and an error that nobody catches ends all ranks, after it has been shown; so does `sys.exit`
-with a status. What is killed from outside is noticed by `mpiexec`, which ends the others.
+fatal, and an error that nobody catches ends all ranks, after it has been shown; `leaving.py` looks
+after ranks that end otherwise. What is killed from outside is noticed by `mpiexec`, which ends the
+others.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import functools
@@ -19,16 +19,16 @@ import os
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .errors import MissingPackageError, explain
+from .leaving import Calls
 from .ops import collectives
 from .runtime.threads import available_cores, share_cores
 
@@ -36,8 +36,6 @@ from .runtime.threads import available_cores, share_cores
 _TOLD = ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 # The process that is a rank: processes that it starts inherit what it was told, and are none.
 _OWNER = "WENGERT_RANK_PROCESS"
-# Seconds in which all ranks leave, if one does so with a status of its own.
-_PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class World:
     rank: int = 0
     size: int = 1
     communicator: Any = None
+    calls: Calls | None = field(default=None, repr=False)
 
     @property
     def leads(self) -> bool:
@@ -59,7 +58,7 @@ class World:
 
     def agreed(self, value: Any) -> Any:
         """What the first rank has, a small Python value, on every rank."""
-        return value if self.size == 1 else self.communicator.bcast(value)
+        return value if self.calls is None else self._begun().bcast(value)
 
     def first(self, call: Callable[[], Any]) -> Any:
         """What a call gives that the first rank alone makes; its error is that of every rank."""
@@ -71,18 +70,28 @@ class World:
                 found = call()
             except Exception as error:
                 problem = error
-        found, problem = self.communicator.bcast((found, problem))
+        found, problem = self.agreed((found, problem))
         if problem is not None:
             raise problem
         return found
 
+    def every(self, value: Any) -> list[Any]:
+        """What each rank has, a small Python value, on every rank."""
+        return [value] if self.calls is None else self._begun().allgather(value)
+
     def same(self, value: Any) -> bool:
         """Whether all ranks have equal values."""
-        return self.size == 1 or all(one == value for one in self.communicator.allgather(value))
+        return all(one == value for one in self.every(value))
 
     def any(self, flag: bool) -> bool:
         """Whether it is so on any rank."""
-        return flag if self.size == 1 else any(self.communicator.allgather(flag))
+        return any(self.every(flag))
+
+    def _begun(self) -> Any:
+        """The communicator, for one more operation of all ranks."""
+        assert self.calls is not None
+        self.calls.count()
+        return self.communicator
 
 
 _started: World | None = None
@@ -203,13 +212,14 @@ def _mpi() -> Any:
 def _start(MPI: Any) -> World:
     communicator = MPI.COMM_WORLD.Dup()
     communicator.Set_errhandler(MPI.ERRORS_ARE_FATAL)
-    found = World(communicator.Get_rank(), communicator.Get_size(), communicator)
+    size = communicator.Get_size()
+    calls = Calls(MPI, communicator) if size > 1 else None
+    found = World(communicator.Get_rank(), size, communicator, calls)
     os.environ[_OWNER] = str(os.getpid())
-    if found.size > 1:
+    if calls is not None:
         share_cores(_ranks_on_these_cores(MPI, communicator))
         sys.excepthook = functools.partial(_end_job, found, sys.excepthook)
-        sys.exit = _Exit(found, sys.exit)
-        collectives.perform = _Functions(MPI, found)
+        collectives.perform = _Functions(MPI, found, calls)
     return found
 
 
@@ -251,49 +261,17 @@ def _end_job(
     found.communicator.Abort(1)
 
 
-class _Exit:
-    """`sys.exit` on a rank: with a status other than 0 the others must not wait for it.
-
-    They may be about to do the same, and get some time to. The exception that it raises may still
-    be caught; so the job is ended when Python ends, not before.
-    """
-
-    def __init__(self, found: World, leave: Callable[[Any], NoReturn]):
-        self.found, self.leave, self.status = found, leave, 0
-        atexit.register(self._at_exit)
-
-    def __call__(self, status: Any = None) -> NoReturn:
-        self.status = status if isinstance(status, int) else int(status is not None)
-        self.leave(status)
-
-    def _at_exit(self) -> None:
-        if not self.status:
-            return
-        request = self.found.communicator.Ibarrier()
-        until = time.monotonic() + _PATIENCE
-        while not request.Test():
-            if time.monotonic() > until:
-                print(
-                    f"wengert: rank {self.found.rank} of {self.found.size} has left with status "
-                    f"{self.status}, so all ranks end.",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                self.found.communicator.Abort(self.status)
-            time.sleep(0.01)
-
-
 class _Functions:
     """The native functions in memory, as `ops/collectives.py` calls them on arrays."""
 
-    def __init__(self, MPI: Any, found: World):
+    def __init__(self, MPI: Any, found: World, calls: Calls):
         from .codegen.cache import shared_cache
-        from .codegen.collectives import FUNCTIONS, NAMES, TABLE, collectives_module
+        from .codegen.collectives import COUNT, FUNCTIONS, NAMES, TABLE, collectives_module
         from .codegen.compile import add_symbol, compile_here
 
         self.table = _table(MPI, found)
         library = ctypes.CDLL(MPI.__file__)  # which is linked to MPI
-        symbols = {TABLE: self.table.ctypes.data}
+        symbols = {TABLE: self.table.ctypes.data, COUNT: calls.address}
         for name in (f"MPI_{function}" for function in FUNCTIONS):
             symbols[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         handle_bytes = MPI._sizeof(MPI.Comm)

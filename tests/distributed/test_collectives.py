@@ -31,19 +31,6 @@ def test_plain_programs_sum_too(monkeypatch):
     subprocess.run(done, env=ranks.environment(), check=True, timeout=60)
 
 
-@ranks.needs_mpi
-def test_a_rank_that_leaves_with_a_status_ends_the_job():
-    code = "import sys, numpy as np, wengert as wg; d = wg.distributed; d.all_reduce(np.ones(3)); "
-    code += "d.rank() == 1 and sys.exit('enough'); d.all_reduce(np.ones(3))"
-    command = [ranks.MPIEXEC, "-n", "2", sys.executable, "-c", code]
-    done = subprocess.run(
-        command, env=ranks.environment(), capture_output=True, text=True, timeout=45
-    )
-    assert done.returncode != 0
-    assert "enough" in done.stderr
-    assert "rank 1 of 2 has left with status 1, so all ranks end." in done.stderr
-
-
 def test_the_public_names():
     operations = {"all_reduce", "all_gather", "broadcast", "reduce_scatter"}
     assert set(distributed.__all__) == {"init", "rank", "size", *operations}

@@ -1,7 +1,8 @@
 """What the processes of a job do together, as native functions on plain memory.
 
 They call MPI's functions by name and know who they are from a table of numbers (`Fact`), so one
-piece of code serves every process. All errors end the job: the communicator says so.
+piece of code serves every process. All errors end the job: the communicator says so. How many of
+them were begun is counted where other processes can read it (`leaving.py`).
 
 A sum is made in an order that depends on the number of processes alone, never on sizes, timing or
 the library's choice. Process r first adds what r ^ 1 has, then what r ^ 2 has, and so on: a binary
@@ -24,6 +25,7 @@ from .llvm_types import I8, I32, I64, POINTER, declare, i32, i64
 from .target import Target
 
 TABLE = PREFIX + "table"
+COUNT = PREFIX + "count"
 # From so many bytes on arrays are halved: where the time for the bytes exceeds that for messages.
 LONG = 1 << 14
 _STATUS_BYTES = 64  # at least those of an MPI_Status
@@ -48,10 +50,12 @@ def collectives_module(target: Target, handle_bytes: int) -> ir.Module:
     module = ir.Module("wengert_collectives")
     module.triple = target.triple
     table = ir.GlobalVariable(module, ir.ArrayType(I64, _table_length()), TABLE)
+    count = ir.GlobalVariable(module, I64, COUNT)
     handle = ir.IntType(8 * handle_bytes)
     for name, emit in _EMITTED.items():
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), _SIGNATURE), PREFIX + name)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
+        builder.store(builder.add(builder.load(count, typ=I64), i64(1)), count)
         emit(_Writer(builder, table, handle, list(function.args)))
         builder.ret_void()
     return module

@@ -58,7 +58,7 @@ class Shards:
         """The state dict with what all ranks keep; all must ask for it."""
         found: dict[str, Any] = self.optimizer.state_dict()
         own = {place: entry for place, entry in found["state"].items() if self.owns(place)}
-        every = self.world.communicator.allgather(own)
+        every = self.world.every(own)
         merged = {place: entry for one in every for place, entry in one.items()}
         return {**found, "state": {place: merged[place] for place in found["state"]}}
 
