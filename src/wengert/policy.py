@@ -162,10 +162,14 @@ class RegionLimits(Record):
     # of the largest value of a block.
     most_weights: int
     most_value: int
-    # With channels innermost a block can be smaller: bytes of its largest value, and at least so
-    # many blocks, which share out well to threads.
+    # With channels innermost a block can be smaller: bytes of its largest value; and at least so
+    # many blocks, of so many that this number of threads has little to wait for at the end: half a
+    # block more or less, since none is as fast as the others. What comes with a block, its weights
+    # to read, takes as long as so many samples.
     most_channel_value: int
-    least_blocks: int = 24
+    least_blocks: int = 16
+    shared_by: int = 16
+    per_block: float = 1.0
     # A block that does less arithmetic with each byte of its weights, or of their gradient, waits
     # for them to come from memory; unless they are few enough to stay near.
     least_use: int = 64

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from ..graph import Graph, Node, Operator
 from ..loops import Alias, Pointwise
@@ -147,11 +148,17 @@ class ChannelCutter(TimedCutter):
     layout = "one lane a channel"
 
     def _choose_width(self) -> int:
-        """As many samples as are near together, and so that no block is partly empty."""
+        """As many samples as are near together and share out well; no block is partly empty."""
         wanted = policy().regions
         near = wanted.most_channel_value // max(self._largest(self.graph.nodes), 1)
         most = max(1, min(near, self.length // wanted.least_blocks))
-        return max((n for n in range(1, most + 1) if self.length % n == 0), default=1)
+
+        def time(width: int) -> float:
+            rounds = ceil(self.length / width / wanted.shared_by) + 0.5
+            return rounds * (width + wanted.per_block)
+
+        widths = [n for n in range(most, 0, -1) if self.length % n == 0]
+        return min(widths, key=time, default=1)
 
     def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
         if self._is_heavy(node):
