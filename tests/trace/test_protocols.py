@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.errors import AbstractValueError, ConversionError, DTypeError
+from wengert.errors import AbstractValueError, ConversionError, DTypeError, ShapeError
 
 RNG = np.random.default_rng(7)
 A = RNG.uniform(0.2, 0.9, size=(3, 4))
@@ -335,6 +335,55 @@ class TestOut:
             return np.sum(y)
 
         np.testing.assert_allclose(wg.grad(f)(V), np.cos(V) * V + np.sin(V), rtol=1e-14)
+
+    @pytest.mark.parametrize("way", [wg.jit, wg.vmap, lambda f: lambda x: wg.vjp(f, x)[0]])
+    @pytest.mark.parametrize("function", [np.divide, wnp.divide])
+    def test_out_where_a_mask_holds(self, function, way):
+        def f(x):
+            y = np.ones(x.shape)
+            return function(1.0, x, out=y, where=x > 0.25) + y
+
+        x = np.array([[0.5, -1.0, 2.0], [0.125, 1.0, 4.0]])
+        np.testing.assert_array_equal(way(f)(x), f(x))
+        slope = wg.grad(lambda x: np.sum(f(x)))(x)
+        np.testing.assert_allclose(slope, np.where(x > 0.25, -2 / x**2, 0))
+
+    def test_one_of_two_outputs(self):
+        def f(x):
+            whole = np.zeros(4)
+            part, found = np.modf(x, out=(None, whole))
+            return part + 2 * whole + 4 * found
+
+        np.testing.assert_allclose(wg.jit(f)(V), f(V), rtol=1e-14)
+
+    @pytest.mark.parametrize(
+        "write, error",
+        [
+            (lambda x: np.add(x, 0.5, out=np.zeros(4, int)), DTypeError),
+            (lambda x: wnp.add(x, 0.5, out=np.zeros(4, int)), DTypeError),
+            (lambda x: np.clip(x, 0, 1, out=np.zeros(4, int)), DTypeError),
+            (lambda x: np.sum(x[None], axis=0, out=np.zeros(4, int)), DTypeError),
+            (lambda x: np.sin(x * 1j, out=np.zeros(4)), DTypeError),
+            (lambda x: np.sum(x[None], axis=0, out=np.zeros((2, 4))), ShapeError),
+            (lambda x: np.add(x, np.ones((2, 1)), out=np.zeros((1, 4))), ShapeError),
+        ],
+    )
+    def test_outputs_that_cannot_hold_the_result(self, write, error):
+        """NumPy refuses them, or casts the terms of a sum; what is left would be other numbers."""
+        for way in (lambda x: wg.vjp(write, x), wg.jit(write)):
+            with pytest.raises(error):
+                way(V)
+        unsafe = lambda x: np.add(x, 0.5, out=np.zeros(4, int), casting="unsafe")
+        np.testing.assert_array_equal(wg.jit(unsafe)(V), unsafe(V))
+
+    def test_the_error_of_an_output_that_cannot_hold_the_result(self):
+        with pytest.raises(DTypeError) as caught:
+            wg.jit(lambda x: np.add(x, 0.5, out=np.zeros(4, int)))(V)
+        assert str(caught.value).startswith("numpy.add with out= (at ")
+        assert str(caught.value).endswith(
+            "): the result is f64[4], the array it must fit into i64[4]. Give an array of this "
+            "shape and dtype, or convert the result with astype."
+        )
 
     def test_plain_out_is_refused(self):
         plain = np.zeros(4)

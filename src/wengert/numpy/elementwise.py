@@ -64,27 +64,22 @@ def _loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any)
     return resolved[: ufunc.nin]
 
 
-def _finish(name: str, result: Any, out: Any, where: Any) -> Any:
-    """Apply `where` and write to `out`."""
-    if isinstance(result, tuple):
-        targets = out if isinstance(out, tuple) else (out, None)
-        pairs = zip(result, targets, strict=True)
-        return tuple(_finish(name, part, target, where) for part, target in pairs)
-    target = out[0] if isinstance(out, tuple) else out
-    if where is not True:
-        if target is None:
-            raise ShapeError(
-                explain(
-                    name,
-                    "got where= without out=: the elements it leaves out would be undefined",
-                    "Use where(mask, f(x), other), or give out=.",
-                )
-            )
-        result = ew.select(as_value(where), result, target)
-    if target is None:
+def _finish(name: str, result: Any, out: Any, where: Any, casting: Any = "same_kind") -> Any:
+    """Write to `out` where `where` holds."""
+    if out is None and where is True:
         return result
-    target[...] = result
-    return target
+    from ..trace.outputs import write_out
+
+    targets = out if isinstance(out, tuple) else (out,)
+    if where is not True and any(target is None for target in targets):
+        raise ShapeError(
+            explain(
+                name,
+                "got where= without out=: the elements it leaves out would be undefined",
+                "Use where(mask, f(x), other), or give out=.",
+            )
+        )
+    return write_out(name, targets, result, broadcasts=True, where=where, casting=casting)
 
 
 _COMMON = frozenset((np.ndarray, float, int, complex, bool))
@@ -124,10 +119,7 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
         if dtype is not None:
             dtypes = _loop_dtypes(ufunc, values, dtype, casting)
             values = [cast(value, d) for value, d in zip(values, dtypes, strict=True)]
-        result = function(*values)
-        if out is None and where is True:
-            return result
-        return _finish(name, result, out, where)
+        return _finish(name, function(*values), out, where, casting)
 
     def apply(*args: Any, **keywords: Any) -> Any:
         try:

@@ -125,7 +125,7 @@ def _in_place(op: Op) -> Function:
                 return weaken(exact(op, self, other))
             return op(self, other)
         result = op(self, other)
-        _check_in_place(op.name, self.type, type_of(result))
+        check_fits(f"in-place {op.name}", result, self, "Write x = x + y instead of x += y.")
         self._write(convert(result, dtype=self.type.dtype) if _differs(result, self) else result)
         return self
 
@@ -136,16 +136,15 @@ def _differs(result: Any, array: Any) -> bool:
     return bool(type_of(result).dtype != array.type.dtype)
 
 
-def _check_in_place(name: str, target: ArrayType, result: ArrayType) -> None:
-    if result.shape != target.shape or not np.can_cast(result.dtype, target.dtype, "same_kind"):
+def check_fits(
+    name: str, value: Any, array: Array, remedy: str, casting: Any = "same_kind"
+) -> None:
+    """An error unless the value has the shape of the array, and a dtype that goes into its."""
+    result, target = type_of(value), array.type
+    if result.shape != target.shape or not np.can_cast(result.dtype, target.dtype, casting):
         kind = DTypeError if result.shape == target.shape else ShapeError
-        raise kind(
-            explain(
-                f"in-place {name}",
-                f"the result is {result}, the array it must fit into {target}",
-                "Write x = x + y instead of x += y.",
-            )
-        )
+        problem = f"the result is {result}, the array it must fit into {target}"
+        raise kind(explain(name, problem, remedy))
 
 
 class Array(Views):
@@ -383,15 +382,26 @@ class Array(Views):
             kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
         name = _UFUNC_NAMES.get(name, name)
         function = FUNCTIONS.get(name) or _scipy_function(ufunc, name) or _numpy_function(name)
+        if out is None:
+            return function(*inputs, **kwargs)
+        from .outputs import write_out
+
+        is_call = method == "__call__"  # of others `where` says what is reduced
+        options = {"where": kwargs.pop("where", True)} if is_call else {}
+        options["casting"] = kwargs.get("casting", "same_kind")
         result = function(*inputs, **kwargs)
-        return result if out is None else _write_out(name, out, result)
+        return write_out(name, out, result, broadcasts=is_call, **options)
 
     def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         module = func.__module__.removeprefix("numpy").lstrip(".")
         name = f"{module}.{func.__name__}" if module in ("linalg", "fft") else func.__name__
         out = kwargs.pop("out", None) if "out" in kwargs else None
         result = _numpy_function(name)(*args, **kwargs)
-        return result if out is None else _write_out(name, (out,), result)
+        if out is None:
+            return result
+        from .outputs import BROADCASTING, write_out
+
+        return write_out(name, (out,), result, broadcasts=name in BROADCASTING)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         import importlib
@@ -515,24 +525,6 @@ class Array(Views):
 def _is_integer(value: Any) -> bool:
     """Whether one number is given, where a sequence of them may be."""
     return hasattr(value, "__index__") and not getattr(value, "shape", ())
-
-
-def _write_out(name: str, out: tuple[Any, ...], result: Any) -> Any:
-    results = result if isinstance(result, tuple) else (result,)
-    for target, value in zip(out, results, strict=False):
-        if target is None:
-            continue
-        if not isinstance(target, Array):
-            raise ConversionError(
-                explain(
-                    f"numpy.{name}",
-                    "the output is a plain NumPy array, the result a traced value",
-                    "Make the array in the function, with np.zeros or np.array(x) for a copy, or "
-                    "write x = x + y instead of x += y.",
-                )
-            )
-        target[...] = value
-    return out[0] if len(out) == 1 else out
 
 
 # ufuncs whose NumPy name is not the name of a function in the namespace
