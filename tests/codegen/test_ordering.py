@@ -9,6 +9,7 @@ from llvmlite import ir
 import wengert as wg
 import wengert.numpy as wnp
 from wengert.codegen.ordering import interleave
+from wengert.codegen.target import Target
 from wengert.machine import policy
 
 FLOAT, POINTER = ir.FloatType(), ir.PointerType()
@@ -105,3 +106,13 @@ def test_functions_side_by_side_give_what_they_give_alone(dtype, length):
 
     update(y)
     np.testing.assert_allclose(np.asarray(state), np.tanh(x) * np.exp(y), rtol=close)
+
+
+def test_vectors_on_the_stack_are_in_one_cache_line_each():
+    """The stack of a process may begin anywhere, also where a vector would be in two."""
+    target, x = Target.host(), np.linspace(0.0, 1.0, 100)
+    if target.vector_registers < policy().nests.enough_registers:
+        pytest.skip("functions are computed one after the other here")
+    long, short = (wg.jit(f).explain(x).llvm for f in (wnp.tanh, wnp.square))
+    assert f"alignstack({target.vector_bytes})" in long
+    assert "alignstack" not in short

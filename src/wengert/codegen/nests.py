@@ -21,7 +21,7 @@ from .interrupts import leave_if_stopped
 from .llvm_types import i64
 from .nest_plan import NestPlan
 from .nest_values import NestValues
-from .ordering import interleave
+from .ordering import align_spills, interleave
 from .target import Target
 from .vectors import First, first_lanes
 
@@ -55,9 +55,10 @@ class NestEmitter:
             return
         self.vector = self.values.vector
         self.sums = Combining(self.plan, self.vector)
-        self.watched_level, self.watched_every = -1, 0
-        if self.watch is not None:
-            self.watched_level, self.watched_every = self.plan.watch()
+        watched = self.plan.watch() if self.watch is not None else (-1, 0)
+        self.watched_level, self.watched_every = watched
+        if self.plan.interleaved:
+            align_spills(self.builder.function, self.target.vector_bytes)
         self._initialise()
         self.values.compute_at(-1)
         self._level(0, {})
@@ -229,9 +230,9 @@ class NestEmitter:
         unroll, sums = self.plan.unroll, self.sums
         step = self.plan.lanes * unroll
         empty = [identity(self.vector, s) for s in stores]
-        copies = [*sums.emptied(held).values(), *empty * (unroll - 1)]
-        count = len(copies)
         totals = {key: held[key] for key in held if (key[0], LOST) in held}
+        begin = [*sums.emptied(held).values(), *empty * (unroll - 1), *totals.values()]
+        count = len(begin) - len(totals)
         restarted = [(s, LOST) in totals for s in stores] * unroll
         # a loop of its own around it, so that the inner one is as fast as ever
         stretch = self._stretch(stop, step)
@@ -250,8 +251,7 @@ class NestEmitter:
             begun = zip(copies, empty * unroll, restarted, strict=True)
             return [*(e if again else c for c, e, again in begun), *now.values()]
 
-        first = [*copies, *totals.values()]
-        results = accumulating_loop(self.builder, 0, stop, stretch, first, around)
+        results = accumulating_loop(self.builder, 0, stop, stretch, begin, around)
         ended = dict(zip(totals, results[count:], strict=True))
         return sums.joined(results[:count], stores) | ended
 

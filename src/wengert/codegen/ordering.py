@@ -42,6 +42,15 @@ def has_chains(stores: Iterable[Store], inner: Iterable[Expr]) -> bool:
     return long
 
 
+def align_spills(function: ir.Function, vector_bytes: int) -> None:
+    """Keep what does not fit into registers on the stack so that no vector is in two cache lines.
+
+    Where the stack of a process begins is chance: without this, so is up to a tenth of the time.
+    """
+    function.attributes.alignstack = vector_bytes
+    function.attributes.add("noinline")  # llvmlite writes an alignment beside other attributes only
+
+
 def interleave(block: ir.Block, starts: Sequence[int]) -> None:
     """Reorder a block from the first of `starts` on: there begin iterations that are independent.
 
