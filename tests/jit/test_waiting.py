@@ -1,5 +1,6 @@
 """A long compilation says what it is doing, to people and to loggers, and leaves nothing behind."""
 
+import gc
 import io
 import logging
 import sys
@@ -66,3 +67,22 @@ def test_elsewhere_nothing_is_written_but_a_logger_is_told(monkeypatch, caplog):
         time.sleep(0.2)
     assert stream.getvalue() == ""
     assert caplog.messages == ["wengert: step: making loops of the graph, 2 s so far"]
+
+
+@pytest.mark.parametrize("usual", [700, 0, 10 * waiting.OBJECTS])
+def test_the_garbage_collector_looks_seldom_while_something_is_compiled(usual):
+    """And as often as before afterwards, after an error too; never more often."""
+    seen, before = [], gc.get_threshold()
+
+    def f(x):
+        seen.append(gc.get_threshold()[0])
+        return np.linalg.inv(x)
+
+    gc.set_threshold(usual, 11, 12)
+    try:
+        with pytest.raises(ValueError, match="inv"):
+            wg.jit(f)(np.ones(3))
+        assert gc.get_threshold() == (usual, 11, 12)
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [waiting.OBJECTS if usual == 700 else usual]

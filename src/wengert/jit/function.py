@@ -44,6 +44,7 @@ from .often import warn_often
 from .program import MISSED, object_cache
 from .state import local, trace_lock
 from .tracing import Captured, CapturesTraced, capture
+from .waiting import seldom_collected
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -350,8 +351,7 @@ class Jitted(staticmethod, Generic[P, R]):
         name = function_name(self.function)
         leaves = [plain(leaf, name, number) for number, leaf in enumerate(leaves)]
         if self.dynamic and _is_on("lengths"):
-            parameters = self._known_parameters()
-            leaves, kinds = describe_any(call, leaves, self.dynamic, parameters)
+            leaves, kinds = describe_any(call, leaves, self.dynamic, self._known_parameters())
             key = (structure, tuple(kinds), call.statics())
             if key not in self._fixed:
                 return leaves, key
@@ -368,7 +368,7 @@ class Jitted(staticmethod, Generic[P, R]):
         self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
     ) -> tuple[Any, Any]:
         """The program for a call, and what it is found by."""
-        with trace_lock, self._lock:
+        with trace_lock, self._lock, seldom_collected():
             try:
                 return self._find(key) or self._compile(call, key, args, kwargs), key
             except DependsOnLength as reason:

@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import sys
-import sysconfig
 import types
 import weakref
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ def native_layout() -> ObjectLayout | None:
     """
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != WORD:
         return None
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or object.__basicsize__ != 16:
+    if object.__basicsize__ != 16:  # without a lock around all objects each has one of its own
         return None
     # CPython 3.14 put a cached hash before a tuple's items; the type itself tells.
     layout = ObjectLayout(tuple_items=tuple.__basicsize__, bytes_data=bytes.__basicsize__ - 1)
