@@ -1,13 +1,14 @@
 """HIPS autograd's own tests and examples, run on wengert.
 
-    python benchmarks/autograd_suite.py CHECKOUT               its tests
-    python benchmarks/autograd_suite.py CHECKOUT --examples    its examples
+    python benchmarks/autograd_suite.py CHECKOUT                             its tests
+    python benchmarks/autograd_suite.py CHECKOUT --examples [--mnist FOLDER] its examples
 
 CHECKOUT is a checkout of https://github.com/HIPS/autograd, of which nothing is kept here. What it
 imports as `autograd` is `benchmarks/autograd_layer`: its names, as thin as they can be, over
 wengert. Printed are how many pass, and why others do not; thirteen are skipped without xarray. An
-example works if it ends well, or is still at it after a minute; those that fetch MNIST from the
-network are left out, and those that fail on autograd itself are told apart.
+example works if it ends well, or is still at it after a minute. Those that fetch MNIST from the
+network find the four files of FOLDER already there, and are left out without it; those that fail
+on autograd itself are told apart.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Not examples themselves, and those that need data from the network.
+# Not examples themselves, and those that fetch data unless it is in the folder `data`.
 HELPERS = {"__init__.py", "data.py", "data_mnist.py"}
 WITH_DATA = {
     "convnet.py", "generative_adversarial_net.py", "neural_net.py", "variational_autoencoder.py",
@@ -64,7 +65,7 @@ def outcome(case):
     return "passed", name, ""
 
 
-def run_examples(checkout, seconds):
+def run_examples(checkout, seconds, mnist):
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "examples"
@@ -72,7 +73,9 @@ def run_examples(checkout, seconds):
         scripts = sorted(path for path in place.rglob("*.py") if path.name not in HELPERS)
         for script in scripts:
             name = str(script.relative_to(place))
-            if script.name in WITH_DATA:
+            if script.name in WITH_DATA and mnist:
+                shutil.copytree(mnist, script.parent / "data", dirs_exist_ok=True)
+            elif script.name in WITH_DATA:
                 print(f"left out {name:45} needs MNIST from the network", flush=True)
                 continue
             works, reason = run_example(script, seconds, environment())
@@ -102,10 +105,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", help="a checkout of HIPS/autograd")
     parser.add_argument("--examples", action="store_true", help="run its examples, not its tests")
+    parser.add_argument("--mnist", help="a folder with the files of MNIST, for the examples")
     parser.add_argument("--seconds", type=int, default=60, help="for each example")
     arguments, options = parser.parse_known_args()
     if arguments.examples:
-        return run_examples(arguments.checkout, arguments.seconds)
+        return run_examples(arguments.checkout, arguments.seconds, arguments.mnist)
     return run_tests(arguments.checkout, options)
 
 

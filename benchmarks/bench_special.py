@@ -36,7 +36,11 @@ CASES = {
     "xlogy": ((0, 5), (0.1, 5)), "y0": ((0.01, 30),), "y1": ((0.01, 30),), "yn": (5, (0.1, 30)),
     "zeta": ((1.1, 30),),
 }  # fmt: skip
-COMPLEX = ("erf", "erfc", "erfcx", "gamma", "rgamma", "loggamma", "digamma", "exp1", "expi")
+COMPLEX = {
+    "erf": (), "erfc": (), "erfcx": (), "gamma": (), "rgamma": (), "loggamma": (), "digamma": (),
+    "exp1": (), "expi": (), "spence": (), "ndtr": (), "log_ndtr": (), "zeta": (), "iv": (1.5,),
+    "ive": (2,), "jv": (0,), "yv": (1,),
+}  # fmt: skip
 
 
 def nanoseconds(function, arguments):
@@ -64,7 +68,7 @@ def main():
         name = label.split()[-1]
         if label != name:
             square = RNG.uniform(-5, 5, COUNT) + 1j * RNG.uniform(-5, 5, COUNT)
-            compare(label, name, (), (square,))
+            compare(label, name, COMPLEX[name], (square,))
             continue
         fixed = [one for one in CASES[name] if not isinstance(one, tuple)]
         arguments = [RNG.uniform(*one, COUNT) for one in CASES[name] if isinstance(one, tuple)]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.ops import bessel, integrals
+from wengert.ops import bessel, integrals, zeta
 
 RNG = np.random.default_rng(29)
 POSITIVE = np.concatenate(
@@ -52,9 +52,9 @@ CASES = {
     "expi left": (integrals.expi, mp.ei, -POSITIVE),
     "expi": (integrals.expi, mp.ei, POSITIVE),
     "spence": (integrals.dilogarithm, lambda x: mp.re(mp.polylog(2, 1 - x)), POSITIVE),
-    "zeta": (integrals.riemann, mp.zeta, np.concatenate([POSITIVE[:40], -RNG.uniform(0, 30, 20)])),
+    "zeta": (zeta.riemann, mp.zeta, np.concatenate([POSITIVE[:40], -RNG.uniform(0, 30, 20)])),
     "hurwitz": (
-        lambda x: integrals.hurwitz_zeta(x, s=2.5), lambda x: mp.zeta(2.5, x), POSITIVE[:40]
+        lambda x: zeta.hurwitz_zeta(x, s=2.5), lambda x: mp.zeta(2.5, x), POSITIVE[:40]
     ),
 }  # fmt: skip
 
@@ -91,6 +91,11 @@ def test_derivatives_of_spence(x):
     np.testing.assert_allclose(wg.grad(first)(x), 2 * float(exact[2]), rtol=1e-12)
 
 
-def test_zeta_refuses_a_derivative_by_its_exponent():
-    with pytest.raises(wg.errors.DerivativeError, match=r"riemann_zeta.*: has no derivative"):
-        wg.grad(integrals.riemann_zeta)(2.0)
+@pytest.mark.parametrize("x", [-7.3, -4.0, -0.4, 0.0, 0.6, 2.5, 30.0])
+def test_derivatives_of_zeta(x):
+    """At a negative even number too, where zeta is 0."""
+    first = wg.grad(zeta.riemann_zeta)
+    with mp.workdps(40):
+        exact = [float(mp.zeta(mp.mpf(x), 1, n)) for n in (1, 2)]
+    np.testing.assert_allclose(first(x), exact[0], rtol=1e-13)
+    np.testing.assert_allclose(wg.grad(first)(x), exact[1], rtol=1e-12)

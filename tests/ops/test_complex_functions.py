@@ -19,6 +19,16 @@ EXACT = {
     "digamma": mp.digamma,
     "exp1": mp.e1,
     "expi": mp.ei,
+    "spence": lambda z: mp.polylog(2, 1 - z),
+    "ndtr": lambda z: mp.erfc(-z / mp.sqrt(2)) / 2,
+    "zeta": mp.zeta,
+}
+# Of each Bessel function an order, which may be negative or between whole ones.
+BESSEL = {
+    "jv": (mp.besselj, (0, -3, 12)),
+    "yv": (mp.bessely, (0, -3)),
+    "iv": (mp.besseli, (5, 2.7)),
+    "ive": (lambda v, z: mp.besseli(v, z) * mp.exp(-abs(z.real)), (1,)),
 }
 
 
@@ -55,7 +65,68 @@ def test_polygamma():
         assert worst(wsp.special.polygamma(n, points), exact, points) <= 1e-13
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", BESSEL)
+def test_bessel(name):
+    """Near 0, where recurrences meet series, where these meet asymptotic ones, and far out."""
+    exact, orders = BESSEL[name]
+    points = np.concatenate([disc(radius, 4) for radius in (1e-3, 1, 6, 30, 600)])
+    for order in orders:
+        got = getattr(wsp.special, name)(order, points)
+        assert worst(got, lambda z, v=order: exact(v, z), points, 1e-250) <= 1e-13, order
+    if name == "jv":  # others are compiled by the tests of the registry
+        compiled = wg.jit(lambda z: wsp.special.jv(12, z))(points)
+        assert worst(compiled, lambda z: mp.besselj(12, z), points, 1e-250) <= 1e-13
+
+
+def test_derivatives_of_bessel_functions():
+    """Bessel's equation, which takes the second derivative."""
+    z = np.array([0.7 + 0.4j, -9.3 - 0.6j, 3 + 40j])
+    along = lambda f: lambda z: wg.jvp(f, (z,), (np.ones_like(z),))[1]
+    for name, order, sign in (("jv", 0, 1), ("jv", 3, 1), ("yv", 1, 1), ("iv", 0.5, -1)):
+        value = lambda z, name=name, order=order: getattr(wsp.special, name)(order, z)
+        first, second = along(value), along(along(value))
+        rest = z * z * second(z) + z * first(z) + (sign * z * z - order**2) * value(z)
+        np.testing.assert_allclose(rest / np.abs(z * z * value(z)), 0, atol=1e-13)
+
+
+def test_bessel_refuses_large_orders_of_complex_numbers():
+    with pytest.raises(wg.errors.DTypeError, match=r"the order 31 for complex.*from 0 to 30"):
+        wsp.special.jv(31, 1j)
+    with pytest.raises(wg.errors.DTypeError, match=r"the order -0.5 for complex.*from 0 to 30"):
+        wsp.special.iv(-0.5, 1j)
+    assert wsp.special.yv(0, 0j).real == -np.inf and wsp.special.jv(2, 0j) == 0
+
+
+def test_log_ndtr():
+    points = np.concatenate([disc(radius, 16) for radius in (1, 6, 25)])
+    exact = lambda z: mp.log(mp.erfc(-z / mp.sqrt(2)) / 2)
+    points = points[points.real < 9]  # beyond mpmath's own digits end
+    assert worst(wsp.special.log_ndtr(points), exact, points) <= 1e-13
+    z = np.array([-30 + 1j, 0.5 + 2j])
+    slope = wg.jvp(scipy.special.log_ndtr, (z,), (np.ones_like(z),))[1]
+    step = 1e-6 * np.exp(0.7j)
+    ufunc = scipy.special.log_ndtr
+    np.testing.assert_allclose(slope, (ufunc(z + step) - ufunc(z - step)) / (2 * step), rtol=1e-8)
+
+
+def test_products_with_logarithms():
+    x, y = np.array([0, 0, 1 + 2j]), np.array([0, 2 + 1j, -1 + 0.5j])
+    np.testing.assert_allclose(wsp.special.xlogy(x, y), scipy.special.xlogy(x, y), rtol=1e-15)
+    np.testing.assert_allclose(
+        wsp.special.xlog1py(x, 1e-9 * y), scipy.special.xlog1py(x, 1e-9 * y), rtol=1e-15
+    )
+    slope = wg.jvp(wsp.special.xlogy, (x, y), (np.ones_like(x), np.zeros_like(x)))[1]
+    np.testing.assert_allclose(slope, [0, *np.log(y[1:])], rtol=1e-15)
+
+
+def test_zeta_far_from_the_axis():
+    assert np.isnan(wsp.special.zeta(0.5 + 101j))
+    z = np.array([0.5 + 14j, -3.2 + 1j])
+    slope = wg.jvp(wsp.special.zeta, (z,), (np.ones_like(z),))[1]
+    assert worst(slope, lambda s: mp.zeta(s, 1, 1), z) <= 1e-13
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "zeta"])
 def test_scipys_own_ufunc_and_derivatives(name):
     """A step along any direction of the plane shows the one derivative."""
     z = np.array([0.7 + 0.4j, -1.3 - 0.6j])

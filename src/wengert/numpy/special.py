@@ -15,7 +15,7 @@ from ..ops import logic
 from ..ops import special as sp
 from ..ops.layout import reduce_sum, reshape
 from ..ops.op import Op
-from ..types import type_of
+from ..types import result_dtype, type_of
 from .common import as_value, cast, named, ndim, normal_axes, shape
 
 __all__ = [
@@ -56,8 +56,10 @@ erfc = _unary(sp.erfc, "erfc(10.0)", "2.08848758e-45", "1 - erf(x), accurate far
 erfcx = _unary(sp.erfcx, "erfcx(100.0)", "0.00564161378", "exp(x^2) erfc(x).", cf.erfcx_op)
 erfinv = _unary(sp.erfinv, "erfinv(0.5)", "0.476936276", "The inverse of `erf`.")
 erfcinv = _unary(sp.erfcinv, "erfcinv(1e-100)", "15.0655747", "The inverse of `erfc`.")
-ndtr = _unary(sp.ndtr, "ndtr(0.0)", "0.5", "The distribution function of the standard normal.")
-log_ndtr = _unary(sp.log_ndtr, "log_ndtr(-100.0)", "-5005.52421", "log(ndtr(x)), also far left.")
+_NDTR = "The distribution function of the standard normal."
+ndtr = _unary(sp.ndtr, "ndtr(0.0)", "0.5", _NDTR, cf.ndtr_op)
+_LOG_NDTR = "log(ndtr(x)), also far left."
+log_ndtr = _unary(sp.log_ndtr, "log_ndtr(-100.0)", "-5005.52421", _LOG_NDTR, cf.log_ndtr_op)
 gammaln = _unary(sp.gammaln, "gammaln(101.0)", "363.739376", "log |gamma(x)|.")
 _GAMMA = "The gamma function; gamma(n + 1) is n! rounded."
 gamma = _unary(sp.gamma, "gamma(6.0)", "120", _GAMMA, cf.gamma_op)
@@ -163,7 +165,16 @@ def xlogy(x: Any, y: Any) -> Any:
     >>> float(wnp.xlogy(0.0, 0.0))
     0.0
     """
-    return sp.xlogy(as_value(x), as_value(y))
+    return _product_with_log(sp.xlogy, ew.log, 0.0, as_value(x), as_value(y))
+
+
+def _product_with_log(op: Op, log: Op, pole: float, x: Any, y: Any) -> Any:
+    """x log(y), and 0 where x is 0 and y is at the logarithm's pole."""
+    if not (is_complex(x) or is_complex(y)):
+        return op(x, y)
+    both = logic.logical_and(logic.equal(x, 0), logic.equal(y, pole))
+    y = cast(y, result_dtype(type_of(x), type_of(y)))
+    return x * log(ew.select(both, pole + 1, y))
 
 
 def xlog1py(x: Any, y: Any) -> Any:
@@ -173,7 +184,7 @@ def xlog1py(x: Any, y: Any) -> Any:
     >>> float(wnp.xlog1py(0.0, -1.0))
     0.0
     """
-    return sp.xlog1py(as_value(x), as_value(y))
+    return _product_with_log(sp.xlog1py, cf.log1p_op, -1.0, as_value(x), as_value(y))
 
 
 def entr(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from . import (
     bessel,
     collectives,
+    complex_bessel,
     contract,
     cumulative,
     decompositions,
@@ -26,6 +27,7 @@ from . import (
     special,
     structure,
     windows,
+    zeta,
 )
 from .op import REGISTRY, Op
 
@@ -34,6 +36,7 @@ __all__ = [
     "Op",
     "bessel",
     "collectives",
+    "complex_bessel",
     "contract",
     "cumulative",
     "decompositions",
@@ -57,4 +60,5 @@ __all__ = [
     "special",
     "structure",
     "windows",
+    "zeta",
 ]

@@ -117,7 +117,7 @@ def _down(x: Array, n: int) -> Array:
     return np.where(np.abs(low) > np.abs(high), by_zero, product * high)
 
 
-def _slope(op: Any) -> Any:
+def slope(op: Any) -> Any:
     """The derivative of a function of order n: -f_1 for 0, else half of f_(n-1) - f_(n+1)."""
 
     def rule(ans: Any, x: Any, n: int) -> Any:
@@ -129,14 +129,14 @@ def _slope(op: Any) -> Any:
 j: Op = special(
     "bessel_j",
     bessel_j,
-    lambda ans, x, n: _slope(j)(ans, x, n),
+    lambda ans, x, n: slope(j)(ans, x, n),
     domains=((-12.0, 12.0),),
     params=({"n": 0}, {"n": 1}, {"n": 3}),
 )
 y: Op = special(
     "bessel_y",
     bessel_y,
-    lambda ans, x, n: _slope(y)(ans, x, n),
+    lambda ans, x, n: slope(y)(ans, x, n),
     domains=((0.5, 12.0),),
     params=({"n": 0}, {"n": 1}, {"n": 3}),
 )

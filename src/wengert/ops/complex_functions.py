@@ -1,4 +1,4 @@
-"""Special functions of complex numbers: error functions, gamma functions, exponential integrals.
+"""Special functions of complex numbers: error and gamma functions, exponential integrals.
 
 All are made of one evaluation in a quarter or a half of the plane, and symmetries: Faddeeva's
 function w by the rules of trapezoids and midpoints with what their poles add, the logarithm of
@@ -9,6 +9,7 @@ are taken over an axis, so that compiled code is a loop. Derivatives are closed.
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from .approximations import _cotangent_derivative as cotangent_derivative
 from .elementwise import exp
 from .families import Interval, batch_elementwise, broadcast_samples
 from .incomplete import MANY, along
+from .integrals import EULER, spence_slope
 from .layout import convert
 from .op import Op
 
-EULER = 0.5772156649015329
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+ROOT_HALF = math.sqrt(0.5)
 WIDE = np.dtype(np.complex128)
 
 
@@ -33,8 +35,12 @@ def holomorphic(
     derivative: Function,
     domain: Interval = (0.3, 2.0),
     params: tuple[dict[str, Any], ...] = ({},),
+    most: int | None = None,
 ) -> Op:
-    """An elementwise operation on complex numbers, computed in complex128."""
+    """An elementwise operation on complex numbers, computed in complex128.
+
+    Of samples there are at most so many for each choice of parameters.
+    """
 
     def compose(z: Any, **chosen: Any) -> Any:
         return convert(function(convert(z, dtype=WIDE), **chosen), dtype=type_of(z).dtype)
@@ -47,7 +53,7 @@ def holomorphic(
 
     def samples(rng: np.random.Generator) -> Any:
         for chosen in params:
-            for args, _ in broadcast_samples((domain,), ("complex128",))(rng):
+            for args, _ in islice(broadcast_samples((domain,), ("complex128",))(rng), most):
                 yield args, chosen
 
     op: Op = Op(
@@ -74,6 +80,14 @@ def _upper_half(z: Array, function: Function) -> Array:
     return np.where(below, np.conj(value), value)
 
 
+def log1p(w: Array) -> Array:
+    """log(1 + w), accurate near 0, where NumPy's is not."""
+    x, y = w.real, w.imag
+    return _of_parts(0.5 * np.log1p(x * (2 + x) + y * y), np.arctan2(y, 1 + x))
+
+
+log1p_op = holomorphic("complex_log1p", log1p, lambda ans, w: 1 / (1 + w))
+
 # ---------------------------------------------------------------- error functions
 
 STEP = math.sqrt(math.pi / 12)
@@ -83,10 +97,10 @@ TRAPEZOIDS = (_K * STEP) ** 2, np.where(_K == 0, 0.5, 1.0) * np.exp(-((_K * STEP
 MIDPOINTS = ((_K + 0.5) * STEP) ** 2, np.exp(-(((_K + 0.5) * STEP) ** 2))
 
 
-def exp_minus_square(z: Array) -> Array:
-    """exp(-z^2) without the error that rounding z^2 would cause."""
+def exp_minus_square(z: Array, factor: float = 1.0) -> Array:
+    """exp(-factor z^2) without the error that rounding z^2 would cause."""
     high = _of_parts(np.rint(z.real * 64) / 64, np.rint(z.imag * 64) / 64)
-    return np.exp(-(high * high)) * np.exp((high - z) * (high + z))
+    return np.exp(-factor * (high * high)) * np.exp(factor * ((high - z) * (high + z)))
 
 
 def _faddeeva_quarter(z: Array) -> Array:
@@ -150,6 +164,34 @@ erf_op = holomorphic("complex_erf", erf, lambda ans, z: TWO_OVER_ROOT_PI * exp(-
 erfc_op = holomorphic("complex_erfc", erfc, lambda ans, z: -TWO_OVER_ROOT_PI * exp(-z * z))
 erfcx_op: Op = holomorphic("complex_erfcx", erfcx, lambda ans, z: 2 * z * ans - TWO_OVER_ROOT_PI)
 
+
+def ndtr(z: Array) -> Array:
+    """The distribution function of the standard normal."""
+    left, right = _right_half(-z)
+    value = 0.5 * exp_minus_square(z, 0.5) * _faddeeva(1j * right * ROOT_HALF)
+    return np.where(left, 1 - value, value)
+
+
+def log_ndtr(z: Array) -> Array:
+    """log(ndtr(z)), the main branch."""
+    left, right = _right_half(-z)
+    scaled = 0.5 * _faddeeva(1j * right * ROOT_HALF)
+    tail = exp_minus_square(np.where(left, z, 0.0), 0.5) * scaled
+    value = np.log(scaled) - 0.5 * z * z
+    turns = np.rint(value.imag * (0.5 / math.pi))
+    value = _of_parts(value.real, value.imag - turns * (2 * math.pi))
+    return np.where(left, log1p(-np.where(left, tail, 0.0)), value)
+
+
+ndtr_op = holomorphic(
+    "complex_ndtr", ndtr, lambda ans, z: exp(-0.5 * z * z) * (0.5 * ROOT_HALF * TWO_OVER_ROOT_PI)
+)
+log_ndtr_op = holomorphic(
+    "complex_log_ndtr",
+    log_ndtr,
+    lambda ans, z: (ROOT_HALF * TWO_OVER_ROOT_PI) / erfcx_op(z * -ROOT_HALF),
+)
+
 # ---------------------------------------------------------------- gamma functions
 
 SHIFT = 8
@@ -162,11 +204,6 @@ def _turned(z: Array) -> Array:
     half = np.sin(math.pi * part)
     real = grown * np.cos(2 * math.pi * part) - 2 * half * half
     return _of_parts(real, (grown + 1) * np.sin(2 * math.pi * part))
-
-
-def _log1p(w: Array) -> Array:
-    x, y = w.real, w.imag
-    return _of_parts(0.5 * np.log1p(x * (2 + x) + y * y), np.arctan2(y, 1 + x))
 
 
 # log gamma(2 + w) = w (1 - Euler's constant) + sum of (-1)^k (zeta(k) - 1) w^k / k.
@@ -188,7 +225,7 @@ def _loggamma_right(z: Array) -> Array:
     """For a real part of at least 1/2."""
     near_one, near_two = np.abs(z - 1) < 0.5, np.abs(z - 2) < 0.5
     w = np.where(near_one, z - 1, np.where(near_two, z - 2, 0.0))
-    series = w * polynomial(w, NEAR_TWO) - np.where(near_one, _log1p(w), 0.0)
+    series = w * polynomial(w, NEAR_TWO) - np.where(near_one, log1p(w), 0.0)
     small = np.abs(z) < SHIFT
     up = np.where(small, z + SHIFT, z)
     # the logarithms of products of two, whose angles are within half a turn
@@ -321,6 +358,32 @@ def expi(z: Array) -> Array:
 
 exp1_op = holomorphic("complex_exp1", exp1, lambda ans, z: -exp(-z) / z)
 expi_op = holomorphic("complex_expi", expi, lambda ans, z: exp(z) / z)
+
+# ---------------------------------------------------------------- the dilogarithm
+
+# Li_2(w) = u - u^2 / 4 + u^3 times this in u^2, u = -log(1 - w)
+DILOGARITHM = [b / math.factorial(2 * k + 1) for k, b in enumerate(BERNOULLI[:12], 1)]
+
+
+def spence(z: Array) -> Array:
+    """Li_2(1 - z), continuous but for the negative axis."""
+    w = 1 - z
+    far = (np.abs(w) > 1) & (np.abs(z) > 1)
+    mirrored = (w.real > 0.5) & ~far
+    safe = np.where(w == 0, 0.5, w)
+    inner = np.where(far, 1 / safe, np.where(mirrored, z, w))
+    u = -log1p(-inner)
+    square = u * u
+    value = u - 0.25 * square + u * square * polynomial(square, DILOGARITHM)
+    sixth = math.pi**2 / 6
+    logarithm = np.log(np.where(far, z - 1, 1.0))
+    zero = z == 0
+    product = np.log(np.where(mirrored & ~zero, z, 1.0)) * log1p(np.where(mirrored, -z, 0.0))
+    value = np.where(far, -sixth - 0.5 * logarithm * logarithm - value, value)
+    return np.where(mirrored, sixth - product - value, value)
+
+
+spence_op = holomorphic("complex_spence", spence, spence_slope)
 
 # ---------------------------------------------------------------- Lambert's W
 

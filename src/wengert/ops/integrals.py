@@ -1,4 +1,4 @@
-"""Exponential integrals, the dilogarithm, the zeta functions and binomial coefficients.
+"""Exponential integrals, the dilogarithm and binomial coefficients.
 
 E_1 and Ei are their logarithm beside a polynomial near 0, and polynomials times exp(x) / x beyond.
 The higher E_n follow from E_1 by the recurrence where it is stable, x < 1, and are integrals of
@@ -15,17 +15,14 @@ import numpy as np
 from ..types import Function
 from . import special_coefficients as c
 from .approximations import (
-    BERNOULLI,
     Array,
     centred,
     choose,
     constant,
     gamma,
-    hurwitz,
     log_gamma,
     pieces,
     polynomial,
-    sin_pi,
 )
 from .elementwise import absolute, exp, log, select
 from .incomplete import inverse_beta, upper_gamma
@@ -119,7 +116,7 @@ def _li2(w: Array) -> Array:
     return w * polynomial((4 * w + 1) * (1 / 3), c.SPENCE)
 
 
-def _spence_slope(ans: Any, x: Any) -> Any:
+def spence_slope(ans: Any, x: Any) -> Any:
     """log(x) / (1 - x), around 1 by its series."""
     away = x - 1
     near = less(absolute(away), 0.01)
@@ -138,54 +135,7 @@ expn_op: Op = special(
     domains=((0.3, 3.0),),
     params=({"n": 0}, {"n": 1}, {"n": 3}),
 )
-spence: Op = special("spence", dilogarithm, _spence_slope, domains=((0.2, 4.0),))
-
-# ---------------------------------------------------------------- zeta functions
-
-
-def riemann(s: Array) -> Array:
-    """zeta(s); below 0 mirrored."""
-    right = _riemann_right(np.where(s < 0, 1 - s, s))
-    return choose(s < 0, _riemann_mirrored, lambda s, right: right, s, right)
-
-
-def _riemann_right(s: Array) -> Array:
-    """For s >= 0: the first terms, then Euler and Maclaurin's sum, which holds for s < 1 too."""
-    count = 10
-    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-        two, three, five, seven = (np.exp(s * -math.log(prime)) for prime in (2, 3, 5, 7))
-        four = two * two
-        # the others, 6 to 9, are products of these; the smallest first
-        total = three * three + four * two + seven + two * three + five + four + three + two + 1
-        power = two * five
-        total = total + power * (count / (s - 1) + 0.5)
-        rising = s
-        for k, bernoulli in enumerate(BERNOULLI[:12], 1):
-            factor = bernoulli / math.factorial(2 * k) / count ** (2 * k - 1)
-            total = total + factor * rising * power
-            rising = rising * ((s + (2 * k - 1)) * (s + 2 * k))
-    return np.where(s > 60, 1.0, np.where(s == 1, np.inf, total))
-
-
-def _riemann_mirrored(s: Array, right: Array) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.power(2 * math.pi, s) * gamma(1 - s) * sin_pi(0.5 * s) * right / math.pi
-
-
-riemann_zeta: Op = special(
-    "riemann_zeta",
-    riemann,
-    domains=((1.5, 6.0),),
-    absent={"jvp": "its derivatives are functions of another family"},
-)
-# Hurwitz's zeta(s, x) for x > 0 and a number s > 1.
-hurwitz_zeta: Op = special(
-    "hurwitz_zeta",
-    lambda x, s: pieces(x, (0.0,), constant(np.nan), lambda x: hurwitz(s, x)),
-    lambda ans, x, s: -s * hurwitz_zeta(x, s=s + 1),
-    domains=((0.5, 5.0),),
-    params=({"s": 2.5},),
-)
+spence: Op = special("spence", dilogarithm, spence_slope, domains=((0.2, 4.0),))
 
 # ---------------------------------------------------------------- binomial coefficients
 

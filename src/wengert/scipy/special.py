@@ -45,10 +45,11 @@ from ..numpy import (
 )
 from ..numpy.common import as_value, cast
 from ..numpy.special import is_complex
-from ..ops import bessel, incomplete, integrals, logic
+from ..ops import bessel, complex_bessel, incomplete, integrals, logic
 from ..ops import complex_functions as cf
 from ..ops import elementwise as ew
 from ..ops import special as sp
+from ..ops import zeta as zeta_functions
 from ..ops.op import Traced
 from ..types import type_of
 
@@ -152,7 +153,8 @@ def spence(z: Any) -> Any:
     >>> print(f"{wsp.special.spence(0.0):.12f}")
     1.644934066848
     """
-    return integrals.spence(as_value(z))
+    z = as_value(z)
+    return cf.spence_op(z) if is_complex(z) else integrals.spence(z)
 
 
 def lambertw(z: Any, k: int = 0) -> Any:
@@ -187,9 +189,11 @@ def _whole(name: str, order: Any) -> int:
     return int(number)
 
 
-def _of_order(op: Any, n: int, x: Any, **params: Any) -> Any:
+def _of_order(kind: str, n: int, x: Any) -> Any:
     """A Bessel function of an order that may be negative: (-1)^n times that of -n."""
-    value = op(as_value(x), n=abs(n), **params)
+    x = as_value(x)
+    op = getattr(complex_bessel if is_complex(x) else bessel, kind)
+    value = op(x, n=abs(n))
     return -value if n < 0 and n % 2 else value
 
 
@@ -200,7 +204,7 @@ def j0(x: Any) -> Any:
     >>> print(f"{wsp.special.j0(1.0):.12f}")
     0.765197686558
     """
-    return bessel.j(as_value(x), n=0)
+    return _of_order("j", 0, x)
 
 
 def j1(x: Any) -> Any:
@@ -210,7 +214,7 @@ def j1(x: Any) -> Any:
     >>> print(f"{wsp.special.j1(1.0):.12f}")
     0.440050585745
     """
-    return bessel.j(as_value(x), n=1)
+    return _of_order("j", 1, x)
 
 
 def jv(v: Any, z: Any) -> Any:
@@ -220,7 +224,7 @@ def jv(v: Any, z: Any) -> Any:
     >>> print(f"{wsp.special.jv(2, 1.0):.12f}")
     0.114903484932
     """
-    return _of_order(bessel.j, _whole("jv", v), z)
+    return _of_order("j", _whole("jv", v), z)
 
 
 jn = jv
@@ -233,7 +237,7 @@ def y0(x: Any) -> Any:
     >>> print(f"{wsp.special.y0(1.0):.12f}")
     0.088256964216
     """
-    return bessel.y(as_value(x), n=0)
+    return _of_order("y", 0, x)
 
 
 def y1(x: Any) -> Any:
@@ -243,7 +247,7 @@ def y1(x: Any) -> Any:
     >>> print(f"{wsp.special.y1(1.0):.12f}")
     -0.781212821300
     """
-    return bessel.y(as_value(x), n=1)
+    return _of_order("y", 1, x)
 
 
 def yv(v: Any, z: Any) -> Any:
@@ -253,7 +257,7 @@ def yv(v: Any, z: Any) -> Any:
     >>> print(f"{wsp.special.yv(2, 1.0):.12f}")
     -1.650682606816
     """
-    return _of_order(bessel.y, _whole("yv", v), z)
+    return _of_order("y", _whole("yv", v), z)
 
 
 yn = yv
@@ -281,7 +285,7 @@ def iv(v: Any, z: Any) -> Any:
     >>> print(f"{wsp.special.iv(2, 1.0):.12f} {wsp.special.iv(0.5, 1.0):.12f}")
     0.135747669767 0.937674888245
     """
-    return sp.bessel_i(as_value(z), n=_real_order("iv", v), scaled=False)
+    return _modified(z, _real_order("iv", v), False)
 
 
 def ive(v: Any, z: Any) -> Any:
@@ -291,7 +295,23 @@ def ive(v: Any, z: Any) -> Any:
     >>> print(f"{wsp.special.ive(2, 1000.0):.12f}")
     0.012592018595
     """
-    return sp.bessel_i(as_value(z), n=_real_order("ive", v), scaled=True)
+    return _modified(z, _real_order("ive", v), True)
+
+
+def _modified(z: Any, n: float, scaled: bool) -> Any:
+    """I_n(z), times exp(-|real part of z|) if scaled; of complex numbers from the right half."""
+    z = as_value(z)
+    if not is_complex(z):
+        return sp.bessel_i(z, n=n, scaled=scaled)
+    left = logic.less(ew.real(z), 0)
+    turned = ew.select(left, -z, z)
+    exponent = 1j * ew.imag(turned) if scaled else turned
+    value = complex_bessel.i(turned, n=n) * ew.exp(exponent)
+    whole, part = divmod(n, 1)
+    turn = (-1) ** int(whole) * np.exp(1j * math.pi * part)
+    if part:  # the negative axis belongs to the upper half
+        turn = ew.select(logic.less(ew.imag(z), 0), np.conj(turn), turn)
+    return cast(value * ew.select(left, turn, 1.0), type_of(z).dtype)
 
 
 # ---------------------------------------------------------------- gamma functions and combinatorics
@@ -383,12 +403,16 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 def zeta(x: Any, q: Any = None) -> Any:
     """Riemann's zeta function, or Hurwitz's of a number x > 1, with its derivative by q.
 
+    Riemann's takes complex numbers too, at most 100 from the real axis; beyond it is NaN.
+
     >>> import wengert.scipy as wsp
     >>> print(f"{wsp.special.zeta(2.0):.12f} {wsp.special.zeta(3, 0.5):.12f}")
     1.644934066848 8.414398322117
     """
     if q is None:
-        return integrals.riemann_zeta(as_value(x))
+        x = as_value(x)
+        riemann = zeta_functions.complex_riemann_zeta if is_complex(x) else None
+        return (riemann or zeta_functions.riemann_zeta)(x)
     exponent = None if isinstance(x, Traced) else np.asarray(x)
     if exponent is None or exponent.ndim or exponent <= 1:
         raise DTypeError(
@@ -402,4 +426,4 @@ def zeta(x: Any, q: Any = None) -> Any:
     if s.is_integer() and s < 100:
         sign = 1.0 if s % 2 == 0 else -1.0
         return sp.polygamma(as_value(q), n=int(s) - 1) * (sign / math.factorial(int(s) - 1))
-    return integrals.hurwitz_zeta(as_value(q), s=s)
+    return zeta_functions.hurwitz_zeta(as_value(q), s=s)
