@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .evaluated import rosenbrock
-from .workload import Builder, Workload, load, plain
+from .workload import Builder, Workload, available, load, plain
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 # n -> what value and gradient take at least: read x, write the gradient
@@ -31,6 +31,12 @@ def mixed_sum(xp: Any, x: Any) -> Any:
 
 
 FUNCTIONS = {"rosenbrock": rosenbrock, "log-sum-exp": log_sum_exp, "sin/exp/tanh": mixed_sum}
+
+
+def tridiagonal(xp: Any, x: Any) -> Any:
+    """Broyden's tridiagonal function: each result depends on an element and its neighbours."""
+    padded = xp.concatenate([xp.zeros(1), x, xp.zeros(1)])
+    return (3 - 2 * x) * x - padded[:-2] - 2 * padded[2:] + 1
 
 
 def point(n: int) -> np.ndarray:
@@ -53,6 +59,32 @@ def with_wengert(f: Callable, x: np.ndarray, gradient: bool = True) -> Builder:
         return lambda: compiled(x)
 
     return build
+
+
+def with_sparse_jacobian(f: Callable, x: np.ndarray) -> Builder:
+    """All entries of the Jacobian, as a CSR matrix."""
+
+    def build() -> Callable[[], Any]:
+        import wengert as wg
+        import wengert.numpy as wnp
+
+        derivative = wg.sparse_jacobian(lambda x: f(wnp, x))
+        return lambda: derivative(x)
+
+    return build
+
+
+def sparse(n: int) -> Workload:
+    """The sparse Jacobian of a function with few entries a row, beside the function."""
+    x = point(n)
+    contestants: dict[str, Builder] = {
+        "wengert": with_sparse_jacobian(tridiagonal, x),
+        "wengert f": with_wengert(tridiagonal, x, gradient=False),
+        "numpy f": plain(tridiagonal, np, x),
+    }
+    goals = {"wengert f": 1 / 10}
+    name = f"sparse Jacobian, tridiagonal n={n}"
+    return Workload("ratio", name, contestants, bytes=52 * n, threads=0, goals=goals)
 
 
 def with_jax(f: Callable, x: np.ndarray) -> Builder:
@@ -86,7 +118,7 @@ def with_torch(f: Callable, x: np.ndarray) -> Builder:
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """Every function at every size."""
+    """Every function at every size, and a sparse Jacobian."""
     found = []
     for name, f in FUNCTIONS.items():
         for n in SIZES[:4] if quick else SIZES:
@@ -115,4 +147,6 @@ def workloads(quick: bool) -> list[Workload]:
                     tolerance=1e-9,
                 )
             )
+    if available("scipy"):
+        found.append(sparse(SIZES[3] if quick else SIZES[4]))
     return found

@@ -20,6 +20,7 @@ from ..transforms import grad, jvp, vjp
 from ..types import ArrayType, Function, type_of
 from .dependence import scipy_sparse
 from .patterns import MODES, Sparsity, pattern_of
+from .reads import Entries, entries_of
 
 # Programs of functions that were not given as compiled ones, kept for the next call.
 _KEPT = 16
@@ -37,7 +38,8 @@ def sparse_jacobian(
     entries there can be, for any `x`, is found by tracing, so the pattern is the same at every
     call, with zeros where there happen to be some. Columns (``mode="forward"``) or rows
     (``"reverse"``) that do not meet are found together, by default by whichever takes fewer
-    products. The products are compiled.
+    products. The products are compiled. Where the function reads elements of `x` and then does the
+    same with each, or with blocks of them, one program writes all entries where they stay.
 
     >>> import numpy as np
     >>> x = np.array([1.0, 2.0, 3.0, 4.0])
@@ -135,9 +137,10 @@ class SparseDerivative:
     def _program(self, captured: Any, x: Any, structure: Any, kinds: Any) -> _CompiledProducts:
         types = [node.type for node in captured.graph.outputs[: len(captured.results)]]
         dtype = _result_dtype(types, self)
-        sparsity = self._sparsity(captured, len(kinds))
+        entries = self._entries(x, len(kinds))
+        sparsity = self._sparsity(captured, len(kinds), entries)
         _check_shape(sparsity, types, kinds, self)
-        program = _CompiledProducts(self, sparsity, structure, kinds, dtype)
+        program = _CompiledProducts(self, sparsity, structure, kinds, dtype, entries)
         if self._given is not None:
             _check_given(program, x)
         return program
@@ -148,7 +151,15 @@ class SparseDerivative:
         shown = tree.map(np.asarray, x)
         return jit(lambda x, t: product(x)(t)).captured(shown, shown)
 
-    def _sparsity(self, captured: Any, inputs: int) -> Sparsity:
+    def _entries(self, x: Any, inputs: int) -> Entries | None:
+        """A program for all entries at once, where the function has such a form."""
+        if self._given is not None or self.mode == "symmetric":
+            return None
+        return entries_of(jit(self.function).captured(tree.map(np.asarray, x)), inputs, self.mode)
+
+    def _sparsity(self, captured: Any, inputs: int, entries: Entries | None) -> Sparsity:
+        if entries is not None:
+            return Sparsity(entries.pattern, self.mode)
         given = self._given
         if isinstance(given, Sparsity):
             if (given.mode == "symmetric") == (self.mode == "symmetric"):
@@ -252,7 +263,9 @@ class _CompiledProducts:
         structure: Any,
         kinds: Any,
         dtype: np.dtype,
+        entries: Entries | None = None,
     ):
+        self.entries = entries
         self.derivative = derivative
         self.sparsity = sparsity
         self.kinds = kinds
@@ -260,10 +273,6 @@ class _CompiledProducts:
         self.dtype = dtype
         self.product = jit(self._product)
         self.taken = jit(_taken)
-        # what a product gives: a column's side in forward mode, else a row's
-        self.length = sparsity.shape[0 if sparsity.mode == "forward" else 1]
-        own = np.result_type(*[dtype for dtype, _ in kinds]) if kinds else dtype
-        self.computed = own if sparsity.mode == "reverse" else dtype
 
     def run(self, x: Any) -> Any:
         """The matrix at `x`: a product for each colour, from which the entries are taken."""
@@ -271,11 +280,21 @@ class _CompiledProducts:
         if not sparsity.nnz:
             return sparsity.filled(np.zeros(0, self.dtype))
         x = tree.map(np.asarray, x)
-        products = np.empty((sparsity.count, self.length), self.computed)
+        if self.entries is not None:
+            data = self.entries.data(tree.leaves(x))
+            return sparsity.filled(data.astype(self.dtype, copy=False))
+        products = self._empty()
         for colour, row in enumerate(products):
             self.product(x, sparsity.colours, np.int32(colour), out=row)
         data = self.taken(products, sparsity.places)
         return sparsity.filled(data.astype(self.dtype, copy=False))
+
+    def _empty(self) -> np.ndarray:
+        """Room for what the products give: a column's side in forward mode, else a row's."""
+        mode, own = self.sparsity.mode, [dtype for dtype, _ in self.kinds]
+        length = self.sparsity.shape[0 if mode == "forward" else 1]
+        computed = np.result_type(*own) if mode == "reverse" and own else self.dtype
+        return np.empty((self.sparsity.count, length), computed)
 
     def _product(self, x: Any, own: Any, colour: Any) -> Any:
         """The product with the vector that is 1 where an element has the colour."""

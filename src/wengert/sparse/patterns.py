@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,36 @@ class Sparsity:
                     )
                 )
             self.matrix = _pattern(self.matrix + self.matrix.T)
-            self.mode, self.colours = mode, colour_star(self.matrix)
-            places = star_places(self.matrix, self.colours)
-        else:
-            self.mode, self.colours, places = _compressed(self.matrix, mode)
-        self.count = int(self.colours.max(initial=-1)) + 1
-        largest = self.count * max(size)
-        self.places = places.astype(np.int32 if largest < 1 << 31 else np.int64)
+        self._wanted = mode
+
+    @functools.cached_property
+    def _coloured(self) -> tuple[str, np.ndarray, np.ndarray]:
+        """The mode, the colours and the place of each entry in the products, found when needed."""
+        if self._wanted != "symmetric":
+            return _compressed(self.matrix, self._wanted)
+        colours = colour_star(self.matrix)
+        return "symmetric", colours, star_places(self.matrix, colours)
+
+    @property
+    def mode(self) -> str:
+        """Which products give the entries."""
+        return self._coloured[0]
+
+    @property
+    def colours(self) -> np.ndarray:
+        """The colour of each column, or in reverse of each row."""
+        return self._coloured[1]
+
+    @functools.cached_property
+    def count(self) -> int:
+        """The number of colours."""
+        return int(self.colours.max(initial=-1)) + 1
+
+    @functools.cached_property
+    def places(self) -> np.ndarray:
+        """For each entry its place in the products."""
+        largest = self.count * max(self.shape)
+        return self._coloured[2].astype(np.int32 if largest < 1 << 31 else np.int64)
 
     @property
     def shape(self) -> tuple[int, int]:
