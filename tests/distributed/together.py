@@ -108,6 +108,37 @@ def check_all_ranks_make_the_same_calls():
     np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
 
 
+def check_programs_inside_of_operations_too():
+    """Loops, branches and checkpoints that a rank could do without, and their order."""
+    x = np.arange(6.0).reshape(3, 2) + RANK
+
+    def step(carry, row):
+        total = d.all_reduce(carry * row) * float(RANK)
+        return carry + total, d.all_reduce(row + carry) + d.all_reduce(row + carry)
+
+    def scanned(x):
+        return wg.scan(step, x[0], x)
+
+    def turns(x):
+        return wg.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + d.all_reduce(c[1]) * RANK), (0, x)
+        )[1]
+
+    def chosen(x):
+        return wg.cond(d.all_reduce(x)[0, 0] > 0, lambda x: d.all_reduce(x * 2), lambda x: x, x)
+
+    def f(x):
+        last, rows = scanned(x)
+        inside = wg.checkpoint(lambda x: d.all_reduce(np.sin(x)))(x)
+        unused = scanned(x)[0] * float(RANK)
+        return d.all_gather(x).sum(0) + rows + last * RANK + turns(x) + inside + chosen(x) + unused
+
+    want = f(x)
+    np.testing.assert_allclose(wg.jit(f)(x), want, rtol=1e-13)
+    loss = lambda x: np.sum(np.sin(f(x) * 1e-3))
+    np.testing.assert_allclose(wg.jit(wg.grad(loss))(x), wg.grad(loss)(x), rtol=1e-9)
+
+
 def check_it_is_native():
     """Generated code calls MPI itself: Python is not asked."""
     x = np.full(100, float(RANK))
@@ -125,6 +156,7 @@ if __name__ == "__main__":
     check_derivatives()
     check_batches()
     check_all_ranks_make_the_same_calls()
+    check_programs_inside_of_operations_too()
     check_it_is_native()
     if RANK == 0:
         print(f"all is right on {SIZE} ranks")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph
-from .collectives import has_collectives, number_collectives, turns_of
+from ..ops import collectives
+from .collectives import kept_together
 from .complex_numbers import split_complex
 from .convolution import correlate, trim
 from .expand import expand
@@ -34,11 +35,9 @@ def optimise(
 
     For `any_length` those are left out that decide by the length at hand.
     """
-    if not has_collectives(graph):
+    if collectives.perform is None:  # there is one process
         return _run_passes(graph, watch, any_length)
-    numbered = number_collectives(graph)
-    found = _run_passes(numbered, watch, any_length)
-    return found if turns_of(found) == turns_of(numbered) else expand(numbered)
+    return kept_together(graph, lambda graph: _run_passes(graph, watch, any_length))
 
 
 def _run_passes(
