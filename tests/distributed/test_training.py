@@ -38,8 +38,9 @@ def alone(tmp_path_factory):
 @ranks.needs_mpi
 @pytest.mark.parametrize("count", [2, 3])
 def test_any_number_of_ranks_gives_the_bits_of_one_process(count, alone, tmp_path):
-    """With dropout, batch normalisation, clipping, validation, and a last batch that is small."""
-    ranks.run(count, PROGRAM, "noisy", tmp_path / "out.npz")
+    """With dropout, batch normalisation, clipping, validation, and a last batch that is small;
+    the ranks read files that are mapped into memory, the process alone has the arrays."""
+    ranks.run(count, PROGRAM, "noisy", tmp_path / "out.npz", f"mapped={tmp_path}")
     assert same_bits(alone, tmp_path / "out.npz")
 
 
@@ -49,6 +50,14 @@ def test_any_number_of_ranks_gives_the_bits_of_one_process(count, alone, tmp_pat
 def test_more_numbers_of_ranks(count, alone, tmp_path):
     ranks.run(count, PROGRAM, "noisy", tmp_path / "out.npz")
     assert same_bits(alone, tmp_path / "out.npz")
+
+
+@ranks.needs_mpi
+@pytest.mark.slow
+def test_eight_ranks(tmp_path):
+    for count in (None, 8):
+        ranks.run(count, PROGRAM, "mlp", tmp_path / f"{count}.npz", "parts=8", "epochs=1")
+    assert same_bits(tmp_path / "None.npz", tmp_path / "8.npz")
 
 
 @ranks.needs_mpi
@@ -122,12 +131,14 @@ def test_parts_depend_on_the_batch_alone_and_ranks_have_whole_subtrees():
     assert Subtree(4, 4).halves == (Subtree(4, 2), Subtree(6, 2))
 
 
-def test_mapped_files_are_read_where_they_lie(tmp_path):
-    """Each rank reads the rows of its parts, and no others."""
-    np.save(tmp_path / "x.npy", np.arange(12.0).reshape(6, 2))
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    source = Source("fit", (mapped, np.arange(6)))
-    assert np.shares_memory(source.arrays[0], mapped)
+@ranks.needs_mpi
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what is read")
+def test_each_rank_reads_the_rows_of_its_parts_and_no_others(tmp_path):
+    text = ranks.run(2, "reading.py", tmp_path)
+    shares = [float(line.split()[1]) for line in text.splitlines() if line.startswith("read")]
+    assert len(shares) == 2
+    assert all(0.45 < share < 0.75 for share in shares), shares
 
 
 def small_fit(batch_size=8, **options):

@@ -1,7 +1,9 @@
 """Run on every rank: a training of a small network, whose result is written to a file.
 
 python training.py MODEL OUT [checkpoint=PATH] [epochs=N] [parts=N] [shard=1]
-                   [fail=RANK] [pause=SECONDS]
+                   [fail=RANK] [pause=SECONDS] [mapped=FOLDER]
+
+With a folder the examples are files there, which are mapped into memory.
 """
 
 import os
@@ -46,13 +48,24 @@ class Fault:
         time.sleep(self.pause)
 
 
-def train(name, checkpoint=None, epochs=3, parts=None, fail=-1, pause=0, shard=0):
+def examples(folder):
+    """Images and classes, in memory or in files."""
+    if folder is None:
+        return X, Y
+    if wg.distributed.rank() == 0:
+        for name, array in (("x", X), ("y", Y)):
+            np.save(Path(folder, f"{name}.npy"), array)
+    wg.distributed.world().agreed(None)  # they are there
+    return tuple(np.load(Path(folder, f"{name}.npy"), mmap_mode="r") for name in "xy")
+
+
+def train(name, checkpoint=None, epochs=3, parts=None, fail=-1, pause=0, shard=0, mapped=None):
     """The trained state and the curves."""
     nn.manual_seed(1)
     network = model(name)
     optimizer = optim.Adam(network.parameters(), lr=0.01)
     history = wg.fit(
-        network, nn.cross_entropy, optimizer, (X, Y), int(epochs), 64,
+        network, nn.cross_entropy, optimizer, examples(mapped), int(epochs), 64,
         validation=(X[:50], Y[:50]), seed=3, callbacks=[Fault(fail, pause)], checkpoint=checkpoint,
         checkpoint_steps=1, progress=False, parts=parts and int(parts), clip_norm=1.0,
         shard_optimizer=bool(int(shard)),
