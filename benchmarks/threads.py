@@ -1,11 +1,12 @@
 """How compiled programs use the cores: times for several numbers of threads, and where they go.
 
     python benchmarks/threads.py                          # 1, 2, 4, ... threads up to the cores
-    python benchmarks/threads.py --only "digits;MLP" --threads 1,16 --peers
+    python benchmarks/threads.py --only "digits;MLP" --threads 1,16 --no-peers
     python benchmarks/threads.py --timeline --only "VGG"  # each job: who works, who waits
 
 The table has the time on one thread and, for each number of threads, how many times as fast that
-is; with `--peers` NumPy and PyTorch beside it, with as many threads as there are cores, in turns.
+is, with NumPy and PyTorch beside it, which have as many threads as there are cores, in turns. Rows
+with a goal for sixteen cores show it, and whether it is met on the most threads that were measured.
 The first rows say what the machine itself gives: arithmetic in registers and a copy of memory, on
 as many threads, so that a row can be judged by what is possible (two threads of one core, say).
 
@@ -165,6 +166,36 @@ def workloads() -> dict[str, Callable[[], dict[str, Callable[[], CALL]]]]:
     }
 
 
+# What is wanted on sixteen cores: so many times as fast as one thread, or as a peer on all cores.
+GOALS: dict[str, tuple[str, float]] = {
+    "sin/exp/tanh 10^7": ("threads", 12),
+    "digits, batch 100": ("threads", 6),
+    "digits, batch 10,000": ("threads", 12),
+    "VGG, batch 100": ("threads", 6),
+    "VGG, batch 1,000": ("threads", 12),
+    "MLP 784-2048-2048-10, batch 1024": ("torch", 1.1),
+    "product 2048": ("numpy", 0.95),
+    "product 4096": ("numpy", 0.95),
+    "LSTM 128, batch 100": ("torch", 1.3),
+    "GRU 128, batch 100": ("torch", 1.3),
+    "transformer 128, batch 12": ("torch", 1.3),
+    "transformer 256, batch 32": ("torch", 1.3),
+}
+
+
+def judged(name: str, times: dict[Any, float], counts: list[int]) -> str:
+    """The goal of a row and how it stands; nothing where there is none, or no peer."""
+    against, wanted = GOALS.get(name, ("", 0.0))
+    most = counts[-1]
+    other = times.get(counts[0] if against == "threads" else against)
+    if other is None:
+        return ""
+    best = times[most] if against == "threads" else min(times[n] for n in counts)
+    found = other / best
+    of = f"of one on {most} threads" if against == "threads" else f"of {against}"
+    return f"  {found:.2f}x {of}, goal {wanted:g}x: {'met' if found >= wanted else 'NOT met'}"
+
+
 # ---------------------------------------------------------------- times
 
 
@@ -216,6 +247,7 @@ def table(options: Any) -> None:
     heads = [f"{n} thr" for n in counts[1:]] + (["numpy", "torch"] if options.peers else [])
     width = max(map(len, workloads()))
     print(f"{'':<{width}} {'one thread':>13}", *[f"{head:>9}" for head in heads], flush=True)
+    verdicts: list[str] = []
     for name, build in chosen(options).items():
         try:
             times = row(build, counts, options)
@@ -227,7 +259,11 @@ def table(options: Any) -> None:
         if options.peers:
             peers = [times.get(peer) for peer in ("numpy", "torch")]
             cells += [f"{t / best:>8.2f}x" if t else f"{'':>9}" for t in peers]
-        print(f"{name:<{width}} {1e3 * times[counts[0]]:>10.3f} ms", *cells, flush=True)
+        verdict = judged(name, times, counts)
+        verdicts.append(verdict)
+        print(f"{name:<{width}} {1e3 * times[counts[0]]:>10.3f} ms", *cells, verdict, flush=True)
+    met = sum(verdict.endswith(": met") for verdict in verdicts)
+    print(f"goals: {met} met of {sum(map(bool, verdicts))}")
     if options.peers:
         print("numpy, torch: their time over wengert's best; above 1 wengert is faster")
 
@@ -443,7 +479,7 @@ def main() -> None:
     numbers = lambda text: [int(n) for n in text.split(",")]
     parser.add_argument("--threads", type=numbers, default=usual, help="such as 1,2,16")
     parser.add_argument("--only", help="parts of names of rows, between semicolons")
-    parser.add_argument("--peers", action="store_true", help="NumPy and PyTorch too")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="wengert alone")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.15, help="for each measurement")
     parser.add_argument("--timeline", action="store_true", help="the jobs of a call, one by one")

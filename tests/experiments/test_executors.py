@@ -1,9 +1,12 @@
 """Where cross validation runs: processes, MPI, dask; the same results in the same order."""
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +75,55 @@ def test_ranks_find_the_same(expected):
         command, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
     assert [tuple(one) for one in json.loads(done.stdout)] == expected
+
+
+def command(executor, out):
+    python = [sys.executable, "-m", "wengert.cli", "reproduce", "circles", "--cv", "--epochs", "1"]
+    launcher = [ranks.MPIEXEC, "-n", "3"] if executor == "mpi" else []
+    return [*launcher, *python, "--executor", executor, "--out", str(out)]
+
+
+def tables_of(out):
+    """What was found, without times."""
+    tables = json.loads((out / "results.json").read_text())["experiments"]["circles"]["tables"]
+    timed = ("seconds", "step")
+    return {
+        name: [{k: v for k, v in row.items() if k not in timed} for row in rows]
+        for name, rows in tables.items()
+    }
+
+
+def children_of(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes")
+def test_the_command_is_killed_and_goes_on(tmp_path):
+    """On processes, which end with it; ranks and dask then find the same."""
+    out, kept = tmp_path / "processes", tmp_path / "processes" / "sweep"
+    environment = ranks.environment() | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    options = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    first = subprocess.Popen(command("processes", out), **options)
+    until = time.monotonic() + 120
+    while not (done := set(kept.glob("*.safetensors"))) and time.monotonic() < until:
+        assert first.poll() is None
+        time.sleep(0.05)
+    children = children_of(first.pid)
+    first.kill()
+    first.wait()
+    assert done
+    subprocess.run(command("processes", out), check=True, timeout=300, **options)
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+    times = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
+    assert max(times[path] for path in done) < min(times[path] for path in set(times) - done)
+    found = tables_of(out)
+    assert len(found["search"]) == len(found["models"]) == 6
+    others = ["mpi"] if ranks.needs_mpi.args == (False,) else []
+    others += ["dask"] if importlib.util.find_spec("distributed") else []
+    for other in others:
+        subprocess.run(command(other, tmp_path / other), check=True, timeout=300, **options)
+        assert tables_of(tmp_path / other) == found
 
 
 def test_what_cannot_be_is_said(capsys):

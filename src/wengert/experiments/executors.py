@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,9 +28,22 @@ def executor_named(name: str) -> Iterator[Any]:
 def _processes() -> Iterator[Any]:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
-        os.cpu_count(), context, initializer=set_threads, initargs=(1,)
+        os.cpu_count(), context, initializer=_begin_worker
     ) as executor:
         yield executor
+
+
+def _begin_worker() -> None:
+    """One thread; and an end, if the process that it works for is killed."""
+    set_threads(1)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager
