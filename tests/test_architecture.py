@@ -135,7 +135,7 @@ def private_attributes(part):
     trees = {
         path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / part).rglob("*.py")
     }
-    own, read = {"_replace", "_fields"}, {}  # those of a named tuple are public
+    own, read = {"_replace", "_fields", "_exit"}, {}  # of a named tuple, and of `os`: public
     for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

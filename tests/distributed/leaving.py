@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 import wengert as wg
+from wengert.job import world
 
 RANK, SIZE = wg.distributed.rank(), wg.distributed.size()
 SUM = wg.jit(lambda x: wg.distributed.all_reduce(x))
@@ -38,4 +39,4 @@ if __name__ == "__main__":
     else:
         SUM(np.ones(3))
         if how == "early":
-            wg.distributed.world().agreed(1)
+            world().agreed(1)

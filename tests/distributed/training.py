@@ -15,6 +15,7 @@ import numpy as np
 
 import wengert as wg
 from wengert import nn, optim
+from wengert.job import world
 
 EXAMPLES = 203
 RNG = np.random.default_rng(11)
@@ -55,7 +56,7 @@ def examples(folder):
     if wg.distributed.rank() == 0:
         for name, array in (("x", X), ("y", Y)):
             np.save(Path(folder, f"{name}.npy"), array)
-    wg.distributed.world().agreed(None)  # they are there
+    world().agreed(None)  # they are there
     return tuple(np.load(Path(folder, f"{name}.npy"), mmap_mode="r") for name in "xy")
 
 

@@ -243,7 +243,7 @@ class _Cut:
             own, kept = (rows, reads, places - sizes[reads]), columns[places] > 0
             moved = [one[kept] for one in own]
             column = columns[places[kept]] - 1
-            distinct = _matrix(moved[0], column, (node.type.size, int(columns.max()))).nnz
+            distinct = _matrix(moved[0], column, (node.type.size, int(columns.max(initial=0)))).nnz
             fixed = tuple(one[~kept] for one in own)
             more = (column, distinct, self.numbers[number], fixed)
             parts.append(_Part(number, node.type.shape, moved[0], moved[1], moved[2], *more))
