@@ -78,6 +78,24 @@ def check_values(program):
         assert_close(got, expected, program.single, "traced value")
     for before, x in zip(given, program.inputs, strict=True):
         np.testing.assert_array_equal(x, before, err_msg="an argument was written to")
+    check_modules(program, compiled)
+
+
+def check_modules(program, compiled):
+    """Arrays outside of the function are read once, while it is compiled, and then again."""
+    scope = program.function.__globals__
+    before = {name: scope[name].copy() for name in program.modules}
+    want = outputs(program.function(*program.inputs))
+    for name in program.modules:
+        scope[name] *= 0.5
+        for got, expected in zip(outputs(compiled(*program.inputs)), want, strict=True):
+            assert_close(got, expected, program.single, f"{name} was changed after it was read")
+    if before:
+        want = outputs(program.function(*program.inputs))
+        again = wg.jit(program.function)(*program.inputs)
+        for got, expected in zip(outputs(again), want, strict=True):
+            assert_close(got, expected, program.single, "compiled anew after a change")
+    scope.update(before)
 
 
 def moved(inputs, direction, by):
@@ -179,7 +197,8 @@ def check_mapped(program, function, what):
 
 
 def check_batched(program):
-    check_mapped(program, wg.vmap(program.function), "vmap")
+    function = wg.jit(program.function) if program.decides else program.function
+    check_mapped(program, wg.vmap(function), "vmap")
 
 
 def check_compiled_batched(program):

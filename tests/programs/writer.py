@@ -10,18 +10,22 @@ The text names dtypes only as `single`, which is float32 or, to check derivative
 """
 
 import contextlib
+import itertools
+import linecache
 import random
 
 import numpy as np
 
 import wengert as wg
 import wengert.numpy as wnp
+from programs.lines import MoreLines
 
 EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 30, 33, 64, 65, 100, 101, 129, 300, 301, 400]
 SIZE_LIMIT = 50_000
 LARGE = 6.0  # values beyond it are bent back
 MARGIN = 2e-4  # how far from a kink every element must be
 MATRIX_LIMIT = 40  # rows of what is factorised
+_numbers = itertools.count()
 
 
 class Known:
@@ -49,16 +53,21 @@ class RefusedError(Exception):
 class Program:
     """The source of a random program and the inputs that it was written on."""
 
-    def __init__(self, source, inputs, single):
+    def __init__(self, source, inputs, single, decides=False, modules=()):
         self.source = source
         self.inputs = inputs
         self.single = single  # rounded to single precision somewhere
+        self.decides = decides  # by values, which `vmap` alone does not know
+        self.modules = modules  # names of arrays outside of the function
         self.function = self.compiled_with(np.float32)
         self.in_double = self.compiled_with(np.float64)
 
     def compiled_with(self, single):
         scope = {"np": np, "wnp": wnp, "wg": wg, "single": single}
-        exec(compile(self.source, "<random program>", "exec"), scope)
+        # `jit` reads the source of what it converts
+        name = f"<random program {next(_numbers)}>"
+        linecache.cache[name] = len(self.source), None, self.source.splitlines(True), name
+        exec(compile(self.source, name, "exec"), scope)
         return scope["program"]
 
     def double_inputs(self):
@@ -69,13 +78,16 @@ class Program:
         return "\n".join([*inputs, self.source])
 
 
-class Writer:
+class Writer(MoreLines):
     """Writes a random program; `random` makes every choice, so that a seed names a program."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.generator = np.random.default_rng(seed)
         self.lines = []
+        self.outside = []  # lines in front of the function
+        self.modules = []
+        self.decides = False
         self.count = 0
         self.variables = {}
         self.inputs = [self.make_input() for _ in range(self.random.choice([1, 1, 2, 2, 3]))]
@@ -96,7 +108,7 @@ class Writer:
         return self.random.choice(text.split())
 
     def make_shape(self):
-        rank = self.choice(0, 1, 1, 1, 2, 2, 2, 2, 3)
+        rank = self.choice(0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4)
         limit = SIZE_LIMIT if self.often(25) else 1500
         while True:
             shape = tuple(self.random.choice(EXTENTS) for _ in range(rank))
@@ -140,13 +152,18 @@ class Writer:
         """Run the lines that were kept from the beginning, as an in-place write may have failed."""
         self.scope = {"np": np, "wnp": wnp, "wg": wg, "single": np.float32}
         self.scope |= {f"x{k}": x.copy() for k, x in enumerate(self.inputs)}
-        self.run("\n".join(self.lines))
+        self.run("\n".join([*self.outside, *self.lines]))
         for known in self.variables.values():
             known.value = self.scope[known.name]
 
     def run(self, text):
         with np.errstate(all="ignore"):
             exec(compile(text, "<line>", "exec"), self.scope)
+
+    def preamble(self, text):
+        """A line in front of the function, for all that follow."""
+        self.run(text)
+        self.outside.append(text)
 
     def learn(self, name, traced, writable):
         value = self.scope[name]
@@ -448,13 +465,13 @@ class Writer:
 
     # ------------------------------------------------------------ lines: writing in place
 
-    def owned(self, **options):
+    def owned(self, where=lambda known: True):
         """A variable that may be written to: one that there is, or a copy."""
         if self.often(40):
-            x = self.array(**options)
+            x = self.array(where=where)
             name = self.fresh("c")
             self.keep(f"{name} = {x.name}.copy()", (name, True, True))
-        return self.array(**options, where=lambda known: known.writable)
+        return self.array(where=lambda known: known.writable and where(known))
 
     def write_into(self):
         x = self.owned()
@@ -663,14 +680,16 @@ class Writer:
         text = f"return {last}" if not others else f"return [{', '.join([last, *others])}]"
         body = "\n".join([*self.lines, text])
         indented = "\n".join(f"    {line}" for line in body.split("\n"))
-        source = f"def program({', '.join(self.arguments)}):\n{indented}\n"
+        outside = "".join(f"{line}\n" for line in self.outside)
+        source = f"{outside}def program({', '.join(self.arguments)}):\n{indented}\n"
         single = any(
             np.asarray(known.value).dtype == np.float32 for known in self.variables.values()
         )
-        return Program(source, self.inputs, single)
+        return Program(source, self.inputs, single, self.decides, self.modules)
 
 
-KINDS = [name.removeprefix("write_") for name in vars(Writer) if name.startswith("write_")]
+OWN = [name for kind in (Writer, MoreLines) for name in vars(kind)]
+KINDS = [name.removeprefix("write_") for name in OWN if name.startswith("write_")]
 KINDS.remove("line")
 KINDS += ["smooth", "pair", "pair", "into", "view", "reduction"]
 
