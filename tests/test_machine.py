@@ -11,6 +11,7 @@ from batch_loops import batch_loops
 from wengert import machine
 from wengert.machine import Machine, current, policy, use
 from wengert.passes import optimise
+from wengert.policy import Record
 from wengert.schedule import plan, schedule
 from wengert.schedule.verify import verify_loops
 
@@ -149,3 +150,22 @@ def test_caches_are_read_from_a_sys_tree(tmp_path):
     found = machine._caches_from_sys(str(tmp_path))
     assert found == {"l2_bytes": 2 << 20, "l3_bytes": 9 << 20, "l3_cores": 16}
     assert machine._caches_from_sys(str(tmp_path / "nothing")) == {}
+
+
+def test_records_take_values_by_name_and_where_they_say_so_by_place():
+    class Named(Record):
+        first: int
+        second: int = 2
+
+    class Placed(Named, kw_only=False):
+        second: int = 3  # again, and not one more
+        third: int = 4
+
+    assert Placed(1, 5) == Placed(first=1, second=5) != Placed(1)
+    assert repr(Placed(1)) == "Placed(first=1, second=3, third=4)"
+    with pytest.raises(TypeError, match="Named: got 1 values without a name"):
+        Named(1)
+    with pytest.raises(TypeError, match="Placed: got 4 values without a name"):
+        Placed(1, 2, 3, 4)
+    with pytest.raises(TypeError, match="Placed: got first twice"):
+        Placed(1, first=2)

@@ -559,7 +559,7 @@ def test_signatures_chain(squares):
 
 
 def test_a_ring_of_entries_is_an_error_not_a_crash():
-    signature = dataclasses.replace(SQUARES_SIGNATURE, arena_bytes=STACK_ARENA_LIMIT)
+    signature = SQUARES_SIGNATURE.replace(arena_bytes=STACK_ARENA_LIMIT)
     first, second = make(signature, SQUARES), make(signature, SQUARES)
     first.next, second.next = second.call, first.call
     # that of the entry or that of the call, whichever comes first

@@ -29,11 +29,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..folders import user_cache_folder
+from ..policy import Record
 
 _MAGIC = b"WENGERT\0"
 _VERSION = 1
@@ -56,8 +56,7 @@ _OPEN_SAFELY = (
 _NOT_A_PLAIN_FILE = (errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.EISDIR)
 
 
-@dataclass(frozen=True)
-class CacheStats:
+class CacheStats(Record, kw_only=False):
     """What the cache holds on disk, and what this process did with it."""
 
     folder: str | None
@@ -215,8 +214,7 @@ class ObjectCache:
             _warn_once(self.folder, f"cannot {doing} there ({reason})")
 
 
-@dataclass(frozen=True)
-class _CachedFile:
+class _CachedFile(NamedTuple):
     name: str
     size: int
     used: int  # modification time in nanoseconds

@@ -35,9 +35,9 @@ import signal
 import string
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
+from ..policy import Record
 from ..runtime import threads
 from .cache import ObjectCache
 from .compile import Compiled, add_symbol, compile_here
@@ -74,8 +74,7 @@ _WAIT_NANOSECONDS = 50_000_000
 _PATIENCE = 64  # steps until a worker looks whether those whom a job is for have come: microseconds
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Record, kw_only=False):
     """Addresses of the process's pool; the code they point to is never unloaded."""
 
     parallel_for: int

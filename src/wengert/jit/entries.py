@@ -7,7 +7,6 @@ An entry is a native function that takes a call as it was written, checks it and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from .. import tree
@@ -93,7 +92,7 @@ def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
         return spec
     if any(isinstance(child, BRANCHES) for child in children):
         raise NoNativeEntry
-    return replace(spec, numbers=tuple(numbers))
+    return spec.replace(numbers=tuple(numbers))
 
 
 def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:

@@ -19,7 +19,6 @@ Python's bound methods: it brings the instance to every call, and holds it.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import types
@@ -84,7 +83,7 @@ class Method(Jitted):
             return signature
         weak = isinstance(self.owner, weakref.ref)
         first = OwnerSpec(self.owner) if weak else StaticSpec(self.owner())
-        return dataclasses.replace(signature, args=(first, *signature.args))
+        return signature.replace(args=(first, *signature.args))
 
     def _count(self, call: Call) -> None:
         # all instances together: of a method too this is said once

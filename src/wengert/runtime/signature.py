@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ..policy import Record
 from ..snapshot import Snapshot
 
 # Arguments and results of an entry that has a module of its own.
@@ -23,8 +23,7 @@ LARGE = 48
 SCALAR_KINDS = ("float", "int", "bool", "complex", "numpy")
 
 
-@dataclass(frozen=True)
-class Dim:
+class Dim(Record, kw_only=False):
     """The length of a dynamic axis, `times * name + plus`; equal names mean equal lengths."""
 
     name: str
@@ -36,8 +35,7 @@ class Dim:
         return self.times * lengths[self.name] + self.plus
 
 
-@dataclass(frozen=True)
-class ArraySpec:
+class ArraySpec(Record, kw_only=False):
     """What an array must look like: a `numpy.ndarray`, no subclass, in native byte order.
 
     `shape` holds lengths, `Dim`s, or None for an axis of any length. `strides` None means
@@ -58,8 +56,7 @@ class ArraySpec:
             )
 
 
-@dataclass(frozen=True)
-class ScalarSpec:
+class ScalarSpec(Record, kw_only=False):
     """A scalar argument, converted to `dtype`.
 
     `kind` is the exact type accepted: Python's "float", "int", "bool" or "complex", or "numpy" for
@@ -82,42 +79,38 @@ class ScalarSpec:
             )
 
 
-@dataclass(frozen=True)
-class StaticSpec:
+class StaticSpec(Record, kw_only=False):
     """An argument that must be this very object, or an object in the result; has no buffer."""
 
     value: Any
 
 
-@dataclass(frozen=True)
-class KeptSpec(StaticSpec):
+class KeptSpec(StaticSpec, kw_only=False):
     """An argument that must be as it was when `value`, a `snapshot`, was taken; has no buffer."""
 
-    value: Any = field(repr=False)  # the entry's code does not depend on it
+    def __repr__(self) -> str:
+        return "KeptSpec()"  # the entry's code does not depend on the value
 
 
-@dataclass(frozen=True)
-class OwnerSpec(StaticSpec):
+class OwnerSpec(StaticSpec, kw_only=False):
     """An argument that must be the object that `value`, a weak reference, refers to."""
 
-    value: Any = field(repr=False)
+    def __repr__(self) -> str:
+        return "OwnerSpec()"
 
 
-@dataclass(frozen=True)
-class CapturedSpec:
+class CapturedSpec(Record, kw_only=False):
     """State of `nbytes` bytes, at an address in a table that Python may repoint (0: mismatch)."""
 
     nbytes: int
     written: bool = True
 
 
-@dataclass(frozen=True)
-class AnySpec:
+class AnySpec(Record, kw_only=False):
     """An attribute that must be there, whatever it is; has no buffer."""
 
 
-@dataclass(frozen=True)
-class ObjectSpec:
+class ObjectSpec(Record, kw_only=False):
     """An object of exactly this class, whose attributes are trees.
 
     Without `names` it is a tuple of another class and the children are its items. `whole` says that
@@ -154,7 +147,7 @@ Tree = Any  # a Leaf, or an ObjectSpec, tuple, list or dict of Trees
 
 
 class Finish:
-    """What turns the tuple of results into what the caller gets; all are written alike."""
+    """What turns the tuple of results into what the caller gets; all are alike, and equal."""
 
     def __init__(self, function: Callable[[tuple], Any]):
         self.function = function
@@ -162,9 +155,14 @@ class Finish:
     def __repr__(self) -> str:
         return "Finish()"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Finish)
 
-@dataclass(frozen=True)
-class Signature:
+    def __hash__(self) -> int:
+        return hash(Finish)
+
+
+class Signature(Record, kw_only=False):
     """One way to call a program: arguments by position and by name, and the result, all trees.
 
     Buffers follow the order of the leaves, of a dictionary in the order of this signature's keys.
@@ -179,7 +177,7 @@ class Signature:
     arena_bytes: int = 0
     release_gil: bool = False
     takes_out: bool = True
-    finish: Finish | None = field(default=None, compare=False)
+    finish: Finish | None = None
 
     def __post_init__(self) -> None:
         bound: set[str] = set()

@@ -130,10 +130,11 @@ def schedule(
     """
     return run(
         Task(
-            graph,
-            _chosen(setting()),
-            run,
-            rule_for,
+            graph=graph,
+            steps=_chosen(setting()),
+            run=run,
+            rule=rule_for,
+            notes=[],
             input_strides=input_strides,
             any_length=any_length,
             packing=packing,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
 from ..graph import Graph, Node
 from ..loops import LoopProgram
+from ..policy import Record
 
 if TYPE_CHECKING:
     from ..passes.lengths import AnyLength
@@ -20,8 +20,7 @@ Strides = Sequence[tuple[int, ...]]
 SETTING = "WENGERT_SCHEDULE"
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Record):
     """A graph on its way to loops: the whole program, or one inside it, and what is around it."""
 
     graph: Graph
@@ -39,10 +38,10 @@ class Task:
     continued: frozenset[int] = frozenset()  # sums whose memory holds a part already, by serial
     # What is written to where an input lies: values by serial, with the numbers of the inputs, and
     # the reads of what is overwritten, which are done before that.
-    places: Mapping[int, int] = field(default_factory=dict)
+    places: Mapping[int, int] = {}
     reads: frozenset[int] = frozenset()
     watch: Callable[..., None] | None = None  # sees every step; see `steps.schedule`
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
     def has(self, step: str) -> bool:
         """Whether a speed step is on."""
@@ -59,7 +58,7 @@ class Task:
             "reads": frozenset(),
             "watch": None,
         }
-        return replace(self, kind=kind, graph=graph, **(alone | given))
+        return self.replace(kind=kind, graph=graph, **(alone | given))
 
     def schedule_step(
         self, graph: Graph, strides: Strides, totals: Sequence[Node] = (), **given: Any
