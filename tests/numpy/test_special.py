@@ -1,5 +1,6 @@
 """Special functions and activations: SciPy's values, derivatives also where they are delicate."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -242,3 +243,16 @@ def test_batched():
         vmap(lambda x: wnp.logsumexp(x, axis=0))(X), wnp.logsumexp(X, axis=1)
     )
     np.testing.assert_array_equal(vmap(grad(wnp.gammaln))(POSITIVE), wnp.digamma(POSITIVE))
+
+
+def test_entropies_of_numbers_near_each_other():
+    """What is left of their logarithms is exact too, and so are zeros of sinc far out."""
+    x, y = np.array([0.2, 3.0]), np.array([0.2, 3.0]) * (1 + 1e-7)
+    with mp.workdps(40):
+        pairs = [(mp.mpf(float(a)), mp.mpf(float(b))) for a, b in zip(x, y, strict=True)]
+        logs = [float(a * mp.log(a / b)) for a, b in pairs]
+        sums = [float(a * mp.log(a / b) - a + b) for a, b in pairs]
+        wave = float(mp.sincpi(mp.mpf(-293.99)))
+    np.testing.assert_allclose(wnp.rel_entr(x, y), logs, rtol=1e-14)
+    np.testing.assert_allclose(wnp.kl_div(x, y), sums, rtol=1e-14)
+    np.testing.assert_allclose(wnp.sinc(-293.99), wave, rtol=1e-14)

@@ -97,6 +97,21 @@ def test_betainc_of_parameters_far_apart():
     assert_close(ops.betainc(a, b, x), beta, (a, b, x))
 
 
+def test_betainc_of_a_tiny_parameter():
+    """Where nearly all lies at the other end, and what is left is about as small as that."""
+    a, b = wide(1e-2, 100, 12), wide(1e-9, 0.2, 12)
+    x = RNG.uniform(0, 1, 12)
+    assert_close(ops.betainc(a, b, x), beta, (a, b, x))
+    rest = lambda b, a, x: beta(a, b, 1 - x)
+    assert_close(ops.betainc(b, a, x, upper=True), rest, (b, a, x))
+
+
+def test_student_far_out_of_many_degrees():
+    df, x = np.array([8520.0, 671.5, 1e6, 0.3]), np.array([-13.8, -9.9, -30.0, -1e5])
+    exact = lambda df, x: beta(df / 2, mp.mpf(0.5), df / (df + x * x)) / 2
+    assert_close(ops.student_t(df, x), exact, (df, x))
+
+
 def test_edges():
     a, x = np.array([2.0, 2.0, 0.0, 0.0, -1, 2, 2, np.inf, np.nan]), np.zeros(9)
     x[1:] = np.inf, 1, 0, 1, -1, np.nan, 1, 1
@@ -106,7 +121,8 @@ def test_edges():
     a, b = np.array([2.0, 2, 2, 2, -1, 0, 2]), np.array([3.0, 3, 3, 3, 1, 3, 0])
     x = np.array([0.0, 1, -0.5, 1.5, 0.5, 0.5, 0.5])
     want = [0, 1, np.nan, np.nan, np.nan, 1, 0]
-    np.testing.assert_array_equal(ops.incomplete_beta(a, b, x), want)
+    np.testing.assert_array_equal(ops.incomplete_beta(a, b, x, upper=False), want)
+    np.testing.assert_array_equal(ops.incomplete_beta(a, b, x, upper=True), 1 - np.array(want))
 
 
 GAMMA = ((3.5, 2.0), (2.0, 7.0), (0.4, 0.3), (0.3, 2.5), (1.0, 1e-3), (60.0, 55.0), (0.5, 0.9))
@@ -133,7 +149,8 @@ BETA = ((2.0, 3.0, 0.2), (2.0, 3.0, 0.7), (0.4, 3.0, 0.1), (0.4, 0.6, 0.8), (30.
 )
 def test_derivatives_of_betainc(point, order):
     exact = lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True)
-    compare_derivatives(ops.incomplete_beta, exact, point, order)
+    value = lambda a, b, x: ops.incomplete_beta(a, b, x, upper=False)
+    compare_derivatives(value, exact, point, order)
 
 
 def compare_derivatives(f, exact, point, order):
@@ -150,7 +167,8 @@ def test_derivatives_at_the_ends():
     close = functools.partial(np.testing.assert_allclose, rtol=1e-15, atol=0)
     close(slope(1.0, 0.0), (0, 1))
     close(slope(2.0, 0.0), (0, 0))
-    close(wg.grad(ops.incomplete_beta, (0, 1, 2))(1.0, 1.0, 0.0), (0, 0, 1))
-    close(wg.grad(ops.incomplete_beta, (0, 1, 2))(2.0, 3.0, 1.0), (0, 0, 0))
+    below = lambda a, b, x: ops.incomplete_beta(a, b, x, upper=False)
+    close(wg.grad(below, (0, 1, 2))(1.0, 1.0, 0.0), (0, 0, 1))
+    close(wg.grad(below, (0, 1, 2))(2.0, 3.0, 1.0), (0, 0, 0))
     second = wg.grad(wg.grad(lambda x: ops.incomplete_gamma(1.0, x, upper=False)))
     close(second(0.0), -1)

@@ -211,3 +211,38 @@ def test_vonmises_against_its_integral(kappa):
     np.testing.assert_allclose(
         stats.vonmises.cdf(1.0 + 4 * np.pi, kappa) - 2, stats.vonmises.cdf(1.0, kappa)
     )
+
+
+def test_densities_of_large_parameters():
+    """In the middle, where large terms would cancel."""
+    a, b, n = 8280.0, 4100.5, 9650.0
+    cases = {
+        "gamma": (stats.gamma.logpdf(a + 97, a), _gamma_logpdf(a, a + 97)),
+        "chi2": (stats.chi2.logpdf(2 * a, 2 * a), _gamma_logpdf(a, a) - mp.log(2)),
+        "poisson": (stats.poisson.logpmf(a, a + 80), _gamma_logpdf(a + 1, a + 80)),
+        "beta": (stats.beta.logpdf(0.67, a, b), _beta_logpdf(a, b, 0.67)),
+        "binom": (
+            stats.binom.logpmf(7045, n, 0.73), _beta_logpdf(7046, n - 7044, 0.73) - mp.log(n + 1)
+        ),
+        "nbinom": (
+            stats.nbinom.logpmf(4000, a, 0.67),
+            _beta_logpdf(a, 4001, 0.67) + mp.log(mp.mpf(0.67)) - mp.log(a + 4000),
+        ),
+    }  # fmt: skip
+    for name, (got, want) in cases.items():
+        np.testing.assert_allclose(float(got), float(want), rtol=1e-13, err_msg=name)
+    tail = float(
+        mp.betainc(0.5 * 0.17, 175, 0, mp.mpf(0.17) / (0.17 + 350 * 354), regularized=True)
+    )
+    np.testing.assert_allclose(stats.f.sf(354.0, 350.0, 0.17), tail, rtol=1e-13)
+
+
+def _gamma_logpdf(a, x):
+    with mp.workdps(40):
+        return (mp.mpf(a) - 1) * mp.log(x) - x - mp.loggamma(a)
+
+
+def _beta_logpdf(a, b, x):
+    with mp.workdps(40):
+        both = (mp.mpf(a) - 1) * mp.log(x) + (mp.mpf(b) - 1) * mp.log1p(-mp.mpf(x))
+        return both - mp.log(mp.beta(a, b))

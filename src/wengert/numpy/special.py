@@ -207,13 +207,18 @@ def rel_entr(x: Any, y: Any) -> Any:
     >>> print(f"{wnp.rel_entr(0.5, 0.25):.12f}")
     0.346573590280
     """
+    return _relative("rel_entr", lambda x, y: x * sp.log_quotient(x, y), 0.0, x, y)
+
+
+def _relative(name: str, inner: Any, at_zero: Any, x: Any, y: Any) -> Any:
+    """The formula where x, y > 0; `at_zero` y where x is 0 and y is not below it; inf elsewhere."""
     x, y = as_value(x), as_value(y)
-    inside = logic.logical_and(logic.greater_equal(x, 0), logic.greater(y, 0))
-    above, below = ew.select(inside, x, 1), ew.select(inside, y, 1)
-    outside = logic.logical_and(logic.equal(x, 0), logic.equal(y, 0))
-    value = ew.select(inside, sp.xlogy(above, above / below), ew.select(outside, 0.0, np.inf))
+    inside = logic.logical_and(logic.greater(x, 0), logic.greater(y, 0))
+    edge = logic.logical_and(logic.equal(x, 0), logic.greater_equal(y, 0))
+    value = inner(ew.select(inside, x, 1), ew.select(inside, y, 1))
+    value = ew.select(inside, value, ew.select(edge, at_zero * y, np.inf))
     unknown = logic.logical_or(logic.not_equal(x, x), logic.not_equal(y, y))
-    return cast(ew.select(unknown, np.nan, value), sp.real_dtype("rel_entr", _types(x, y)))
+    return cast(ew.select(unknown, np.nan, value), sp.real_dtype(name, _types(x, y)))
 
 
 def _types(*values: Any) -> list[Any]:
@@ -227,8 +232,7 @@ def kl_div(x: Any, y: Any) -> Any:
     >>> float(wnp.kl_div(0.5, 0.5))
     0.0
     """
-    x, y = as_value(x), as_value(y)
-    return rel_entr(x, y) - x + y
+    return _relative("kl_div", sp.divergence, 1.0, x, y)
 
 
 def logit(p: Any) -> Any:

@@ -523,10 +523,11 @@ def _debye_i(x: Array, v: float, scaled: bool) -> Array:
     root = np.sqrt(1 + z * z)
     t = 1 / root
     total = polynomial(t, _debye_polynomial(v))
-    with np.errstate(invalid="ignore"):
-        front = (z / (1 + root)) ** float(v) * np.exp(v / (root + z))
-    value = np.where(np.isinf(x), 0.0, front * total * np.sqrt(t * (0.5 / math.pi / v)))
-    return value if scaled else _grown(x, value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # one power: of the first alone there may be nothing left where the result is large enough
+        front = (z / (1 + root) * np.exp(1 / (root + z) if scaled else root)) ** float(v)
+        value = front * (total * np.sqrt(t * (0.5 / math.pi / v)))
+    return np.where(np.isinf(x), 0.0 if scaled else np.inf, value)
 
 
 @cache
@@ -564,6 +565,22 @@ def _hankel_i(x: Array, v: float) -> Array:
 
 
 # ---------------------------------------------------------------- others
+
+
+def log1pmx(x: Array, above: Array) -> Array:
+    """log(1 + x) - x, accurate near 0 too; `above` is 1 + x, which is known better near 0."""
+
+    def near(x: Array, above: Array) -> Array:
+        r = x / (2 + x)
+        s = r * r
+        return r * (2 * s * polynomial(s, c.ATANH) - x)
+
+    def far(x: Array, above: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(above) - x
+
+    inside = (x > -0.5) & (x < 1)
+    return choose(inside, near, far, x, above)
 
 
 def sinc_derivative(x: Array, n: int) -> Array:

@@ -22,7 +22,15 @@ import numpy as np
 
 from ..types import Function
 from . import special_coefficients as c
-from .approximations import HALF_LOG_2PI, Array, choose, polynomial, stirling_rest
+from .approximations import (
+    HALF_LOG_2PI,
+    STIRLING,
+    Array,
+    choose,
+    log1pmx,
+    polynomial,
+    stirling_rest,
+)
 from .elementwise import exp, log, log1p, select, sqrt
 from .floats import bits
 from .logic import equal, greater_equal, less, less_equal, logical_and, logical_not
@@ -48,22 +56,6 @@ def exp_square(x: Array) -> Array:
     power = bits((bits(shifted, dtype=np.dtype(np.int64)) + 1023) << 52, dtype=x.dtype)
     # where k = 0 all but the polynomial is exactly 0
     return power * (r * r * polynomial(r, c.EXP_SMALL)) + ((power - 1) + (power * r - x))
-
-
-def log1pmx(x: Array, above: Array) -> Array:
-    """log(1 + x) - x, accurate near 0 too; `above` is 1 + x, which is known better near 0."""
-
-    def near(x: Array, above: Array) -> Array:
-        r = x / (2 + x)
-        s = r * r
-        return r * (2 * s * polynomial(s, c.ATANH) - x)
-
-    def far(x: Array, above: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log(above) - x
-
-    inside = (x > -0.5) & (x < 1)
-    return choose(inside, near, far, x, above)
 
 
 def _power(x: Array, n: int) -> Array:
@@ -183,14 +175,17 @@ def gammainc(a: Array, x: Array, upper: bool) -> Array:
 
 def _gammaincc_small(a: Array, x: Array, value: Array) -> Array:
     """Q(a, x) for small a and x < 1, without the cancellation of 1 - P."""
-    r = (a - 0.25) / (a + 2.25)  # as in `approximations`, without rounding 1 + a
-    log_gamma = -a * (1 - a) * polynomial(r, c.GAMMALN_LOW)
-    exponent = a * np.log(x) - log_gamma
+    exponent = a * np.log(x) - _log_gamma_above_one(a)
     total, term = np.zeros_like(x), np.ones_like(x)
     for k in range(1, 18):
         term = term * x * (-1 / k)
         total = total + term / (a + k)
     return -np.expm1(exponent) - np.exp(exponent) * a * total
+
+
+def _log_gamma_above_one(a: Array) -> Array:
+    """log gamma(1 + a) for 0 < a < 1/2, as in `approximations` without rounding 1 + a."""
+    return -a * (1 - a) * polynomial((a - 0.25) / (a + 2.25), c.GAMMALN_LOW)
 
 
 def _gamma_density_by_x(ans: Any, a: Any, x: Any) -> Any:
@@ -364,8 +359,8 @@ def _beta_end(
     return end
 
 
-def betainc(a: Array, b: Array, x: Array) -> Array:
-    """I(x; a, b), the regularized incomplete beta function."""
+def betainc(a: Array, b: Array, x: Array, upper: bool = False) -> Array:
+    """I(x; a, b), the regularized incomplete beta function, or 1 less it if upper."""
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < np.inf) & (b < np.inf)
     first, second = np.where(inside, a, 0.5), np.where(inside, b, 0.5)
     at: Array = np.where(inside, x, 0.5)
@@ -376,10 +371,45 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
     step = np.where(raised, np.where(left, 1 - at, at) / (first + second), 0.0)
     front = at * (1 - at) * beta_moment(first, second, at, 0, 0, 0) + step
     value = beta_density(above, below, at) * front
+    value = np.where(left != upper, value, 1 - value)
+    if upper:
+        first, second, left = second, first, ~left
+    small, rest = ~left & (second < 0.25), at if upper else 1 - at
+    value = choose(small, _betainc_small, lambda a, b, y, value: value, first, second, rest, value)
     allowed = (a >= 0) & (b >= 0) & (a + b > 0) & (a < np.inf) & (b < np.inf)
     known = np.where((x == 0) | (b == 0), 0.0, np.where((x == 1) | (a == 0), 1.0, np.nan))
     known = np.where(allowed & (x >= 0) & (x <= 1), known, np.nan)
-    return np.where(inside, np.where(left, value, 1 - value), known)
+    return np.where(inside, value, 1 - known if upper else known)
+
+
+def _betainc_small(a: Array, b: Array, y: Array, value: Array) -> Array:
+    """1 - I(y; b, a) for small b and y < 1/2, without the cancellation.
+
+    I is y^b / (b beta(a, b)) times the series 1 + b sum of (1 - a)_k y^k / (k! (b + k)).
+    """
+    total, term = np.zeros_like(y), np.ones_like(y)
+    for k in range(1, 50):
+        term = term * y * ((k - a) * (1 / k))
+        total = total + term / (b + k)
+    exponent = b * np.log(y) - _log_gamma_above_one(b) + _log_gamma_step(a, b)
+    return -np.expm1(exponent) - np.exp(exponent) * b * total
+
+
+def _log_gamma_step(a: Array, b: Array) -> Array:
+    """log gamma(a + b) - log gamma(a) for b < 1, accurate as a part of b."""
+    total = np.zeros_like(a)
+    for k in range(8):
+        total = total - np.log1p(b / (a + k))
+    up = a + 8
+    total = total + (up - 0.5) * np.log1p(b / up) + b * (np.log(up + b) - 1)
+    # Stirling's series: differences of powers of 1 / (up + b) and 1 / up as products
+    first, second = 1 / up, 1 / (up + b)
+    difference, power, rest = np.ones_like(a), first, np.zeros_like(a)
+    for coefficient in STIRLING:
+        rest = rest + coefficient * difference
+        for _ in range(2):
+            difference, power = second * difference + power, power * first
+    return total - b * first * second * rest
 
 
 def _left(a: Any, b: Any, x: Any) -> Any:
@@ -431,7 +461,7 @@ moment_beta: Op = special(
 def _betainc_by(parameter: str) -> Function:
     """The derivative by a or b: of the factors in front of the integral and of itself."""
 
-    def rule(ans: Any, a: Any, b: Any, x: Any) -> Any:
+    def rule(ans: Any, a: Any, b: Any, x: Any, upper: bool = False) -> Any:
         edge = logical_not(logical_and(less(0.0, x), less(x, 1.0)))
         x = select(edge, 0.5, x)
         left = _left(a, b, x)
@@ -446,18 +476,21 @@ def _betainc_by(parameter: str) -> Function:
         outer = outer if by_a else log(1 - x) + _by_parameter(below, above)
         slope = outer * front + x * (1 - x) * inner - step / (a + b)
         slope = density_beta(above, below, x) * slope
-        return select(edge, 0.0, select(left, slope, -slope))
+        slope = select(edge, 0.0, select(left, slope, -slope))
+        return -slope if upper else slope
 
     return rule
 
 
+# I(x; a, b), or 1 less it if upper.
 incomplete_beta: Op = special(
     "incomplete_beta",
     betainc,
     _betainc_by("a"),
     _betainc_by("b"),
-    lambda ans, a, b, x: density_beta(a, b, x),
+    lambda ans, a, b, x, upper: -density_beta(a, b, x) if upper else density_beta(a, b, x),
     domains=((1.2, 3.0), (1.2, 3.0), (0.1, 0.9)),
+    params=({"upper": False}, {"upper": True}),
 )
 
 # ---------------------------------------------------------------- Student's t
@@ -470,9 +503,9 @@ def student_t(df: Array, x: Array) -> Array:
         centre = square < df
         part = np.where(centre, square, df) / (df + square)
         part = np.where(np.isinf(square), 0.0, part)
-        first, second = np.where(centre, 0.5, 0.5 * df), np.where(centre, 0.5 * df, 0.5)
-        tail = 0.5 * betainc(first, second, part)
-    tail = np.where(centre, 0.5 - tail, tail)
+        half, other = np.full_like(df, 0.5), 0.5 * df
+        near, far = betainc(half, other, part, upper=True), betainc(other, half, part)
+    tail: Array = np.where(centre, 0.5 * near, 0.5 * far)
     return np.where(x > 0, 1 - tail, tail)
 
 

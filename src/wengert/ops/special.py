@@ -23,6 +23,7 @@ from ..functions import FUNCTIONS
 from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, Function, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
+from .approximations import Array
 from .elementwise import exp, log, log1p, logaddexp, maximum, negative, scale, select
 from .families import (
     REAL,
@@ -238,8 +239,8 @@ bessel_i: Op = special(
 def _sinc(x: Any, n: int) -> Any:
     if n:
         return approx.sinc_derivative(x, n)
-    angle = math.pi * np.where(x == 0, 1e-20, x)
-    return np.sin(angle) / angle
+    safe = np.where(x == 0, 1e-20, x)
+    return approx.sin_pi(safe) / (math.pi * safe)
 
 
 # The n-th derivative of sin(pi x) / (pi x).
@@ -312,6 +313,36 @@ xlog1py = special(
     lambda ans, x, y: _unless_both_zero(x, y, log1p, 0.0, -1.0),
     lambda ans, x, y: _unless_both_zero(x, y, lambda y: x / (1 + y), 0.0, -1.0),
     domains=(REAL, (-0.8, 3.0)),
+)
+
+
+def _log_quotient(x: Array, y: Array) -> Array:
+    """log(x / y) for x, y > 0, by their difference where they are near."""
+    near = (x < 2 * y) & (y < 2 * x)
+    part = np.where(near, x - y, 0.0) / y
+    return np.where(near, np.log1p(part), np.log(x / y))
+
+
+log_quotient = special(
+    "log_quotient",
+    _log_quotient,
+    lambda ans, x, y: 1 / x,
+    lambda ans, x, y: -1 / y,
+    domains=((0.2, 3.0), (0.2, 3.0)),
+)
+
+
+def _divergence(x: Array, y: Array) -> Array:
+    """x log(x / y) - x + y for x, y > 0, which is small where they are near."""
+    return -x * approx.log1pmx((y - x) / x, y / x)
+
+
+divergence = special(
+    "divergence",
+    _divergence,
+    lambda ans, x, y: log_quotient(x, y),
+    lambda ans, x, y: (y - x) / y,
+    domains=((0.2, 3.0), (0.2, 3.0)),
 )
 
 # ---------------------------------------------------------------- sums of exponentials

@@ -17,6 +17,7 @@ import numpy as np
 from .. import numpy as wnp
 from ..errors import DTypeError, explain
 from ..numpy.common import as_value
+from ..ops.densities import beta_density, gamma_density
 from ..ops.incomplete import MANY, along, student
 from ..transforms import stop_gradient
 from . import special as sp
@@ -348,7 +349,7 @@ gamma = Continuous(
     "gamma",
     "a",
     support=POSITIVE,
-    logpdf=lambda y, a: sp.xlogy(a - 1, y) - y - sp.gammaln(a),
+    logpdf=lambda y, a: gamma_density(a, y),
     cdf=lambda y, a: sp.gammainc(a, y),
     sf=lambda y, a: sp.gammaincc(a, y),
 )
@@ -356,9 +357,7 @@ chi2 = Continuous(
     "chi2",
     "df",
     support=POSITIVE,
-    logpdf=lambda y, df: (
-        sp.xlogy(0.5 * df - 1, y) - 0.5 * y - sp.gammaln(0.5 * df) - (0.5 * math.log(2)) * df
-    ),
+    logpdf=lambda y, df: gamma_density(0.5 * df, 0.5 * y) - math.log(2),
     cdf=lambda y, df: sp.gammainc(0.5 * df, 0.5 * y),
     sf=lambda y, df: sp.gammaincc(0.5 * df, 0.5 * y),
 )
@@ -377,7 +376,7 @@ invgamma = Continuous(
     logpdf=lambda y, a: wnp.where(
         y == 0,
         -math.inf,
-        -(a + 1) * wnp.log(wnp.where(y == 0, 1.0, y)) - sp.gammaln(a) - 1 / wnp.where(y == 0, 1, y),
+        gamma_density(a, 1 / wnp.where(y == 0, 1.0, y)) - 2 * wnp.log(wnp.where(y == 0, 1.0, y)),
     ),
     cdf=lambda y, a: sp.gammaincc(a, _inverse(y)),
     sf=lambda y, a: sp.gammainc(a, _inverse(y)),
@@ -386,23 +385,38 @@ beta = Continuous(
     "beta",
     "a b",
     support=(0.0, 1.0),
-    logpdf=lambda y, a, b: sp.xlog1py(b - 1, -y) + sp.xlogy(a - 1, y) - sp.betaln(a, b),
+    logpdf=lambda y, a, b: beta_density(a, b, y),
     cdf=lambda y, a, b: sp.betainc(a, b, y),
     sf=lambda y, a, b: sp.betaincc(a, b, y),
 )
+
+
+def _f_logpdf(y: Any, m: Any, n: Any) -> Any:
+    _, first, second, share = _f_share(y, m, n)
+    whole = n + m * y
+    return beta_density(first, second, share) + wnp.log(m / whole * (n / whole))
+
+
+def _f_share(y: Any, m: Any, n: Any) -> Any:
+    """The smaller of m y / (n + m y) and 1 less it, and the parameters of its distribution."""
+    low = m * y < n
+    share = wnp.where(low, m * y, n) / (n + m * y)
+    return low, 0.5 * wnp.where(low, m, n), 0.5 * wnp.where(low, n, m), share
+
+
+def _f_part(y: Any, m: Any, n: Any, upper: bool) -> Any:
+    low, *arguments = _f_share(y, m, n)
+    below, above = sp.betainc(*arguments), sp.betaincc(*arguments)
+    return wnp.where(low, above, below) if upper else wnp.where(low, below, above)
+
+
 f = Continuous(
     "f",
     "dfn dfd",
     support=POSITIVE,
-    logpdf=lambda y, m, n: (
-        0.5 * m * wnp.log(m)
-        + 0.5 * n * wnp.log(n)
-        + sp.xlogy(0.5 * m - 1, y)
-        - 0.5 * (m + n) * wnp.log(n + m * y)
-        - sp.betaln(0.5 * m, 0.5 * n)
-    ),
-    cdf=lambda y, m, n: sp.betainc(0.5 * m, 0.5 * n, m * y / (n + m * y)),
-    sf=lambda y, m, n: sp.betainc(0.5 * n, 0.5 * m, n / (n + m * y)),
+    logpdf=_f_logpdf,
+    cdf=lambda y, m, n: _f_part(y, m, n, upper=False),
+    sf=lambda y, m, n: _f_part(y, m, n, upper=True),
 )
 
 
@@ -457,7 +471,7 @@ poisson = Discrete(
     "mu",
     support=POSITIVE,
     allowed=lambda mu: mu >= 0,
-    logpmf=lambda k, mu: sp.xlogy(k, mu) - sp.gammaln(k + 1) - mu,
+    logpmf=lambda k, mu: gamma_density(k + 1, mu),
     cdf=lambda k, mu: sp.gammaincc(k + 1, mu),
     sf=lambda k, mu: sp.gammainc(k + 1, mu),
 )
@@ -473,10 +487,10 @@ bernoulli = Discrete(
 
 
 def _binom_part(k: Any, n: Any, p: Any, upper: bool) -> Any:
-    """I(1 - p; n - k, k + 1), or 1 less it; all of it at k = n."""
+    """1 - I(p; k + 1, n - k), or I if upper; all of it at k = n."""
     last = k >= n
     rest = wnp.where(last, 1.0, n - k)
-    value = sp.betainc(k + 1, rest, p) if upper else sp.betainc(rest, k + 1, 1 - p)
+    value = (sp.betainc if upper else sp.betaincc)(k + 1, rest, p)
     return wnp.where(last, 0.0 if upper else 1.0, value)
 
 
@@ -485,9 +499,7 @@ binom = Discrete(
     "n p",
     support=lambda n, p: (0.0 * n, 1.0 * n),
     allowed=lambda n, p: (n >= 0) & _is_probability(p),
-    logpmf=lambda k, n, p: (
-        sp.xlogy(k, p) + sp.xlog1py(n - k, -p) - sp.betaln(n - k + 1, k + 1) - wnp.log(n + 1.0)
-    ),
+    logpmf=lambda k, n, p: beta_density(k + 1, n - k + 1, p) - wnp.log(n + 1.0),
     cdf=lambda k, n, p: _binom_part(k, n, p, upper=False),
     sf=lambda k, n, p: _binom_part(k, n, p, upper=True),
 )
@@ -496,9 +508,7 @@ nbinom = Discrete(
     "n p",
     support=POSITIVE,
     allowed=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-    logpmf=lambda k, n, p: (
-        n * wnp.log(p) + sp.xlog1py(k, -p) - sp.betaln(n, k + 1) - wnp.log(n + k)
-    ),
+    logpmf=lambda k, n, p: beta_density(n, k + 1, p) + wnp.log(p / (n + k)),
     cdf=lambda k, n, p: sp.betainc(n, k + 1, p),
     sf=lambda k, n, p: sp.betaincc(n, k + 1, p),
 )
