@@ -142,7 +142,8 @@ def _lift(a: Any) -> Any:
     return left, np.ascontiguousarray(vh[..., -_SMALL:, :]), rest
 
 
-def _lift_by_svd(a: Any) -> Any:
+def lift_by_svd(a: Any) -> Any:
+    """`lift` for the compiler."""
     if not current().lapack:
         return None
     u, s, vh = svd(a, full_matrices=False)
@@ -172,7 +173,7 @@ lift: Op = Op(
     batch=batch_leading(lambda: lift),
     multiple=True,
     zero="the cofactors computed with it do not depend on which matrices lift",
-    compose=_lift_by_svd,
+    compose=lift_by_svd,
     samples=lambda rng: [((_regular(rng, 4, 4),), {}), ((np.ones((2, 5, 5)),), {})],
 )
 lift.composes_complex = True

@@ -9,6 +9,7 @@ from ..ops import collectives
 from .collectives import kept_together
 from .complex_numbers import split_complex
 from .convolution import correlate, trim
+from .determinants import lift_where_singular
 from .expand import expand
 from .exponential import write_out_exponentials
 from .forward import join_forward, join_turns
@@ -57,6 +58,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     join_turns,
     narrow,
     write_out_exponentials,
+    lift_where_singular,
     write_out_selections,
     expand,
     split_complex,
