@@ -5,10 +5,12 @@
 runs itself under mpiexec with each number of ranks, one thread a rank, and measures
 
 - the all-reduce of wengert and that of MPI, for arrays of 4 bytes to 4 MB, in turns;
+- how much of an all-reduce that does not block hides behind work of the same rank;
 - steps of the digit CNN (batch 100), the VGG (batch 20) and a transformer block (batch 12) on every
   rank, weak scaling: as many examples on each rank, whatever their number; and the same steps with
   every rank for itself, which shows what they take from each other without a message: caches,
-  memory, clocks, and cores that are two threads of one.
+  memory, clocks, and cores that are two threads of one. Beside them the steps in parts of a rank
+  for itself, which is what the cut costs, and steps where waiting ranks do not pause.
 
 From these it takes a latency and a bandwidth, predicts every step as that of a rank for itself plus
 the all-reduce of its gradients, compares, and goes on to 1,000 ranks.
@@ -107,7 +109,7 @@ def measure_sums(world, seconds):
 
 def measure_steps(world, seconds):
     """Seconds of a training step of each network; how many parameters it has."""
-    from wengert import nn, optim
+    from wengert import distributed, nn, optim
     from wengert.train import Source, Steps
 
     found = {}
@@ -119,8 +121,11 @@ def measure_steps(world, seconds):
         source = Source("scaling", examples(total))
         steps = Steps(model, loss, optim.SGD(model.parameters(), lr=1e-4), None)
         calls = {"alone": steps_of(steps.training(source), source, batch)}
+        with distributed.alone():
+            calls["parted"] = steps_of(steps.training(source, 1), source, batch)
         if world.size > 1:
             calls["step"] = steps_of(steps.training(source, world.size), source, total)
+            calls["restless"] = without_pauses(calls["step"])
         times = best(world.communicator, calls, seconds / 3)
         found[name] = {"parameters": count, "batch": batch}
         found[name] |= {call: [t / TURNS for t in pair] for call, pair in times.items()}
@@ -136,6 +141,45 @@ def steps_of(repeated, source, batch):
     return run
 
 
+def without_pauses(call):
+    """The same, where whoever waits for a message looks for it without a pause."""
+    from wengert.codegen.collectives import Fact
+    from wengert.ops import collectives
+
+    table = collectives.perform.table
+
+    def restless():
+        pauses = table[Fact.PAUSES]
+        table[Fact.PAUSES] = min(pauses, 1)
+        call()
+        table[Fact.PAUSES] = pauses
+
+    return restless
+
+
+def measure_overlap(world, seconds):
+    """Seconds of work, of an all-reduce, and of both where the sum is begun before the work."""
+    import wengert as wg
+
+    x = np.ones(262_144, np.float32)
+    out, y = np.empty_like(x), np.random.default_rng(0).normal(size=20_000)
+    busy = wg.jit(lambda y: wg.numpy.sum(wg.numpy.tanh(wg.numpy.exp(y))))
+    work_once = lambda: [busy(y) for _ in range(8)]
+    busy(y)
+
+    def both():
+        request = world.communicator.Iallreduce(x, out)
+        work_once()
+        request.Wait()
+
+    calls = {
+        "work": work_once,
+        "sum": lambda: world.communicator.Allreduce(x, out),
+        "both": both,
+    }
+    return best(world.communicator, calls, seconds)
+
+
 def work(seconds, out, only):
     """What one rank does."""
     from wengert import distributed, set_threads
@@ -148,6 +192,7 @@ def work(seconds, out, only):
     found = {} if only == "sums" else {"steps": measure_steps(world, seconds / 2)}
     if world.size > 1 and only != "steps":
         found["sums"] = measure_sums(world, seconds / 2)
+        found["overlap"] = measure_overlap(world, seconds / 16)
     if world.leads:
         Path(out).write_text(json.dumps(found))
 
@@ -200,25 +245,62 @@ def tell(results):
     for n, (latency, bandwidth) in fits.items():
         words = f"latency {1e6 * latency:.2f} µs, bandwidth {bandwidth / 1e9:.2f} GB/s"
         lines.append(f"- {n} ranks: {words}")
+    lines += ["", *told_overlap(results, counts)]
     for name, one in results[counts[0]].get("steps", {}).items():
         alone, parameters = one["alone"][1], one["parameters"]
         lines += ["", f"{name}: {parameters:,} parameters, batch {one['batch']} a rank", ""]
-        heads = ["ranks", "each for itself", "together", "efficiency", "of one alone"]
-        heads += ["predicted", "difference"]
+        heads = ["ranks", "each for itself", "in parts", "together", "efficiency", "of one alone"]
+        heads += ["predicted", "difference", "without pauses"]
         lines += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for n in counts:
             times = results[n]["steps"][name]
             beside, spent = (times.get(k, times["alone"])[1] for k in ("alone", "step"))
             guess = beside + (sum_time(int(n), parameters, *fits[n]) if n in fits else 0.0)
-            cells = [n, *(f"{1e3 * t:.3f} ms" for t in (beside, spent))]
+            parted, restless = (times.get(k, [spent] * 2)[1] for k in ("parted", "restless"))
+            cells = [n, *(f"{1e3 * t:.3f} ms" for t in (beside, parted, spent))]
             cells += [f"{beside / spent:.1%}", f"{alone / spent:.1%}"]
             cells += [f"{1e3 * guess:.3f} ms", f"{guess / spent - 1:+.1%}"]
+            cells += [f"{restless / spent - 1:+.1%}"]
             lines.append(f"| {' | '.join(cells)} |")
         for n in (64, 256, 1000):
             guess = alone + sum_time(n, parameters, *NETWORK.values())
-            cells = [f"{n}, network", "", "", f"{alone / guess:.1%}", "", f"{1e3 * guess:.3f} ms"]
-            lines.append(f"| {' | '.join(cells)} | |")
-    return "\n".join(lines)
+            cells = [
+                f"{n}, network",
+                *[""] * 3,
+                f"{alone / guess:.1%}",
+                "",
+                f"{1e3 * guess:.3f} ms",
+            ]
+            lines.append(f"| {' | '.join(cells)} | | |")
+    return "\n".join([*lines, "", *judged(results, counts)])
+
+
+def told_overlap(results, counts):
+    """How much of a sum is hidden by work that goes on meanwhile."""
+    for n in counts:
+        if "overlap" in results[n]:
+            work, alone, both = (results[n]["overlap"][k][1] for k in ("work", "sum", "both"))
+            times = ", ".join(f"{1e3 * t:.2f}" for t in (work, alone, both))
+            hidden = (work + alone - both) / alone
+            yield f"- {n} ranks: work, sum, both at once {times} ms: {hidden:.0%} of the sum hidden"
+
+
+def judged(results, counts):
+    """What is wanted, and whether it is so."""
+    most = counts[-1]
+    steps = results[most].get("steps", {}).get("digit CNN", {})
+    if "step" in steps:
+        share = steps["alone"][1] / steps["step"][1]
+        met = "met" if share >= 0.9 else "NOT met"
+        yield f"weak scaling of the CNN on {most} ranks: {share:.1%}, goal 90%: {met}"
+    ratios = [
+        times["wengert"][1] / times["mpi"][1]
+        for n in counts
+        for times in results[n].get("sums", {}).values()
+    ]
+    if ratios:
+        met = "met" if max(ratios) <= 1.2 else "NOT met"
+        yield f"all-reduce: at most {max(ratios):.2f}x MPI's time, goal 1.2x: {met}"
 
 
 # ---------------------------------------------------------------- the command
@@ -241,7 +323,9 @@ def launched(ranks, seconds, out, only):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    usual = [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= max(cores or 1, 4)]
+    parser.add_argument("--ranks", type=int, nargs="+", default=usual)
     parser.add_argument("--seconds", type=float, default=20.0, help="for each number of ranks")
     parser.add_argument("--out", default="scaling.json")
     parser.add_argument("--only", choices=("sums", "steps"))

@@ -217,9 +217,10 @@ def _start(MPI: Any) -> World:
     found = World(communicator.Get_rank(), size, communicator, calls)
     os.environ[_OWNER] = str(os.getpid())
     if calls is not None:
-        share_cores(_ranks_on_these_cores(MPI, communicator))
+        beside = _ranks_on_these_cores(MPI, communicator)
+        share_cores(beside)
         sys.excepthook = functools.partial(_end_job, found, sys.excepthook)
-        collectives.perform = _Functions(MPI, found, calls)
+        collectives.perform = _Functions(MPI, found, calls, beside > available_cores())
     return found
 
 
@@ -264,12 +265,12 @@ def _end_job(
 class _Functions:
     """The native functions in memory, as `ops/collectives.py` calls them on arrays."""
 
-    def __init__(self, MPI: Any, found: World, calls: Calls):
+    def __init__(self, MPI: Any, found: World, calls: Calls, is_crowded: bool):
         from .codegen.cache import shared_cache
         from .codegen.collectives import COUNT, FUNCTIONS, NAMES, TABLE, collectives_module
         from .codegen.compile import add_symbol, compile_here
 
-        self.table = _table(MPI, found)
+        self.table = _table(MPI, found, is_crowded)
         library = ctypes.CDLL(MPI.__file__)  # which is linked to MPI
         symbols = {TABLE: self.table.ctypes.data, COUNT: calls.address}
         for name in (f"MPI_{function}" for function in FUNCTIONS):
@@ -292,10 +293,13 @@ class _Functions:
         self.functions[call.function](*addresses, call.length, call.element, call.extra)
 
 
-def _table(MPI: Any, found: World) -> np.ndarray:
+def _table(MPI: Any, found: World, is_crowded: bool) -> np.ndarray:
     """What `codegen.collectives.Fact` lists."""
+    from .codegen.collectives import PAUSES
+
     core = 1 << (found.size.bit_length() - 1)
     numbers = [found.rank, found.size, core, MPI._handleof(found.communicator)]
+    numbers.append(0 if is_crowded else PAUSES)
     for name, mpi_name in collectives.ELEMENTS.items():
         numbers += [np.dtype(name).itemsize, MPI._handleof(getattr(MPI, mpi_name))]
     numbers += [MPI._handleof(getattr(MPI, name)) for name in collectives.OPERATIONS.values()]

@@ -10,6 +10,10 @@ tree over the processes. Short arrays are exchanged whole, so that there are log
 ones are halved in each step, which adds the same numbers in the same order, and then gathered:
 twice the messages, and in all at most two arrays' worth of bytes, however many processes there are.
 Where their number is no power of two, those beyond first give what they have to others, and wait.
+
+Whoever waits looks again and again whether the message is there, but leaves the core to others: its
+other hardware thread may be just the process that all wait for. So after some quick looks it pauses
+between two of them, and yields when that takes long, or where processes are more than cores.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from llvmlite import ir
 from ..ops.collectives import ELEMENTS, OPERATIONS, PREFIX
 from .counted import carried_loop
 from .llvm_types import I8, I32, I64, POINTER, declare, i32, i64
+from .pool import relaxing
 from .target import Target
 
 TABLE = PREFIX + "table"
@@ -29,6 +34,9 @@ COUNT = PREFIX + "count"
 # From so many bytes on arrays are halved: where the time for the bytes exceeds that for messages.
 LONG = 1 << 14
 _STATUS_BYTES = 64  # at least those of an MPI_Status
+# Quick looks for a message, some microseconds, before pauses; a microsecond or two of these; looks,
+# some milliseconds, after which the core is left to anybody else.
+_QUICK_LOOKS, PAUSES, _MOST_LOOKS = 64, 32, 1 << 12
 _MOST_LEVELS = 32
 
 
@@ -39,10 +47,11 @@ class Fact(IntEnum):
     SIZE = 1
     CORE = 2  # the largest power of two that is no more than the size
     COMMUNICATOR = 3
-    ELEMENTS = 4  # of each kind of element its bytes and what MPI calls it, then the operations
+    PAUSES = 4  # between two looks for a message; 0: yield, as there are too few cores
+    ELEMENTS = 5  # of each kind of element its bytes and what MPI calls it, then the operations
 
 
-FUNCTIONS = ("Allgather", "Alltoall", "Bcast", "Recv", "Reduce_local", "Send", "Sendrecv")
+FUNCTIONS = ("Allgather", "Alltoall", "Bcast", "Irecv", "Isend", "Reduce_local", "Testall")
 
 
 def collectives_module(target: Target, handle_bytes: int) -> ir.Module:
@@ -56,7 +65,7 @@ def collectives_module(target: Target, handle_bytes: int) -> ir.Module:
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), _SIGNATURE), PREFIX + name)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         builder.store(builder.add(builder.load(count, typ=I64), i64(1)), count)
-        emit(_Writer(builder, table, handle, list(function.args)))
+        emit(_Writer(builder, table, handle, target, list(function.args)))
         builder.ret_void()
     return module
 
@@ -78,17 +87,22 @@ class _Writer:
         builder: ir.IRBuilder,
         table: ir.Value,
         handle: ir.Type,
+        target: Target,
         arguments: list[ir.Value],
     ):
-        self.b, self.table, self.handle = builder, table, handle
+        self.b, self.table, self.handle, self.target = builder, table, handle, target
         self.given, self.out, self.work, self.count, self.kind, self.extra = arguments
         self.rank, self.size, self.core = map(self.fact, (Fact.RANK, Fact.SIZE, Fact.CORE))
         first = self.b.add(i64(Fact.ELEMENTS), self.b.mul(self.kind, i64(2)))
         self.bytes, element = self.fact(first), self.fact(self.b.add(first, i64(1)))
         self.element = self._as_handle(element)
         self.communicator = self._as_handle(self.fact(Fact.COMMUNICATOR))
-        self.status = self.b.alloca(I8, size=i64(_STATUS_BYTES))
-        self.status.align = 16
+        # of the messages under way, two at most
+        self.requests = [self.b.alloca(ir.ArrayType(handle, 2))]
+        self.requests.append(self.b.gep(self.requests[0], [i64(1)], source_etype=handle))
+        self.statuses = self.b.alloca(I8, size=i64(2 * _STATUS_BYTES))
+        self.statuses.align = 16
+        self.arrived = self.b.alloca(I32)
 
     def fact(self, number: int | ir.Value) -> ir.Value:
         """A number of the table."""
@@ -131,28 +145,61 @@ class _Writer:
         wanted: tuple[ir.Value, ir.Value],
     ) -> None:
         """Send and receive at once; (memory, count) each."""
-        other, tag = self.narrow(partner), i32(0)
-        self.call(
-            "Sendrecv",
-            *(given[0], self.narrow(given[1]), self.element, other, tag),
-            *(wanted[0], self.narrow(wanted[1]), self.element, other, tag),
-            self.communicator,
-            self.status,
-        )
+        self._begin("Irecv", partner, *wanted, self.requests[0])
+        self._begin("Isend", partner, *given, self.requests[1])
+        self._wait(2)
 
     def send(self, target: ir.Value) -> None:
         """Give the result so far to another."""
-        self.call(
-            "Send", self.out, self.narrow(self.count), self.element, self.narrow(target), 0,
-            self.communicator,
-        )  # fmt: skip
+        self._begin("Isend", target, self.out, self.count, self.requests[0])
+        self._wait(1)
 
     def receive(self, memory: ir.Value, source: ir.Value) -> None:
         """Get what another has."""
+        self._begin("Irecv", source, memory, self.count, self.requests[0])
+        self._wait(1)
+
+    def _begin(
+        self, name: str, other: ir.Value, memory: ir.Value, count: ir.Value, request: ir.Value
+    ) -> None:
         self.call(
-            "Recv", memory, self.narrow(self.count), self.element, self.narrow(source), 0,
-            self.communicator, self.status,
+            name, memory, self.narrow(count), self.element, self.narrow(other), 0,
+            self.communicator, request,
         )  # fmt: skip
+
+    def _wait(self, number: int) -> None:
+        """Until the first messages have arrived."""
+        b = self.b
+        pauses = self.fact(Fact.PAUSES)
+        has_none = b.icmp_signed("==", pauses, i64(0))
+
+        def look(now: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            (looks,) = now
+            self.call("Testall", number, self.requests[0], self.arrived, self.statuses)
+            waits = b.icmp_signed("==", b.load(self.arrived, typ=I32), i32(0))
+            is_long, is_longest = (
+                b.icmp_signed(">=", looks, i64(most)) for most in (_QUICK_LOOKS, _MOST_LOOKS)
+            )
+            yields = b.or_(has_none, is_longest)
+            with b.if_then(b.and_(waits, b.or_(yields, is_long))), b.if_else(yields) as (one, two):
+                with one:
+                    b.call(declare(b.module, "sched_yield", ir.FunctionType(I32, [])), [])
+                with two:
+                    self._pause(pauses)
+            return [b.add(looks, i64(1))], waits
+
+        carried_loop(b, [i64(0)], look)
+
+    def _pause(self, times: ir.Value) -> None:
+        def turn(now: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            name, arguments = relaxing(self.target)
+            values = [i32(one) for one in arguments]
+            signature = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+            self.b.call(declare(self.b.module, name, signature), values)
+            left = self.b.sub(now[0], i64(1))
+            return [left], self.b.icmp_signed(">", left, i64(0))
+
+        carried_loop(self.b, [times], turn)
 
 
 def _all_reduce(w: _Writer) -> None:

@@ -132,20 +132,25 @@ def pool_ir(target: Target) -> str:
     return string.Template(text).substitute(_values(target))
 
 
-def _values(target: Target) -> dict[str, Any]:
-    relax = {
-        "x86_64": ("llvm.x86.sse2.pause()", "llvm.x86.sse2.pause()"),
-        "aarch64": ("llvm.aarch64.isb(i32 15)", "llvm.aarch64.isb(i32)"),
+def relaxing(target: Target) -> tuple[str, tuple[int, ...]]:
+    """What one who looks again and again calls in between, with its arguments."""
+    known: dict[str, tuple[str, tuple[int, ...]]] = {
+        "x86_64": ("llvm.x86.sse2.pause", ()),
+        "aarch64": ("llvm.aarch64.isb", (15,)),
     }
-    call, declaration = relax.get(target.architecture, ("llvm.donothing()", "llvm.donothing()"))
+    return known.get(target.architecture, ("llvm.donothing", ()))
+
+
+def _values(target: Target) -> dict[str, Any]:
+    relax, arguments = relaxing(target)
     faults = [name for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL") if hasattr(signal, name)]
     keep_faults = "\n".join(
         f"  %ignored.{name} = call i32 @sigdelset(ptr %blocked, i32 {int(getattr(signal, name))})"
         for name in faults
     )
     return {
-        "RELAX_DECLARATION": f"declare void @{declaration}",
-        "RELAX": f"call void @{call}",
+        "RELAX_DECLARATION": f"declare void @{relax}({', '.join('i32' for _ in arguments)})",
+        "RELAX": f"call void @{relax}({', '.join(f'i32 {one}' for one in arguments)})",
         "MAX_THREADS": MAX_THREADS,
         "STACK_BYTES": _STACK_BYTES,
         "NOT_OPEN": ~_OPEN,
