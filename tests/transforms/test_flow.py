@@ -159,6 +159,16 @@ class TestLoops:
         assert total.dtype == np.float32
         assert total == 3
 
+    def test_derivatives_of_single_precision_beside_python_numbers(self):
+        x = np.array([0.5, 0.25], np.float32)
+        f = lambda x: np.sum(np.tanh(wg.fori_loop(1, 4, lambda i, s: s + x * i, x)))
+        hvp = lambda x, v: wg.jvp(wg.grad(f), (x,), (v,))[1]
+        for function, *args in ((wg.grad(f), x), (hvp, x, x)):
+            want = function(*args)
+            assert want.dtype == np.float32
+            np.testing.assert_allclose(wg.jit(function)(*args), want, rtol=1e-5)
+            np.testing.assert_allclose(function(*map(np.float64, args)), want, rtol=1e-5)
+
     def test_batches_of_different_lengths_read_no_place_that_is_not_there(self):
         x = np.arange(5.0)
         f = lambda n, x: wg.fori_loop(n, 5, lambda i, s: s + x[i], 0.0)

@@ -332,7 +332,7 @@ def pullback(
     extra = [node for node in residuals if node.serial not in shown]
     shown.update({node.serial: len(step.results) + k for k, node in enumerate(extra)})
     forward = Body(Graph(step.plain, [*step.results, *extra]), body.constants, body.carry)
-    stand_ins = [Variable("", None, strong(node.type), active=False) for node in residuals]
+    stand_ins = [Variable("", None, node.type, active=False) for node in residuals]
     replaced = {node.serial: new for node, new in zip(residuals, stand_ins, strict=True)}
     outputs = _without_waiting(extract(step.cotangents, replaced))
     used = {node.serial for node in reachable(outputs)}

@@ -42,6 +42,7 @@ from .bodies import (
     zeros,
 )
 from .modes import zero_like
+from .plans import strong
 from .sums import added_to
 from .versions import origins
 
@@ -93,9 +94,11 @@ def _type(
     recompute: bool,
     counted: int = 0,
 ) -> tuple[ArrayType, ...]:
-    count = body.carry
-    rows = [ArrayType(t.dtype, (length, *t.shape)) for t in body.types[count:]]
-    return (*body.types[:count], *rows)
+    count, found = body.carry, body.types
+    own = [strong(node.type) for node in body.graph.inputs[body.constants :][:count]]
+    if own != found[:count]:  # no user's fault: what a carry is was checked when it was traced
+        raise TypeError(f"scan: a step makes {found[:count]} of the carry {own}")
+    return (*found[:count], *[ArrayType(t.dtype, (length, *t.shape)) for t in found[count:]])
 
 
 class _Rooms(threading.local):
