@@ -433,3 +433,56 @@ def test_modules():
 
     compiled = wg.jit(Gate())
     np.testing.assert_array_equal(compiled(-np.ones(3)), np.ones(3))
+
+
+# ---------------------------------------------------------------- Python numbers
+
+
+def counted(x, n):
+    turn, found = 0, x
+    while turn < 4:
+        turn += 1
+        found = np.tanh(found * 0.9 + x * turn)
+    return found * n
+
+
+def chosen(x, n):
+    twice = n * 2
+    if np.sum(x) > 0:
+        x = x * twice
+    else:
+        x = x - twice
+    return x * n
+
+
+def returned(x, n):
+    def scaled(a):
+        if np.sum(a) > 100:
+            return a * n
+        return a * (n + 1)
+
+    return scaled(x) + scaled(x * 2)
+
+
+def searched(x, n):
+    twice = n * 2
+    while np.sum(x) > 0.4:
+        x = np.tanh(x) * twice * 0.1
+    return x
+
+
+@pytest.mark.parametrize(
+    "function, n", [(counted, 2), (chosen, 2), (returned, 0.25), (searched, 2)]
+)
+def test_python_numbers_are_ones_in_programs_inside_too(function, n):
+    """They take on the dtype of arrays: where they are captured, carried, and kept for later."""
+
+    def all_of(x, n):
+        loss = lambda x: np.sum(function(x, n) ** 2)
+        tangent = wg.jvp(lambda x: function(x, n), (x,), (x,))[1]
+        return function(x, n), wg.grad(loss)(x), tangent, wg.hvp(loss, x, x)
+
+    x = np.linspace(0.1, 0.9, 4).astype(np.float32)
+    for got, want in zip(wg.jit(all_of)(x, n), all_of(x, n), strict=True):
+        assert got.dtype == want.dtype == np.float32
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-4)

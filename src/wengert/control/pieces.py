@@ -19,7 +19,6 @@ from ..ops.op import Traced
 from ..trace import Trace, Tracer
 from ..trace.conditional import conditional
 from ..trace.views import is_array
-from ..transforms.plans import strong
 from ..types import ArrayType
 from .values import failure
 
@@ -166,7 +165,7 @@ def closed(
     fresh: list[Any] = []
     new: dict[int, Any] = {}
     for key in keys:
-        variable = Variable("", None, strong(types[key]), active=False)
+        variable = Variable("", None, types[key], active=False)
         fresh.append(variable)
         for node in groups[key][1] if key in groups else ():
             new[node.serial] = variable
