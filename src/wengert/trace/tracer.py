@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
-from ..keeping import NUMBERS, is_locked, keep
+from ..keeping import NUMBERS, PLAIN, is_locked, keep
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Typed, exactly
@@ -27,8 +27,6 @@ from .views import is_array, snapshot
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
 SMALL = 64
-
-_ARRAY = np.ndarray
 
 
 class _State(threading.local):
@@ -179,8 +177,7 @@ class Trace:
 
             return afterwards(op, args, params)
         key = None
-        shared = not (op.multiple or op.collective) and op.pull_rule is None
-        if self.recorded is not None and shared:
+        if self.recorded is not None and not (op.multiple or op.collective or op.pull_rule):
             key = _identity(op, args, params)
             known = self.recorded.get(key)
             if known is not None:
@@ -190,9 +187,7 @@ class Trace:
         active = abstract = nested = False
         node: Node
         for arg in args:
-            if type(arg) in NUMBERS:
-                node, value = Constant(arg), arg
-            elif isinstance(arg, Traced):
+            if isinstance(arg, Traced):
                 if arg._trace is self:
                     # quicker than the property, where neither a view nor writes are in the way
                     node = (arg._base is None and arg._node) or arg.node  # type: ignore[attr-defined]
@@ -202,8 +197,10 @@ class Trace:
                 value = node.output
                 if value is None:
                     abstract = True
-                elif type(value) is not _ARRAY and isinstance(value, Traced):
+                elif type(value) not in PLAIN and isinstance(value, Traced):
                     nested = True
+            elif type(arg) in NUMBERS:
+                node, value = Constant(arg), arg
             else:
                 value = keep(arg, op.name, self.takes)  # as in `node_of`
                 node = Constant(value)
@@ -216,8 +213,7 @@ class Trace:
                 return fold(self, op, args, params, values)
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
-        abstract = abstract or (nested and self.captures)
-        if abstract:
+        if abstract or (nested and self.captures):
             inputs = settle(op, inputs, params)
             array_type = op.type_rule(*[node.type for node in inputs], **params)
             made = Operator(op, tuple(inputs), params, None, array_type)

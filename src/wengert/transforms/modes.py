@@ -27,6 +27,7 @@ from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 add_arrays: Callable[[Any, Any], Any] = np.add
 # Signatures after which a linear operation is transposed directly.
 LINEAR_PLANS = 64
+_APART = frozenset({ITEM, index, gather})  # operations whose cotangents come piece by piece
 
 
 def pull(
@@ -91,19 +92,20 @@ def _walk_back(
 
 def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) -> None:
     inputs, op = node._inputs, node.op
-    if op is ITEM:
+    if op in _APART:
+        if op is not ITEM:
+            collect(node, g, cotangents)
+            return
         source = inputs[0]
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
         held[node.params["index"]] = g
-        return
-    if op is index or op is gather:
-        collect(node, g, cotangents)
         return
     rule = op.pull_rule
     if rule is None:
         results = _derived_pull(node, g, quick)
     else:
-        results = rule(node, g, lambda k: taken(inputs[k], cotangents))
+        # defaults, because variables that a function inside refers to are slower for all
+        results = rule(node, g, lambda k, at=inputs, held=cotangents: taken(at[k], held))
     for source, result in zip(inputs, results, strict=True):
         if result is not None and source.active:
             held = cotangents.get(source.serial)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import GENERATED, SOURCES, DerivativeError, explain
 from ..graph import Constant, Graph, Node, Operator, reachable
+from ..keeping import PLAIN
 from ..ops.elementwise import add, scale, unless
 from ..ops.layout import fit
 from ..ops.op import Op, Traced
@@ -26,7 +27,6 @@ from ..types import ArrayType, Function, is_weak, type_of, weaken
 PLANS_PER_OPERATION = 4096
 # Elements from which on an array that is not needed any more is used again.
 LARGE = 2048
-_ARRAY = np.ndarray
 # Values whose class says all about their type.
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.float32, np.int64, np.bool_})
 
@@ -70,7 +70,7 @@ class Replay:
     def __call__(self, values: Sequence[Any], quick: bool = False) -> list[Any]:
         """The outputs for flat inputs; None stays None."""
         for value in values:
-            if type(value) is not _ARRAY and isinstance(value, Traced):
+            if type(value) not in PLAIN and isinstance(value, Traced):
                 return self._apply(values)
         if quick:
             if self._quick is None:
