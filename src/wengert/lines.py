@@ -12,16 +12,24 @@ from . import errors
 
 # The files whose code makes derivatives of recorded operations.
 _DERIVING = (errors.GENERATED, os.path.join("transforms", "modes.py"))
+# The functions that run what is to be told of: of the user's function, and of its graph.
+_BORDERS = {
+    "capture": os.path.join("jit", "tracing.py"),
+    "_traced": os.path.join("page", "teaching.py"),
+}
+_PULLING = "_walk_back"  # the function there that goes back from a value
 
 
 class Line(str):
     """A line of the user's, with its file, the modules that were running, outermost first, and
-    whether it is the derivative of what is written there that was recorded, of which operation."""
+    whether it is the derivative of what is written there that was recorded, of which operation,
+    and of which value."""
 
     file: str
     layers: tuple[Any, ...]
     derived: bool
     operation: str
+    differentiated: Any  # the node of the value, as the mode that differentiates it has it
 
     def modules(self) -> list[str]:
         """How the modules are called, the outermost first."""
@@ -55,10 +63,14 @@ def in_detail() -> Iterator[None]:
 def _line_in_detail(frame: FrameType | None) -> Line:
     """The line, whether it is derived, and the modules whose `forward` is running."""
     found, layers, derived = "", [], False
-    file, outer, operation = "", (), ""
+    file, outer, operation, value = "", (), "", None
     while frame is not None:
         code = frame.f_code
+        if _BORDERS.get(code.co_name, "\0") in code.co_filename:
+            break  # whoever is outside computes nothing of it
         derived = derived or code.co_filename.endswith(_DERIVING)
+        if value is None and code.co_name == _PULLING and code.co_filename.endswith(_DERIVING):
+            value = frame.f_locals["outputs"][0]
         if code.co_name == "forward" and hasattr(frame.f_locals.get("self"), "_captured_by_jit"):
             layers.append(frame.f_locals["self"])
         if not found and id(code) in errors._EVALUATING:
@@ -77,7 +89,7 @@ def _line_in_detail(frame: FrameType | None) -> Line:
         frame = frame.f_back
     line = Line(found)
     line.file, line.layers, line.derived = file, (*outer, *reversed(layers)), derived
-    line.operation = operation
+    line.operation, line.differentiated = operation, value
     return line
 
 

@@ -4,6 +4,7 @@ One browser serves all tests; where there is no Chromium with its driver they ar
 WENGERT_SCREENSHOTS naming a folder, the pictures of the documentation are written there.
 """
 
+import functools
 import json
 import os
 import time
@@ -15,6 +16,7 @@ import pytest
 import wengert as wg
 from browser import Browser, executables
 from digits import Digits, digit_step, figure
+from wengert import nn
 
 
 def curve(x):
@@ -128,6 +130,24 @@ def test_stores_are_linked_to_their_lines_of_llvm(pages):
         assert len(named) >= 0.5 * len(writes)
 
 
+def test_products_are_linked_to_what_adds_them_up_and_to_their_stores(pages):
+    """The statement that sums, and those behind a product, which are functions of their own."""
+    _, data = pages
+    products = [(n, k) for n, k in enumerate(data["kernels"]) if k["kind"] == "product"]
+    behind = 0
+    for number, kernel in products:
+        found = {
+            text
+            for name in data["code"][number]
+            for text in data["statements"].get(name, {}).values()
+        }
+        assert "+=" in found
+        stores = [t.split(" = ")[0].strip() for t in kernel["text"][2:] if " = " in t]
+        assert all(any(store.startswith(text) for text in found) for store in stores)
+        behind += len(stores)
+    assert behind > 0
+
+
 def test_memory_over_time(pages):
     _, data = pages
     for picture in data["arena"]:
@@ -154,6 +174,56 @@ def test_a_run_has_values_and_adjoints(small):
     assert run["adjoints"][inputs[0]]["text"] == expected
     assert run["values"][run["outputs"][0]]["text"] == f"{np.sum(np.sin(x) * x):.6g}"
     assert run["adjoints"][run["outputs"][0]]["text"] == "1"
+
+
+def test_a_gradient_alone_is_run_from_its_value(small):
+    """Where nobody returns the value, the run has it all the same."""
+    data = wg.jit(wg.grad(curve)).explain(np.linspace(0.0, 1.0, 9)).page_data()
+    for part in ("values", "adjoints"):
+        texts = [[one["text"] for one in d["run"][part].values()] for d in (data, small)]
+        assert texts[0] == texts[1]
+
+
+def test_whole_numbers_are_run_without_adjoints():
+    run = wg.jit(lambda x: x // 3).explain(np.arange(4)).page_data()["run"]
+    assert run["exact"] and not run["adjoints"]
+    assert run["values"][run["outputs"][0]]["text"] == "[0, 0, 0, 1]"
+
+
+def cube_root(a):
+    x, change = 1.0, 1.0
+    while abs(change) > 1e-12:
+        change = (x**3 - a) / (3 * x**2)
+        x = x - change
+    return x
+
+
+def test_all_time_in_loops_is_that_of_lines():
+    """What is derived of a loop's body, and all that transforms add, has a line of the function."""
+    data = wg.jit(wg.grad(cube_root)).explain(8.0).page_data()
+    first = line(cube_root, 0)
+    assert {one["number"] for one in data["lines"]} <= set(range(first, first + 6))
+    shared = sum(one["forward"] + one["backward"] for one in data["lines"])
+    assert shared == pytest.approx(data["seconds"])
+    # inside a loop, nodes are computed from what the loop begins with, and the loop from them
+    loops = [one for one in data["nodes"].values() if one["op"] == "while"]
+    assert loops and all(one["inside"] for one in loops)
+
+
+def test_a_program_for_any_length_is_told_like_others():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    @functools.partial(wg.jit, dynamic={"x": 0})
+    def loss(x):
+        return wg.value_and_grad(lambda m: nn.mse_loss(m(x), x[:, :1]))(model)
+
+    data = loss.explain(np.ones((7, 3), "f4")).page_data()
+    assert data["arguments"] == ["x: f32[n,3]"]
+    found = {(g["derived"], *g["layers"][-1:]) for g in data["groups"]}
+    assert {(False, "0 Linear"), (True, "0 Linear")} <= found
+    types = {data["nodes"][node]["type"] for node in data["run"]["nodes"]}
+    assert "f32[7,4]" in types  # the run is that of the arguments
+    assert any("f32[n,4]" in data["nodes"][node]["type"] for node in data["stages"][0]["nodes"])
 
 
 def test_loops_are_in_infix_notation(small):

@@ -20,7 +20,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from ..loops import Affine, Buffer, Contraction, Expr, Load, Sum, roots_of, walk
+from ..loops import Affine, Buffer, Contraction, Expr, Load, Store, Sum, roots_of, walk
 from .counted import counted_loop
 from .expressions import Known, add_values, splats, unchanging, wanted
 from .llvm_types import I64, POINTER, i64, private_function
@@ -62,7 +62,7 @@ class Stores:
     ) -> None:
         """All stores for one vector; `same` are the scalars that do not change."""
         known = self.on_lanes(builder, piece.width, same)
-        _Vector(self, builder, lanes, piece, lambda: sums, others, known).emit()
+        VectorStores(self, builder, lanes, piece, lambda: sums, others, known).emit()
 
     def on_lanes(self, builder: ir.IRBuilder, width: int, same: Known) -> Known:
         """The scalars that do not change, on all lanes."""
@@ -81,7 +81,7 @@ class Stores:
             return any(axis.others and axis.others[number] for axis in axes)
 
         fixed = unchanging(roots, changes)
-        one = _Vector(self, builder, ONCE, Piece(0, 1, 1), lambda: None, others, {})
+        one = VectorStores(self, builder, ONCE, Piece(0, 1, 1), lambda: None, others, {})
         return wanted(roots, one.values(fixed))
 
 
@@ -167,7 +167,9 @@ class Epilogue(Stores):
             for piece in lines.pieces:
                 starts.append(len(block.instructions))
                 read = partial(self._sums, builder, lines.lanes, piece, near)
-                _Vector(self, builder, lines.lanes, piece, read, rest, known[piece.width]).emit()
+                VectorStores(
+                    self, builder, lines.lanes, piece, read, rest, known[piece.width]
+                ).emit()
             if self.has_chains and builder.block is block:
                 interleave(block, starts)
 
@@ -198,7 +200,7 @@ class Epilogue(Stores):
         return near, moved(builder, others, self.dtypes, index, axis.others)
 
 
-class _Vector:
+class VectorStores:
     """Emits the stores for one vector of sums."""
 
     def __init__(
@@ -221,8 +223,12 @@ class _Vector:
         stores = self.epilogue.stores
         values = self.values(roots_of(stores))
         for store in stores:
-            memory, address, stride = self._place(store.buffer, store.at)
-            memory.write(values[store.value], address, stride, self.piece.count)
+            self.store(store, values[store.value])
+
+    def store(self, store: Store, value: ir.Value) -> None:
+        """Put a value where a store says."""
+        memory, address, stride = self._place(store.buffer, store.at)
+        memory.write(value, address, stride, self.piece.count)
 
     def values(self, roots: Sequence[Expr]) -> Known:
         """All that is needed for some expressions, and they themselves."""

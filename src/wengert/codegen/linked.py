@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
 
 from ..loops import Store
 from .compile import _Parsed, _target_machine
+from .epilogue import VectorStores
 from .nest_values import NestValues
 from .target import Target
 
@@ -41,17 +42,24 @@ class Stored(NamedTuple):
     instructions: list[Any]
 
 
-# What emits, of a store and its value, all that comes after the value; the last if it is summed up.
-_EMITTERS = ("store", "store_vector", "only_real")
+# What emits, of a store and its value, all that comes after the value: in nests, the last if it is
+# summed up, and behind products.
+_EMITTERS = (
+    (NestValues, "store"),
+    (NestValues, "store_vector"),
+    (NestValues, "only_real"),
+    (VectorStores, "store"),
+)
+_SUMMING = re.compile(r"llvm\.(fma|fmuladd|vector\.reduce\.fadd)\.")
 
 
 @contextlib.contextmanager
 def stores_recorded() -> Iterator[list[Stored]]:
-    """A list that fills with what is emitted for the stores of nests meanwhile."""
+    """A list that fills with what is emitted for stores meanwhile."""
     found: list[Stored] = []
 
     def recording(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def emit(self: NestValues, store: Store, value: ir.Value, *more: Any) -> Any:
+        def emit(self: Any, store: Store, value: ir.Value, *more: Any) -> Any:
             block = self.builder.block
             before = len(block.instructions)
             result = plain(self, store, value, *more)
@@ -62,14 +70,14 @@ def stores_recorded() -> Iterator[list[Stored]]:
 
         return emit
 
-    before = {name: getattr(NestValues, name) for name in _EMITTERS}
-    for name, plain in before.items():
-        setattr(NestValues, name, recording(plain))
+    before = [(owner, name, getattr(owner, name)) for owner, name in _EMITTERS]
+    for owner, name, plain in before:
+        setattr(owner, name, recording(plain))
     try:
         yield found
     finally:
-        for name, plain in before.items():
-            setattr(NestValues, name, plain)
+        for owner, name, plain in before:
+            setattr(owner, name, plain)
 
 
 def lines_of_stores(module: ir.Module, stored: Sequence[Stored]) -> dict[str, dict[int, Store]]:
@@ -80,17 +88,35 @@ def lines_of_stores(module: ir.Module, stored: Sequence[Stored]) -> dict[str, di
     lines = {id(one): (f.name, n) for f in module.functions for one, n in _numbered(f)}
     found: dict[str, dict[int, Store]] = {}
     for one in stored:
-        pending = [one.value, *one.instructions]
-        seen: set[int] = set()
-        while pending:
-            value = pending.pop()
-            if id(value) not in lines or id(value) in seen or isinstance(value, ir.PhiInstr):
-                continue
-            seen.add(id(value))
-            name, number = lines[id(value)]
+        for name, number in _computing([one.value, *one.instructions], lines):
             found.setdefault(name, {}).setdefault(number, one.store)
-            pending += value.operands
     return found
+
+
+def lines_of_sums(function: ir.Function) -> list[int]:
+    """The lines of IR that multiply, add up, and read what is multiplied."""
+    lines = {id(one): (function.name, n) for one, n in _numbered(function)}
+    summing = [
+        one
+        for block in function.blocks
+        for one in block.instructions
+        if one.opname in ("fmul", "fadd")
+        or _SUMMING.match(getattr(getattr(one, "callee", None), "name", ""))
+    ]
+    return [number for _, number in _computing(summing, lines)]
+
+
+def _computing(
+    values: Sequence[Any], lines: Mapping[int, tuple[str, int]]
+) -> Iterator[tuple[str, int]]:
+    """The lines that some values are computed in, and all that they are computed from."""
+    pending, seen = list(values), set()
+    while pending:
+        value = pending.pop()
+        if id(value) in lines and id(value) not in seen and not isinstance(value, ir.PhiInstr):
+            seen.add(id(value))
+            yield lines[id(value)]
+            pending += value.operands
 
 
 def _numbered(function: ir.Function) -> Iterator[tuple[Any, int]]:

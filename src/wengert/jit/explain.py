@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Graph
@@ -43,11 +43,11 @@ class Explanation:
         self,
         program: Program,
         values: Sequence[Any] | None,
-        detailed: Callable[[], Any] | None = None,
+        call: tuple[Any, tuple, dict] | None = None,
     ):
         self.program = program
         self._values = values
-        self._detailed = detailed  # traces anew: what is captured, and the kinds of the leaves
+        self._call = call  # the function with its arguments, to be traced anew
         self._measured: Measured | None = None
 
     @property

@@ -589,9 +589,8 @@ class Jitted(staticmethod, Generic[P, R]):
         """The story of the compilation for these arguments, as text, or as a page: `html(path)`."""
         from .explain import Explanation
 
-        program = self.program(*args, **kwargs)
-        leaves, key = self._key(self._order(args, kwargs))
-        return Explanation(program, leaves, lambda: (self.captured(*args, **kwargs), key[1]))
+        leaves, _ = self._key(self._order(args, kwargs))
+        return Explanation(self.program(*args, **kwargs), leaves, (self, args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """The time of each kernel and line for these arguments, beside its floor."""

@@ -44,16 +44,19 @@ def compilation(story: Explanation) -> Compilation:
         regions=story.regions,
         measured=dict(measured.kernels),
         measured_inside=dict(measured.inside),
+        to_run=_graph_to_run(story, stages),
         values=_values(story),
+        named=story._named,
     )
 
 
 def stages_in_detail(story: Explanation) -> Any:
     """The stages, with all there is to tell of lines, if they come out the same once more."""
-    if story._detailed is not None and story.program.any_length is False:
+    if story._call is not None:
+        jitted, args, kwargs = story._call
         with in_detail():
-            captured, leaves = story._detailed()
-            found = Stages(captured, leaves, Clock(), story._stages.target)
+            captured = jitted.captured(*args, **kwargs)
+            found = Stages(captured, story.program.leaves, Clock(), story._stages.target)
         if str(found.loops) == str(story._stages.loops):
             return found
     return story._stages
@@ -91,9 +94,22 @@ def _steps(story: Explanation, stages: Any) -> tuple[list[Stage], Any]:
     return steps, stages.schedule(watch)
 
 
+def _graph_to_run(story: Explanation, stages: Any) -> Any:
+    """The graph for the arguments at hand: that of a program for any length is for another one."""
+    if not story.program.any_length:
+        return stages.graph
+    if story._call is None:
+        return None
+    jitted, args, kwargs = story._call
+    call = jitted._order(args, kwargs)
+    leaves, key = jitted._key(call)
+    with in_detail():
+        return jitted._traced_for(call, key, leaves)
+
+
 def _values(story: Explanation) -> list[Any] | None:
     """What the inputs of the graph hold: the arguments, then the state that is read."""
-    if story._values is None or story.program.any_length:
+    if story._values is None:
         return None
     state = [np.array(one.cell.memory) for one in story.program.state if one.read]
     return [*story._values, *state]

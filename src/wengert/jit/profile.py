@@ -139,7 +139,6 @@ class Profile:
 
 def _kernels(entries: Any, sources: Any) -> list[KernelTime]:
     """Those that were measured or share a measured time, each from when the ones before end."""
-    from ..page.graphs import source_of
     from ..page.kernels import title_of
 
     found: list[KernelTime] = []
@@ -156,7 +155,7 @@ def _kernels(entries: Any, sources: Any) -> list[KernelTime]:
         depth, above = 0, entry.parent
         while above is not None:
             depth, above = depth + 1, above.parent
-        groups = [sources.groups[g] for n in entry.nodes if (g := sources.group(source_of(n))) >= 0]
+        groups = [sources.groups[g] for n in entry.nodes if (g := sources.of(n)) >= 0]
         lines = dict.fromkeys(
             _name(sources.lines[g["line"]]) + " (derivative)" * g["derived"] for g in groups
         )

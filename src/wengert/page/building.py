@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..codegen.linked import lines_of_stores, linked_code
+from ..codegen.linked import lines_of_stores, lines_of_sums, linked_code
 from ..graph import Graph, Node
-from ..loops import Kernel, LoopProgram
+from ..loops import Contraction, Kernel, LoopProgram
 from ..machine import Machine, compiling_for
 from ..rates import Floor, measure_floor
 from . import arena, code, kernels, teaching
 from .graphs import Graphs
 from .sources import Sources
+
+_SUM = "+="  # in place of the beginning of the statement that adds up a product
+# The parts of the page that speak of lengths of axes.
+_WITH_LENGTHS = ("arguments", "stages", "kernels", "nodes", "buffers", "arena")
 
 
 @dataclass
@@ -45,12 +49,14 @@ class Compilation:
     stored: Sequence[Any] = ()  # what in that belongs to which store
     measured: kernels.Seconds = field(default_factory=dict)  # seconds
     measured_inside: kernels.Seconds = field(default_factory=dict)
-    values: Sequence[Any] | None = None  # of the inputs of the graph
+    to_run: Graph | None = None  # the graph as it is for the arguments at hand
+    values: Sequence[Any] | None = None  # of its inputs
+    named: Callable[[str], str] = str  # text with a name for the length that stands for any
 
 
 def timed(made: Compilation) -> tuple[list[kernels.Entry], Sources, Floor]:
     """The kernels with their times and floors, the lines with theirs, and the rates behind it."""
-    sources = Sources()
+    sources = Sources(step.graph for step in made.steps if step.graph is not None)
     entries = kernels.tree_of(made.loops.kernels)
     for entry in entries:
         if entry.parent is None and entry.kernel in made.measured:
@@ -70,8 +76,11 @@ def page_data(made: Compilation) -> dict[str, Any]:
     stages = _stages(made.steps, graphs)
     symbols = {kernel: name for name, kernel in made.native.names.items()}
     functions = linked_code(str(made.native.module), made.target)
-    run = None if made.values is None else teaching.run(made.graph, made.values, graphs)
-    return {
+    own = _code(entries, symbols, functions)
+    run = None
+    if made.values is not None and made.to_run is not None:
+        run = teaching.run(made.to_run, made.values, graphs)
+    found = {
         "name": made.name,
         "arguments": list(made.arguments),
         "clock": dict(made.clock),
@@ -85,9 +94,9 @@ def page_data(made: Compilation) -> dict[str, Any]:
             {**kernels.as_data(entry, symbols.get(entry.kernel), _number(graphs))}
             for entry in entries
         ],
-        "code": _code(entries, symbols, functions),
+        "code": own,
         "functions": {name: code.as_data(name, one) for name, one in functions.items()},
-        "statements": _statements(made),
+        "statements": _statements(made, entries, own),
         "arena": arena.pictures(made.loops, entries),
         "run": run,
         "nodes": graphs.nodes,
@@ -100,6 +109,16 @@ def page_data(made: Compilation) -> dict[str, Any]:
             *[{"use": "output", "text": str(b)} for b in made.loops.outputs],
         ],
     }
+    return found | {part: _renamed(found[part], made.named) for part in _WITH_LENGTHS}
+
+
+def _renamed(data: Any, named: Callable[[str], str]) -> Any:
+    """Plain data with each text in it renamed."""
+    if isinstance(data, dict):
+        return {key: _renamed(value, named) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_renamed(value, named) for value in data]
+    return named(data) if isinstance(data, str) else data
 
 
 def _at_least(floor: Floor, machine: Machine) -> Floor:
@@ -141,15 +160,13 @@ def _stages(steps: Sequence[Stage], graphs: Graphs) -> list[dict[str, Any]]:
 
 def _count_lines(entries: Sequence[kernels.Entry], sources: Sources) -> None:
     """Share the time of each kernel among the lines that it comes from."""
-    from .graphs import source_of
-
     for entry in entries:
         if entry.children or not entry.seconds or not entry.nodes:
             continue
         weights = kernels.weights_of(entry.nodes)
         whole = sum(weights) or 1.0
         for node, weight in zip(entry.nodes, weights, strict=True):
-            group = sources.group(source_of(node))
+            group = sources.of(node)
             if group >= 0:
                 sources.count(group, entry.seconds * weight / whole)
 
@@ -158,13 +175,22 @@ def _number(graphs: Graphs) -> Callable[[Node], int | None]:
     return lambda node: node.serial if node.serial in graphs.nodes else None
 
 
-def _statements(made: Compilation) -> dict[str, dict[int, str]]:
-    """For each function the text of the store that a line of LLVM belongs to."""
-    found = lines_of_stores(made.native.module, made.stored)
-    return {
+def _statements(
+    made: Compilation, entries: Sequence[kernels.Entry], own: Mapping[int, Sequence[str]]
+) -> dict[str, dict[int, str]]:
+    """For each function the beginning of the statement that a line of LLVM belongs to; tiles, which
+    products share, have that of any product."""
+    module = made.native.module
+    found = {
         name: {number: f"{store.buffer.name}[{store.at}" for number, store in lines.items()}
-        for name, lines in found.items()
+        for name, lines in lines_of_stores(module, made.stored).items()
     }
+    for entry in entries:
+        if isinstance(entry.kernel, Contraction):
+            for name in own.get(entry.number, ()):
+                for number in lines_of_sums(module.globals[name]):
+                    found.setdefault(name, {}).setdefault(number, _SUM)
+    return found
 
 
 def _code(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..graph import Constant, Graph, Node, Operator, Variable
 from ..graph.printing import literal, short
 from ..lines import is_derived
 from ..schedule.building import RegionOp
-from .sources import Sources
+from .sources import Sources, graphs_in, source_of
 
 
 class Graphs:
@@ -20,7 +21,6 @@ class Graphs:
     def __init__(self, sources: Sources):
         self.sources = sources
         self.nodes: dict[int, dict[str, Any]] = {}
-        self.objects: dict[int, Node] = {}
         self.boxes: dict[int, str] = {}  # what a node with others inside is
 
     def stage(self, graph: Graph) -> dict[str, Any]:
@@ -50,9 +50,15 @@ class Graphs:
                 continue
             self._node(node, stands, parent)
             found.append(serial)
-            for inner in _graphs_in(node):
+            for inner in graphs_in(node):
                 self.boxes[serial] = node.op.name  # type: ignore[attr-defined]
-                self._add(inner, {}, serial, found)
+                # what a program begins with are the last inputs of the node, one for one
+                outer = node.inputs[max(len(node.inputs) - len(inner.inputs), 0) :]
+                begins = {
+                    one.serial: stands.get(other.serial, other.serial)
+                    for one, other in zip(inner.inputs, outer, strict=False)
+                }
+                self.nodes[serial]["inside"] += self._add(inner, begins, serial, found)
         return [stands.get(n.serial, n.serial) for n in graph.outputs if n is not None]
 
     def _add_region(
@@ -73,14 +79,18 @@ class Graphs:
             results[node.serial, number] = serial
 
     def _node(self, node: Node, stands: dict[int, int], parent: int | None) -> None:
-        group = self.sources.group(source_of(node))
-        self.objects[node.serial] = node
+        inputs = [stands.get(s.serial, s.serial) for s in node.inputs]
+        known = self.nodes.get(node.serial)
+        if known is not None:  # of an earlier stage
+            known["inputs"], known["parent"], known["inside"] = inputs, parent, []
+            return
         self.nodes[node.serial] = {
             "op": _title(node),
             "kind": node.kind,
             "type": _type(node),
-            "inputs": [stands.get(s.serial, s.serial) for s in node.inputs],
-            "group": group,
+            "inputs": inputs,
+            "inside": [],  # the results of the programs that it runs
+            "group": self.sources.of(node),
             "parent": parent,
             "params": _params(node),
             "state": bool(re.fullmatch(r"s\d+", getattr(node, "name", ""))),
@@ -88,31 +98,26 @@ class Graphs:
 
 
 def value_of(graph: Graph) -> Node | None:
-    """The output that is no derivative: the first of floats, a number rather than an array."""
+    """The output that no derivative is part of: the first of floats, a number rather than an
+    array."""
+    derived: set[int] = set()
+    for node in graph.operators:
+        if is_derived(source_of(node)) or any(one.serial in derived for one in node.inputs):
+            derived.add(node.serial)
+    outputs = [node for node in graph.outputs if node is not None]
+    return first_of_floats(node for node in outputs if node.serial not in derived)
+
+
+def first_of_floats(nodes: Iterable[Node]) -> Node | None:
+    """The first operator among nodes that gives floats; rather a number than an array."""
     found = [
         node
-        for node in graph.outputs
+        for node in nodes
         if isinstance(node, Operator)
         and getattr(getattr(node.type, "dtype", None), "kind", "") == "f"
-        and not is_derived(source_of(node))
     ]
     numbers = [node for node in found if node.type.shape == ()]
     return next(iter([*numbers, *found]), None)
-
-
-def source_of(node: Node) -> str | None:
-    """The line of a node; of one that the compiler has added, that of what it is computed from."""
-    seen: set[int] = set()
-    pending = [node]
-    while pending:
-        one = pending.pop(0)
-        if one.source:
-            return one.source
-        fresh = [source for source in one.inputs if source.serial not in seen]
-        seen.update(source.serial for source in fresh)
-        if isinstance(one, Operator) and len(seen) < 64:
-            pending += fresh
-    return None
 
 
 def _item(node: Node) -> tuple[int, int] | None:
@@ -121,13 +126,6 @@ def _item(node: Node) -> tuple[int, int] | None:
         number = node.params["index"]
         return (node.inputs[0].serial, number) if isinstance(number, int) else None
     return None
-
-
-def _graphs_in(node: Node) -> list[Graph]:
-    if not isinstance(node, Operator):
-        return []
-    inside = [one for v in node.params.values() for one in (v, *getattr(v, "programs", ()))]
-    return [g for one in inside if isinstance(g := getattr(one, "graph", None), Graph)]
 
 
 def _title(node: Node) -> str:

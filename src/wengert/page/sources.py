@@ -5,23 +5,67 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..graph import Graph, Node, Operator
 from ..lines import Line, is_derived
 
 _AROUND = 1  # lines that are shown before and after those outside of all functions
+
+
+def source_of(node: Node) -> str | None:
+    """The line of a node; of one that the compiler has added, that of what it is computed from."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        one = pending.pop(0)
+        if one.source:
+            return one.source
+        fresh = [source for source in one.inputs if source.serial not in seen]
+        seen.update(source.serial for source in fresh)
+        if isinstance(one, Operator) and len(seen) < 64:
+            pending += fresh
+    return None
+
+
+def graphs_in(node: Node) -> list[Graph]:
+    """The programs that a node has inside."""
+    if not isinstance(node, Operator):
+        return []
+    inside = [one for v in node.params.values() for one in (v, *getattr(v, "programs", ()))]
+    return [g for one in inside if isinstance(g := getattr(one, "graph", None), Graph)]
 
 
 class Sources:
     """Lines and groups by number. A group is what one line of one module computes, or what is
     derived of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, graphs: Iterable[Graph] = ()) -> None:
         self.lines: list[dict[str, Any]] = []
         self.groups: list[dict[str, Any]] = []
         self._line_of: dict[tuple[str, int], int] = {}
         self._group_of: dict[tuple[int, tuple[str, ...], bool], int] = {}
+        self._of: dict[int, int] = {}  # the group of each node
+        self._around: dict[int, str] = {}  # the line of what nodes of inner programs are inside of
+        for graph in graphs:
+            self._look_inside(graph)
+
+    def _look_inside(self, graph: Graph) -> None:
+        pending = [(graph, "")]
+        while pending:
+            one, outside = pending.pop()
+            for node in one.operators:
+                if outside:
+                    self._around[node.serial] = outside
+                pending += [(g, source_of(node) or outside) for g in graphs_in(node)]
+
+    def of(self, node: Node) -> int:
+        """The number of the group that a node is in; -1: of none."""
+        if node.serial not in self._of:
+            source = source_of(node) or self._around.get(node.serial)
+            self._of[node.serial] = self.group(source)
+        return self._of[node.serial]
 
     def group(self, source: str | None) -> int:
         """The number of the group that a node with this source is in; -1: of none."""

@@ -40,10 +40,13 @@ function mirror(boxes, edges, places, direction, size) {
   for (const at of places.values()) at[axis] = whole - at[axis];
 }
 
+// What a node is computed from, the programs that it runs included.
+const sourcesOf = (id) => { const { inputs, inside } = W.data.nodes[id]; return [...new Set([...inputs, ...inside])]; };
 const linesOf = (text) => text.split("\n");
 W.boxSize = (label) => ({ w: Math.max(62, 18 + 7.2 * Math.max(...linesOf(label).map((line) => line.length))), h: 14 + 16 * linesOf(label).length });
 
 const open = new Set();
+let byHand = false; // whether somebody has opened or closed something
 let cy, canvas, slider, only, text, constants, stageNumber = 0, opened = false, shown = null;
 
 // What the value is computed from is forward, also where the derivative uses it; what is derived is
@@ -53,7 +56,7 @@ function phases(stage) {
   while (pending.length) {
     const id = pending.pop();
     if (value.has(id) || !W.data.nodes[id]) continue;
-    value.add(id); pending.push(...W.data.nodes[id].inputs);
+    value.add(id); pending.push(...sourcesOf(id));
   }
   for (const id of stage.nodes) {
     if (value.has(id)) { found.set(id, 0); continue; }
@@ -116,7 +119,7 @@ function elements(stage, before) {
     else {
       unit.boxes = unit.nodes.map((id) => nodeBox(id, unit.phase));
       const own = new Set(unit.nodes);
-      const edges = unit.nodes.flatMap((id) => W.data.nodes[id].inputs.filter((input) => own.has(input)).map((input) => [input, id]));
+      const edges = unit.nodes.flatMap((id) => sourcesOf(id).filter((input) => own.has(input)).map((input) => [input, id]));
       unit.layout = W.dagre(unit.boxes, edges, unit.phase === 1 ? "BT" : "TB");
       unit.framed = grouped && unit.nodes.length > 1;
       unit.w = unit.layout.width + (unit.framed ? 40 : 0); unit.h = unit.layout.height + (unit.framed ? 46 : 0);
@@ -124,7 +127,7 @@ function elements(stage, before) {
     for (const id of unit.nodes) homes.set(id, unit);
   }
   const edges = [];
-  for (const id of ids) for (const input of W.data.nodes[id].inputs) if (inside.has(input)) edges.push([input, id]);
+  for (const id of ids) for (const input of sourcesOf(id)) if (inside.has(input)) edges.push([input, id]);
   let left = 0;
   const columns = [];
   for (const phaseNumber of [0, 1, 2]) {
@@ -215,10 +218,12 @@ function go(number) {
   slider.setAttribute("aria-valuetext", W.data.stages[stageNumber].name);
   W.$("stage-name").textContent = `${stageNumber + 1} of ${W.data.stages.length}`;
   describe();
+  if (!byHand) openAll(visible(W.data.stages[stageNumber]).length <= MANY, false);
   draw();
 }
 
 function toggle(one) {
+  byHand = true;
   if (one.isParent() || one.hasClass("closed")) {
     if (open.has(one.id())) open.delete(one.id()); else open.add(one.id());
     const before = one.id();
@@ -279,7 +284,7 @@ W.views.graph = {
     panel.append(W.el("div", { class: "bar" },
       button("‹", "one stage back  [", () => W.views.graph.step(-1)), W.el("span", { class: "grow" }, slider), button("›", "one stage on  ]", () => W.views.graph.step(1)),
       W.el("span", { id: "stage-name", class: "mono" }), W.el("label", {}, only, "changes only"), W.el("label", {}, constants, "constants"),
-      button("open all", "show every node", () => { openAll(true); }), button("lines", "one box for each line", () => { openAll(false); }), button("fit", "show all  0", fitAll)));
+      button("open all", "show every node", () => { byHand = true; openAll(true); }), button("lines", "one box for each line", () => { byHand = true; openAll(false); }), button("fit", "show all  0", fitAll)));
     text = W.el("div", { class: "stage", "aria-live": "polite" });
     canvas = W.el("div", { tabindex: 0, role: "application", "aria-label": "graph" });
     const legend = W.el("div", { class: "legend" });
@@ -290,8 +295,6 @@ W.views.graph = {
     cy.on("dbltap", "node", (event) => toggle(event.target));
     cy.on("tap", (event) => { if (event.target === cy) W.choose({}); });
     canvas.addEventListener("keydown", walk);
-    const many = W.data.stages[0].nodes.length > MANY;
-    if (!many) openAll(true, false);
     const last = [...W.data.stages.keys()].filter((n) => W.data.stages[n].kind !== "step" && W.data.stages[n].changed).pop();
     go(last === undefined ? 0 : last);
   },

@@ -86,7 +86,7 @@ W.views.run = {
   go,
   make(panel) {
     const run = W.data.run;
-    if (!run) return panel.append(el("p", { class: "empty" }, "There is no run to step through: call explain with small arguments, of a function whose result is computed from floats."));
+    if (!run) return panel.append(el("p", { class: "empty" }, "There is no run to step through: nothing is computed, or there is too much of it. A run is for small arguments: call explain with smaller ones."));
     panel.classList.add("flow");
     nameAll(run);
     order = run.steps.filter((id) => run.nodes.includes(id));
@@ -96,7 +96,7 @@ W.views.run = {
     slider = el("input", { type: "range", min: 0, max: total, value: 0, step: 1, "aria-label": "step of the run", oninput: () => go(Number(slider.value)) });
     const button = (label, title, action) => el("button", { type: "button", title, onclick: action }, label);
     panel.append(el("div", { class: "bar" }, button("« inputs", "before the first step", () => go(0)), button("‹", "one step back  ,", () => go(at - 1)), el("span", { class: "grow" }, slider),
-      button("›", "one step on  .", () => go(at + 1)), button("forward ›", "all values", () => go(order.length)), button("backward »", "all adjoints", () => go(total))));
+      button("›", "one step on  .", () => go(at + 1)), button("forward ›", "all values", () => go(order.length)), run.exact ? null : button("backward »", "all adjoints", () => go(total))));
     const canvas = el("div", {}), holder = el("div", { class: "canvas" }, canvas);
     said = el("div", { class: "say", "aria-live": "polite", style: "white-space:pre-wrap" });
     panel.append(el("div", { class: "run" }, holder, el("div", { class: "values" }, said, table(run))));
@@ -113,7 +113,7 @@ W.views.run = {
     cy.add(edges.map(([from, to], number) => ({ data: { id: `e${number}`, source: `n${from}`, target: `n${to}`, from, to } })));
     cy.fit(undefined, 40);
     if (cy.zoom() > 1.5) { cy.zoom(1.5); cy.center(); }
-    if (cy.zoom() < 0.6) { cy.zoom(0.85); cy.center(cy.getElementById(`n${run.nodes[0]}`)); }
+    if (cy.zoom() < 0.45) { cy.zoom(0.85); cy.center(cy.getElementById(`n${run.nodes[0]}`)); }
     go(run.nodes.length < 40 ? total : 0);
   },
 };

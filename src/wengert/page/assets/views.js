@@ -140,7 +140,7 @@ W.views.time = {
   make(panel) {
     const data = W.data;
     if (!data.seconds) return panel.append(el("p", { class: "empty" }, "Nothing was measured."));
-    const leaves = data.kernels.filter((kernel) => !kernel.children.length && kernel.seconds > 0).sort((one, other) => other.seconds - one.seconds);
+    const leaves = data.kernels.filter((kernel) => !kernel.children.length && kernel.seconds > 5e-11).sort((one, other) => other.seconds - one.seconds);
     const most = leaves.length ? leaves[0].seconds : 1;
     const rows = leaves.slice(0, 60).map((kernel) => el("tr", { tabindex: 0, "data-kernel": kernel.id, ...activate(() => W.choose({ kernel: kernel.id })) },
       el("td", { class: "n" }, String(kernel.id)), el("td", {}, el("code", {}, kernel.title.slice(0, 60)), el("div", { style: "color:var(--faint);font-size:11.5px" }, places(kernel))),
@@ -187,19 +187,21 @@ function drawCode(kernel) {
     made.assembly.forEach((line, number) => assembly.append(el("div", { "data-key": made.places[number] < 0 ? null : `${name}#${made.places[number]}`, class: /:$/.test(line) ? "lab" : null }, line)));
   }
 }
-const stored = (line) => line.split(/ \S*= /)[0]; // what stands on the left
+// Whether a line of loops is the statement that a line of LLVM says it belongs to: by what stands
+// on the left, or as the one that adds up a product.
+const belongs = (line, store) => (store === "+=" ? / \+= /.test(line) : line.split(/ \S*= /)[0].includes(store));
 // A store in the loops, and the lines of LLVM and assembly that compute it and put it into memory.
 function lightStore(kernel, line) {
   light(null);
   const keys = new Set();
-  for (const one of llvm.children) if (one.dataset.store && stored(line).includes(one.dataset.store)) { one.classList.add("lit"); keys.add(one.dataset.key); }
+  for (const one of llvm.children) if (one.dataset.store && belongs(line, one.dataset.store)) { one.classList.add("lit"); keys.add(one.dataset.key); }
   for (const one of assembly.children) if (keys.has(one.dataset.key)) one.classList.add("lit");
   for (const box of [llvm, assembly]) { const first = box.querySelector(".lit"); if (first) first.scrollIntoView({ block: "center" }); }
 }
 function lightLoop(key) {
   const line = [...llvm.children].find((one) => one.dataset.key === key), store = line && line.dataset.store;
   for (const one of loops.children) {
-    const is = Boolean(store) && Number(one.dataset.kernel) === current && stored(one.textContent).includes(store);
+    const is = Boolean(store) && Number(one.dataset.kernel) === current && belongs(one.textContent, store);
     one.classList.toggle("lit", is);
     if (is) one.scrollIntoView({ block: "nearest" });
   }
