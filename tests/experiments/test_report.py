@@ -117,7 +117,6 @@ def test_amounts(size, text):
         (Check("x", 2.0, 3.0, at_least=False), "reached"),
         (Check("x", 3.1, 3.0, at_least=False), "not reached"),
         (Check("x", 0.99, 0.96, remark="1 of 5 runs"), "reached"),
-        (Check("x", 0.99, 0.96, excuse="on other data"), "not judged"),
         (Check("x", float("nan"), 0.96), "not reached"),
     ],
 )
@@ -126,11 +125,10 @@ def test_status_of_a_check(check, status):
     assert check.data()["status"] == status
 
 
-def test_excuses_and_remarks_are_told():
-    check = Check("x", 0.5, 0.6, remark="after 1 of 5 epochs", excuse="on digits drawn by wengert")
+def test_remarks_are_told():
+    check = Check("x", 0.5, 0.6, remark="after 1 of 5 epochs")
     assert check.text() == (
-        "not judged: x: 50.00 % (wanted: at least 60.00 %); on digits drawn by wengert; "
-        "after 1 of 5 epochs"
+        "not reached: x: 50.00 % (wanted: at least 60.00 %); after 1 of 5 epochs"
     )
     assert percent(1) == "100.00 %"
 

@@ -70,14 +70,16 @@ def run_fashion(section: Section, progress: Progress, settings: Settings) -> Non
     after = f"were passed after epoch {passed}" if passed else "were not passed"
     section.notes.append(f"85 % {after}, in a training of {counted(epochs, 'epoch')}.")
     best = float(own.accuracies.mean(0).max())
+    passes = "test accuracy passes the paper's" if chosen.genuine else "best test accuracy"
+    after = f"test accuracy after {counted(epochs, 'epoch')}"
     goals = [
-        Check("test accuracy passes the paper's", best, papers.FASHION_ACCURACY),
-        Check(
-            f"test accuracy after {counted(epochs, 'epoch')}", own.accuracy(epochs), FASHION_GOAL
-        ),
+        Check(passes, best, papers.FASHION_ACCURACY),
+        Check(after, own.accuracy(epochs), FASHION_GOAL),
     ]
     remark = remark_for(epochs, FASHION_EPOCHS)
-    section.checks += [replace(goal, remark=remark, excuse=excuse_for(chosen)) for goal in goals]
+    section.checks += [
+        on_data(replace(goal, remark=remark), chosen, papers.DRAWN_FASHION) for goal in goals
+    ]
     section.figures += comparison.figures([("the paper", papers.FASHION_ACCURACY)])
     add_mistakes(section, own)
 
@@ -117,15 +119,13 @@ def train(
 
 def digit_checks(own: Contestant, chosen: images.Choice, epochs: int, seeds: int) -> list[Check]:
     """What the papers reached with this network, and the memory it may take."""
-    checks = [
-        Check(
-            f"mean test accuracy after {counted(epochs, 'epoch')}",
-            own.accuracy(epochs),
-            papers.best(papers.CNN, EPOCHS),
-            remark=remark_for(epochs, EPOCHS, seeds, SEEDS),
-            excuse=excuse_for(chosen),
-        )
-    ]
+    accuracy = Check(
+        f"mean test accuracy after {counted(epochs, 'epoch')}",
+        own.accuracy(epochs),
+        papers.best(papers.CNN, EPOCHS),
+        remark=remark_for(epochs, EPOCHS, seeds, SEEDS),
+    )
+    checks = [on_data(accuracy, chosen, papers.DRAWN_CNN)]
     peak = own.memory.get("peak_bytes")
     if peak:
         show = lambda size: f"{size / 1e6:.0f} MB"
@@ -133,9 +133,13 @@ def digit_checks(own: Contestant, chosen: images.Choice, epochs: int, seeds: int
     return checks
 
 
-def excuse_for(chosen: images.Choice) -> str:
-    """Why the figures cannot be compared with the papers': other data; empty if they can."""
-    return "" if chosen.genuine else f"on {chosen.title}"
+def on_data(check: Check, chosen: images.Choice, bar: float) -> Check:
+    """A check on the data at hand: by the papers' figure on theirs, by another bar on others."""
+    if chosen.genuine:
+        return check
+    other = f"on {chosen.title}: the bar is one for these, not the papers'"
+    remark = "; ".join(filter(None, [other, check.remark]))
+    return replace(check, wanted=bar, remark=remark)
 
 
 def remark_for(epochs: int, all_epochs: int, runs: int = 1, all_runs: int = 1) -> str:

@@ -62,9 +62,8 @@ def _bound(check: Check) -> str:
 
 
 def _verdict(check: Check) -> str:
-    mark = _MARKS.get(check.status, "")
-    said = "; ".join(check.said())
-    return escape(f"{mark} {check.status}" + (f": {said}" if said else "")).strip()
+    said = f": {check.remark}" if check.remark else ""
+    return escape(f"{_MARKS[check.status]} {check.status}{said}")
 
 
 def _section(section: Section) -> str:

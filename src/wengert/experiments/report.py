@@ -21,7 +21,7 @@ import wengert as wg
 
 from .tables import Table, percent, print_table
 
-REACHED, MISSED, NOT_JUDGED = "reached", "not reached", "not judged"
+REACHED, MISSED = "reached", "not reached"
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,10 @@ class Check:
     at_least: bool = True
     show: Callable[[float], str] = percent
     remark: str = ""  # how the run differs from the papers'
-    excuse: str = ""  # why the figures cannot be compared: they are of other data
 
     @property
     def status(self) -> str:
-        """``reached`` or ``not reached``; ``not judged`` if there is an excuse."""
-        if self.excuse:
-            return NOT_JUDGED
+        """``reached`` or ``not reached``."""
         good = self.got >= self.wanted if self.at_least else self.got <= self.wanted
         return REACHED if good else MISSED
 
@@ -52,11 +49,7 @@ class Check:
         """
         bound = "at least" if self.at_least else "at most"
         figures = f"{self.show(self.got)} (wanted: {bound} {self.show(self.wanted)})"
-        return "; ".join([f"{self.status}: {self.what}: {figures}", *self.said()])
-
-    def said(self) -> list[str]:
-        """The excuse and the remark, if there are any."""
-        return [text for text in (self.excuse, self.remark) if text]
+        return "; ".join(filter(None, [f"{self.status}: {self.what}: {figures}", self.remark]))
 
     def data(self) -> dict[str, Any]:
         """The check for ``results.json``."""
@@ -67,7 +60,6 @@ class Check:
             "at_least": self.at_least,
             "status": self.status,
             "remark": self.remark,
-            "excuse": self.excuse,
         }
 
 
