@@ -346,6 +346,51 @@ def test_stages_and_groups_by_keyboard(pages, browser):
     assert browser.run("return W.views.graph.cy.zoom()") > zoom
 
 
+def test_every_view_is_reached_with_tab_arrows_and_enter(pages, browser):
+    """No letters: Tab goes from part to part, arrows inside of one, Enter presses."""
+    folder, _ = pages
+    browser.open(folder / "cnn.html")
+    focused = "return document.activeElement.%s"
+
+    def tab_to(condition, most=30):
+        for _ in range(most):
+            browser.press("Tab")
+            if browser.run(f"const at = document.activeElement; return Boolean({condition})"):
+                return
+        raise AssertionError(f"{condition}: not reached with {most} times Tab")
+
+    tab_to("at.id === 'source'")
+    browser.press("Down")
+    assert "line" in chosen(browser)
+    tab_to("at.closest('#selection .chip')")  # what is chosen can be followed
+    browser.press("Enter")
+    assert "node" in chosen(browser)
+    for name, inside in [
+        ("graph", "at.getAttribute('role') === 'application'"),
+        ("schedule", "at.closest('#view-schedule [data-kernel]')"),
+        ("memory", "at.closest('#view-memory rect.b')"),
+        ("time", "at.closest('#view-time rect.b')"),
+        ("code", "at.getAttribute('aria-label') === 'loops'"),
+        ("run", "at.closest('#view-run button')"),
+    ]:
+        browser.run("W.$('help-button').focus()")  # the last before the source
+        tab_to("at.id.startsWith('tab-')", 90)
+        while browser.run(focused % "id") != f"tab-{name}":
+            before = browser.run(focused % "id")
+            browser.press("Right")
+            assert browser.run(focused % "id") != before
+        assert not browser.run(f"return W.$('view-{name}').hidden")
+        tab_to(inside)
+        if name in ("schedule", "memory", "time"):
+            browser.press("Enter")
+            assert "kernel" in chosen(browser)
+        if name == "code":
+            browser.press("Down", "Down", "Enter")
+            tab_to("at.getAttribute('aria-label') === 'LLVM'", 2)
+            tab_to("at.getAttribute('aria-label') === 'assembly'", 2)
+    assert browser.errors() == []
+
+
 def test_search(pages, browser):
     folder, data = pages
     browser.open(folder / "cnn.html")

@@ -168,7 +168,7 @@ function drawLoops() {
   for (const buffer of W.data.buffers) loops.append(el("div", { class: "lab" }, `${buffer.use} ${buffer.text}`));
   const add = (kernel, depth) => {
     const choose = (line) => { W.choose({ kernel: kernel.id }); lightStore(kernel.id, line.trim()); };
-    kernel.text.forEach((line, number) => loops.append(el("div", { "data-kernel": kernel.id, role: "option", tabindex: 0, onclick: () => choose(line), onkeydown: (event) => event.key === "Enter" && choose(line) }, "  ".repeat(depth) + (kernel.role && !["body", "yes"].includes(kernel.role) && !number ? kernel.role + ": " : "") + line)));
+    kernel.text.forEach((line, number) => loops.append(el("div", { "data-kernel": kernel.id, role: "option", tabindex: -1, onclick: () => choose(line), onkeydown: (event) => event.key === "Enter" && choose(line) }, "  ".repeat(depth) + (kernel.role && !["body", "yes"].includes(kernel.role) && !number ? kernel.role + ": " : "") + line)));
     kernel.children.forEach((child) => add(child, depth + 1));
   };
   W.data.kernels.filter((kernel) => kernel.parent === null).forEach((kernel) => add(kernel, 0));
@@ -228,11 +228,20 @@ function wire(box) {
     light(next.dataset.key, box); next.classList.add("at"); next.scrollIntoView({ block: "nearest" });
   });
 }
+// One stop of Tab for all lines of the loops: arrows go from one to the next, Enter shows its code.
+function walkLoops(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const rows = [...loops.querySelectorAll("div[data-kernel]")], at = rows.indexOf(document.activeElement);
+  const next = rows[at < 0 ? Math.max(0, rows.findIndex((row) => row.classList.contains("chosen"))) : Math.min(rows.length - 1, Math.max(0, at + step))];
+  if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); }
+}
 W.views.code = {
   make(panel) {
     panel.classList.add("flow");
     title = el("b", {});
-    loops = el("div", { class: "lines wrap", role: "listbox", "aria-label": "loops" }); llvm = el("div", { class: "lines", tabindex: 0, "aria-label": "LLVM" }); assembly = el("div", { class: "lines", tabindex: 0, "aria-label": "assembly" });
+    loops = el("div", { class: "lines wrap", role: "listbox", tabindex: 0, "aria-label": "loops", onkeydown: walkLoops }); llvm = el("div", { class: "lines", tabindex: 0, "aria-label": "LLVM" }); assembly = el("div", { class: "lines", tabindex: 0, "aria-label": "assembly" });
     panel.append(el("div", { class: "bar" }, title), el("div", { class: "code" }, el("section", {}, el("h3", {}, "Loops"), loops), el("section", {}, el("h3", {}, "LLVM"), llvm), el("section", {}, el("h3", {}, "Assembly"), assembly)));
     wire(llvm); wire(assembly);
     drawLoops();
