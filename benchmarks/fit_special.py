@@ -140,25 +140,28 @@ def stirling_rest(z: mp.mpf) -> mp.mpf:
         return x * (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2)
 
 
-QUADRATURE = "Gauss and Legendre's rule from 0 to 1, its nodes s moved to s (7 + 13 s) / 20"
-
-
-def quadrature(count: int) -> str:
+def quadrature(count: int, first: int) -> str:
     """The nodes lie closest at 0, where the integrands that it is for have all that is not flat."""
     guesses = np.polynomial.legendre.leggauss(count)[0]
     nodes = [mp.findroot(lambda x: mp.legendre(count, x), mp.mpf(float(v))) for v in guesses]
     slopes = [count * mp.legendre(count - 1, x) / (1 - x * x) for x in nodes]
     places = [(1 + x) / 2 for x in nodes]
+    last = 20 - first
     weights = [1 / ((1 - x * x) * slope**2) for x, slope in zip(nodes, slopes, strict=True)]
     rows = {
-        f"NODES_{count}": [s * (7 + 13 * s) / 20 for s in places],
-        f"WEIGHTS_{count}": [w * (7 + 26 * s) / 20 for s, w in zip(places, weights, strict=True)],
+        f"NODES_{count}": [s * (first + last * s) / 20 for s in places],
+        f"WEIGHTS_{count}": [
+            w * (first + 2 * last * s) / 20 for s, w in zip(places, weights, strict=True)
+        ],
     }
     tables = [
         "\n".join([f"{name} = (", *(f"    {float(x)!r}," for x in values), ")"])
         for name, values in rows.items()
     ]
-    return "\n".join([f"# {QUADRATURE}", *tables])
+    about = (
+        f"# Gauss and Legendre's rule from 0 to 1, its nodes s moved to s ({first} + {last} s) / 20"
+    )
+    return "\n".join([about, *tables])
 
 
 SMALL_BESSEL_TOP = 16
@@ -291,4 +294,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or FITS:
         print(show(name), flush=True)
     if len(sys.argv) == 1:
-        print(quadrature(26), quadrature(36), sep="\n")
+        print(quadrature(24, 9), quadrature(36, 7), sep="\n")

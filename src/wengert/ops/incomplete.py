@@ -38,14 +38,15 @@ from .op import Op
 from .special import SHAPE, betaln, polygamma, special
 
 # Nodes and weights: few for the incomplete gamma function itself, more for all else.
-FEW = np.array(c.NODES_26), np.array(c.WEIGHTS_26)
+FEW = np.array(c.NODES_24), np.array(c.WEIGHTS_24)
 MANY = np.array(c.NODES_36), np.array(c.WEIGHTS_36)
 # Added to a number, it leaves the nearest whole one in the last bits.
 SHIFT = 1.5 * 2.0**52
 # log(2) as a sum of a float of few bits and the rest.
 LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)
-# Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u.
-ENOUGH, MORE = 37.0, 4.0
+# Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u; the
+# incomplete gamma function itself, whose few nodes would lie too far apart, until exp(-NEARLY).
+ENOUGH, MORE, NEARLY = 37.0, 4.0, 32.0
 
 
 def exp_square(x: Array) -> Array:
@@ -104,22 +105,27 @@ def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
     """The integral of u^n (1 - e^v)^k exp(a v + x (1 - e^v)), v = u, or -u on the lower side."""
     lower = _is_lower(a, x)
     a = np.where(lower & (a < 1), a + 1, a)
-    slope, enough = np.abs(x - a), ENOUGH + MORE * n
-    end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, enough)
+    slope = np.abs(x - a)
+    end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, _enough(n, k))
     return _gamma_integral(slope, x, np.where(lower, -1.0, 1.0), end, n, k)
 
 
 def upper_gamma(a: Array, x: Array) -> Array:
     """The integral of exp(a u + x (1 - e^u)) for x >= 1, x >= a."""
-    slope = x - a
-    end = 2 * ENOUGH / (slope + np.sqrt(slope * slope + 2 * ENOUGH * x))
-    return _gamma_integral(slope, x, np.ones_like(x), _no_further(end, x, ENOUGH), 0, 0)
+    slope, enough = x - a, _enough(0, 0)
+    end = 2 * enough / (slope + np.sqrt(slope * slope + 2 * enough * x))
+    return _gamma_integral(slope, x, np.ones_like(x), _no_further(end, x, enough), 0, 0)
+
+
+def _enough(n: int, k: int) -> float:
+    return ENOUGH + MORE * n if n or k else NEARLY
 
 
 def _gamma_integral(slope: Array, x: Array, turn: Array, end: Array, n: int, k: int) -> Array:
     """The moment from the slope of the exponent at 0, and about where the integrand ends."""
-    rest = slope * end + x * exp_square(turn * end) - (ENOUGH + MORE * n)
-    end = end - rest / (slope + x * turn * np.expm1(turn * end))
+    square = exp_square(turn * end)
+    rest = slope * end + x * square - _enough(n, k)
+    end = end - rest / (slope + x * (end + turn * square))
     nodes, weights = MANY if n or k else FEW
     u = along(nodes, end) * end
     v = turn * u
@@ -145,7 +151,7 @@ def _lower_or_upper_end(lower: Array, slope: Array, a: Array, x: Array, enough: 
 
 def _no_further(end: Array, x: Array, enough: float) -> Array:
     """Far out on the upper side, where e^u - 1 - u >= (e^u - 1) / 2."""
-    far = np.log1p(2 * enough / np.maximum(x, 1e-300))
+    far = np.log(1 + 2 * enough / np.maximum(x, 1e-300))
     return np.where(far > 1.3, np.minimum(end, far), end)
 
 
