@@ -1,4 +1,4 @@
-"""Matrix equations that NumPy does not solve: Sylvester's, banded, roots, logarithms, Schur's.
+"""Matrix equations that NumPy does not solve: Sylvester's, banded, Schur's.
 
 SciPy evaluates them, one matrix of a stack after the other; compiled code calls LAPACK itself for
 Schur's form and what is solved with it, and for banded matrices. Their derivatives are the same
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import MissingPackageError, explain
 from ..machine import current
-from ..types import ArrayType, Function, type_of
+from ..types import ArrayType, type_of
 from .families import batch_elementwise
 from .indexing import embed
 from .layout import as_dtype
@@ -34,12 +34,11 @@ from .linalg import (
     square_type,
     upper_triangle,
 )
-from .matrix_functions import tangent_of
 from .op import Op
 from .structure import concatenate
 
-_SCIPY = "LAPACK computes it, called by SciPy"
-_NOT_FINITE = "Check the matrix for inf and nan."
+BY_SCIPY = "LAPACK computes it, called by SciPy"
+NOT_FINITE = "Check the matrix for inf and nan."
 
 
 def scipy_linalg(name: str) -> Any:
@@ -57,7 +56,7 @@ def scipy_linalg(name: str) -> Any:
     return scipy.linalg
 
 
-def _one_by_one(
+def one_by_one(
     evaluate: Callable[..., Any], types: tuple[ArrayType, ...], args: Any
 ) -> tuple[np.ndarray, ...]:
     """Evaluate for each matrix of a stack; axes before the last two broadcast."""
@@ -117,7 +116,7 @@ def _sylvester(a: Any, b: Any, q: Any) -> Any:
             raise np.linalg.LinAlgError("an eigenvalue of a is one of -b, to rounding")
         return (left @ (found / scale) @ right.conj().T,)
 
-    return _one_by_one(solve, (own,), (a, b, q))[0]
+    return one_by_one(solve, (own,), (a, b, q))[0]
 
 
 def _with_schur(a: Any, b: Any, q: Any) -> Any:
@@ -147,7 +146,7 @@ triangular_sylvester: Op = Op(
     ),
     transpose=(None, None, lambda g, a, b, q: sylvester(T(a), T(H(b)), g)),
     batch=batch_elementwise(lambda: triangular_sylvester),
-    hosted=_SCIPY,
+    hosted=BY_SCIPY,
     samples=lambda rng: [
         ((upper_triangle(_regular(rng, 3, 3)), np.diag([2.0, 3.0]), rng.normal(size=(3, 2))), {}),
         ((np.diag([1 + 1j, 2 - 1j]), np.diag([2.0, 3.0]), rng.normal(size=(2, 2))), {}),
@@ -190,71 +189,6 @@ sylvester: Op = Op(
 
 
 sylvester.composes_complex = True
-
-
-# ---------------------------------------------------------------- square roots and logarithms
-
-
-def _by_scipy(name: str, what: str) -> Function:
-    """SciPy's function of that name; the one of real matrices must be real."""
-
-    def evaluate(a: Any) -> Any:
-        own = square_type(name)(type_of(a))
-        function = getattr(scipy_linalg(name), name)
-
-        def one(matrix: np.ndarray) -> Any:
-            found = function(matrix.astype(np.result_type(own.dtype, np.float64)))
-            if np.iscomplexobj(found) and own.dtype.kind != "c":
-                raise LinearAlgebraError(
-                    explain(
-                        name,
-                        f"the matrix has no {what} of real numbers",
-                        "Convert it with astype(complex).",
-                    )
-                )
-            return (found,)
-
-        if 0 in own.shape:
-            return np.zeros(own.shape, own.dtype)
-        return _one_by_one(one, (own,), (a,))[0]
-
-    return evaluate
-
-
-# The matrix r with r r = a whose eigenvalues have positive real parts.
-sqrtm: Op = Op(
-    "sqrtm",
-    guarded("sqrtm", _NOT_FINITE, _by_scipy("sqrtm", "square root"), lambda: sqrtm),
-    square_type("sqrtm"),
-    jvp=(lambda t, ans, a: sylvester(ans, ans, t),),
-    batch=batch_leading(lambda: sqrtm),
-    hosted=_SCIPY,
-    samples=lambda rng: [
-        ((_regular(rng, 3, 3),), {}),
-        ((_regular(rng, 2, 2, 2),), {}),
-        ((_regular(rng, 2, 2, complex_=True),), {}),
-        ((np.eye(2, dtype=np.float32),), {}),
-    ],
-)
-
-
-_logm = _by_scipy("logm", "logarithm")
-# The matrix l with expm(l) = a whose eigenvalues have imaginary parts between -pi and pi.
-logm: Op = Op(
-    "logm",
-    guarded("logm", _NOT_FINITE, _logm, lambda: logm),
-    square_type("logm"),
-    jvp=(lambda t, ans, a: logm_tangent(a, t),),
-    batch=batch_leading(lambda: logm),
-    hosted=_SCIPY,
-    samples=lambda rng: [
-        ((_regular(rng, 3, 3),), {}),
-        ((_regular(rng, 2, 2, 2),), {}),
-        ((_regular(rng, 2, 2, complex_=True),), {}),
-        ((np.eye(2, dtype=np.float32),), {}),
-    ],
-)
-logm_tangent: Op = tangent_of("logm", _logm, _SCIPY)
 
 
 # ---------------------------------------------------------------- banded matrices
@@ -325,7 +259,7 @@ def _solve_banded(ab: Any, b: Any, lower: int, upper: int) -> Any:
     if 0 in own.shape:
         return np.zeros(own.shape, own.dtype)
     pair = (lower, upper)
-    return _one_by_one(lambda *one: (solve(pair, *one),), (own,), (ab, b))[0]
+    return one_by_one(lambda *one: (solve(pair, *one),), (own,), (ab, b))[0]
 
 
 def _banded_transposed(g: Any, ab: Any, b: Any, lower: int, upper: int) -> Any:
@@ -349,7 +283,7 @@ def _banded_samples(rng: np.random.Generator) -> Any:
 # x with a x = b, where the rows of ab are the diagonals of a, the uppermost first.
 banded_solve: Op = Op(
     "solve_banded",
-    guarded("solve_banded", _NOT_FINITE, _solve_banded, lambda: banded_solve),
+    guarded("solve_banded", NOT_FINITE, _solve_banded, lambda: banded_solve),
     _banded_type,
     jvp=(
         lambda t, ans, ab, b, lower, upper: (
@@ -359,7 +293,7 @@ banded_solve: Op = Op(
     ),
     transpose=(None, _banded_transposed),
     batch=batch_elementwise(lambda: banded_solve),
-    hosted=_SCIPY,
+    hosted=BY_SCIPY,
     samples=_banded_samples,
 )
 
@@ -380,7 +314,7 @@ def _below(triangle: Any, w: Any, lower: bool) -> Any:
                 x[i, j] = rest / (u[j, j] - u[i, i])
         return (x,)
 
-    return _one_by_one(one, (own,), (triangle, w))[0]
+    return one_by_one(one, (own,), (triangle, w))[0]
 
 
 def _below_type(u: ArrayType, w: ArrayType, lower: bool) -> ArrayType:
@@ -426,7 +360,7 @@ def _schur(a: Any) -> Any:
     types = _schur_type(type_of(a))
     decompose = scipy_linalg("schur").schur
     output = "complex" if types[0].dtype.kind == "c" else "real"
-    return _one_by_one(lambda one: decompose(one, output=output), types, (a,))
+    return one_by_one(lambda one: decompose(one, output=output), types, (a,))
 
 
 def _check_triangular(u: Any) -> Any:
@@ -469,12 +403,12 @@ def _schur_jvp(tangents: Any, ans: Any, a: Any) -> Any:
 # The triangular u and unitary z with a = z u zᴴ.
 schur: Op = Op(
     "schur",
-    guarded("schur", _NOT_FINITE, _schur, lambda: schur),
+    guarded("schur", NOT_FINITE, _schur, lambda: schur),
     _schur_type,
     jvp=_schur_jvp,
     batch=batch_leading(lambda: schur),
     multiple=True,
-    hosted=_SCIPY,
+    hosted=BY_SCIPY,
     samples=lambda rng: [
         ((_apart(3),), {}),
         ((np.stack([_apart(2), 2 * _apart(2)]),), {}),

@@ -47,6 +47,8 @@ def guarded(name: str, remedy: str, evaluate: Function, op_of: Callable[[], Op])
     def checked(*args: Any, **params: Any) -> Any:
         try:
             return evaluate(*args, **params)
+        except LinearAlgebraError:
+            raise
         except np.linalg.LinAlgError as error:
             op_of().type_rule(*[type_of(arg) for arg in args], **params)
             problem = str(error).strip().rstrip(".")

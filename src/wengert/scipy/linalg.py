@@ -16,7 +16,7 @@ from .. import numpy as wnp
 from ..errors import OptionError, ShapeError, explain
 from ..numpy import linalg
 from ..numpy.linalg import det, expm, inv, norm, svdvals
-from ..ops import equations
+from ..ops import equations, matrix_roots
 from ..ops import linalg as ops
 from ..trace.tracer import concrete
 from ..transforms import scan, stop_gradient
@@ -426,7 +426,7 @@ def sqrtm(a: Any) -> Any:
     array([[2.+0.j, 0.+0.j],
            [0.+0.j, 0.+3.j]])
     """
-    return equations.sqrtm(_complex_if_negative(a))
+    return matrix_roots.sqrtm(_complex_if_negative(a))
 
 
 def _complex_if_negative(a: Any) -> Any:
@@ -453,7 +453,7 @@ def logm(A: Any) -> Any:
     array([[0., 0.],
            [0., 0.]])
     """
-    return equations.logm(_complex_if_negative(A))
+    return matrix_roots.logm(_complex_if_negative(A))
 
 
 # ---------------------------------------------------------------- special matrices
