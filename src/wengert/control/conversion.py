@@ -64,11 +64,12 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
     if changed is not None:
         inside.changes(changed, f"{function.__name__}()")
     plain = function.__func__ if type(function) is types.MethodType else function
+    plain = _call_method(function) or plain
     if type(plain) is types.FunctionType and is_users(plain.__code__):
         names, known = plain.__code__.co_names, plain.__globals__
         inside.roots += [known[name] for name in names if name in known]
         inside.roots += [_content(cell) for cell in plain.__closure__ or ()]
-        inside.roots += plain.__defaults__ or ()
+        inside.roots += [*(plain.__defaults__ or ()), getattr(function, "__self__", function)]
         found = conversion(plain)
         effects = bool(found) if isinstance(found, str) else not found.plain
         if inside.attempt and effects:
@@ -101,11 +102,19 @@ def of(function: Any) -> Any:
         return functools.partial(inner, *function.args, **function.keywords)
     if isinstance(function, (type, types.BuiltinFunctionType, np.ufunc)):
         return function
-    method = next((vars(one)["__call__"] for one in kind.__mro__ if "__call__" in vars(one)), None)
-    if type(method) is types.FunctionType and is_users(method.__code__):
+    method = _call_method(function)
+    if method is not None:
         inner = _function(method)
         return function if inner is method else types.MethodType(inner, function)
     return function
+
+
+def _call_method(thing: Any) -> types.FunctionType | None:
+    """What the user has written for calls of an object; None of functions and classes."""
+    kinds = () if isinstance(thing, type) else type(thing).__mro__
+    method = next((vars(one)["__call__"] for one in kinds if "__call__" in vars(one)), None)
+    own = type(method) is types.FunctionType and is_users(method.__code__)
+    return method if own else None
 
 
 def _function(function: types.FunctionType) -> Any:

@@ -30,6 +30,13 @@ class Abandon(BaseException):
     """Ends an attempt; no `except Exception` of the user's may keep it."""
 
 
+class Grows(Abandon):
+    """Ends an attempt: a turn appends to a list from outside."""
+
+    def __init__(self, thing: list[Any]):
+        self.thing = thing
+
+
 class _Current(threading.local):
     inside: TracedPiece | None = None
 
@@ -92,7 +99,7 @@ class TracedPiece:
         if isinstance(thing, Traced) or not self.is_old(thing):
             return
         if self.attempt:
-            raise Abandon
+            raise Grows(thing) if how == "append()" and type(thing) is list else Abandon
         raise failure(
             self.where,
             f"{how} changes a {type(thing).__name__} from outside of a branch or loop that a "

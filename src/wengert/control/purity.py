@@ -83,7 +83,8 @@ def pure(function: Any) -> Any:
     if isinstance(function, np.ufunc) or _is_numpy(function):
         return _watched(function)
     if isinstance(function, types.MethodType):
-        if isinstance(function.__self__, Traced):
+        owner = function.__self__
+        if isinstance(owner, Traced) or getattr(type(owner), "is_stand_in", False):
             return function
         pure(function.__func__)
         return function
@@ -122,6 +123,17 @@ def _watched(function: Any) -> Any:
     return call
 
 
+def _added(function: Any) -> Any:
+    """``np.add.at`` and its like, which may not write to a plain array."""
+
+    def call(array: Any, *args: Any) -> Any:
+        if not isinstance(array, Traced):
+            raise Abandon
+        return function(array, *args)
+
+    return call
+
+
 def _class(kind: type) -> Any:
     known = kind in _BUILTINS or kind.__module__ == "numpy"
     named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields") and "__new__" in vars(kind)
@@ -147,6 +159,8 @@ def _builtin(function: Any) -> Any:
     if owner is None or isinstance(owner, types.ModuleType):
         if function in _BUILTINS or function in _MATH:
             return function
+    elif isinstance(owner, np.ufunc):
+        return _added(function) if function.__name__ == "at" else _watched(function)
     elif isinstance(owner, _CONTAINERS):  # those that change it were asked for before
         return function
     raise Abandon

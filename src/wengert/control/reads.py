@@ -58,7 +58,7 @@ def read_rows(node: Operator, counter: Node, rows: np.ndarray) -> Any:
     if fixed:
         array = gather(array, *fixed.values(), axes=tuple(fixed))
     moving = [(axis, place) for axis, place in pairs if axis not in fixed]
-    places = [_in_turns(place, counter, rows) for _, place in moving]
+    places = [in_turns(place, counter, rows) for _, place in moving]
     left = tuple(axis - sum(gone < axis for gone in fixed) for axis, _ in moving)
     return read_places(array, places, left)
 
@@ -72,7 +72,8 @@ def read_places(array: Any, places: Sequence[np.ndarray], axes: tuple[int, ...])
     return index(array, key=(stretch, *[(0, length, 1) for length in shape[1:]]))
 
 
-def _in_turns(place: Node, counter: Node, rows: np.ndarray) -> np.ndarray:
+def in_turns(place: Node, counter: Node, rows: np.ndarray) -> np.ndarray:
+    """The values of a node that depends on the counter of the turns, in each turn."""
     graph = closed([place], [counter], [], {}, {})
     ((value, _),) = evaluate_batched(graph, len(rows), [rows], [True])
     return np.broadcast_to(np.asarray(value), rows.shape)
@@ -80,7 +81,7 @@ def _in_turns(place: Node, counter: Node, rows: np.ndarray) -> np.ndarray:
 
 def places_of(place: Node, counter: Node, rows: np.ndarray, length: int) -> np.ndarray | None:
     """The places that a node stands for in each turn, from the front; None if one is outside."""
-    found = _in_turns(place, counter, rows)
+    found = in_turns(place, counter, rows)
     if found.min() < -length or found.max() >= length:
         return None
     return np.where(found < 0, found + length, found)

@@ -23,8 +23,10 @@ from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
+from .containers import Twin, held_twice
+from .growing import Deeper, Growing
 from .histories import History, early_rows, history
-from .pieces import Abandon, TracedPiece, captured, closed
+from .pieces import Abandon, Grows, TracedPiece, captured, closed
 from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
@@ -85,6 +87,8 @@ class Turns:
         ]
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
+        self.growing: list[Growing] = []  # the lists that a turn appends to
+        self.rows: np.ndarray | None = None  # what the turns go along, where that is known
         self.index = Variable("", None, COUNT, active=False)
 
     # ------------------------------------------------------------ what is carried
@@ -108,16 +112,20 @@ class Turns:
             blanks = [zeros(t)[()] for t in types]
             self.carried.append(_Carried(place, structure, blanks))
             self.first += blanks
+        for grown in self.growing:
+            self.first += grown._first()
         self.types = [_type(leaf) for leaf in self.first]
 
     def trace(self) -> None:
         """Trace a turn until the types of what is carried are settled."""
         self.prepare()
-        for _ in range(_PATIENCE):
+        patience = _PATIENCE
+        while patience:
             found = self._turn()
             if found is None:  # more variables are carried now
                 self.prepare()
                 continue
+            patience -= 1
             settled = [self._settled(k, node) for k, node in enumerate(found)]
             if settled == self.types:
                 self.outputs = [as_node(n, t) for n, t in zip(found, settled, strict=True)]
@@ -138,8 +146,20 @@ class Turns:
                 after = list(self.variables.get())
                 self.variables.check_outside(after)
                 return self._left(inside, after, item)
+            except Deeper:
+                return None
+            except Grows as found:
+                self._grow(found.thing)
+                return None
             finally:
                 self.variables.put(before)
+
+    def _grow(self, thing: list[Any]) -> None:
+        """Let a list of the loop's variables grow."""
+        held = any(value is thing for value in self.variables.before)
+        if not self.attempt or not held or held_twice([thing], _distinct(self.variables.before)):
+            raise Abandon
+        self.growing.append(Growing(thing))
 
     def _enter(self, inside: TracedPiece) -> list[Node]:
         """Put traced values in place of what is carried."""
@@ -148,11 +168,17 @@ class Turns:
         count = len(self.arrays)
         self.inner = inside.stand_ins(self.arrays, nodes[:count])
         swapped = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
+        swapped |= {id(grown._original): grown for grown in self.growing}
         values = [swapped.get(id(value), value) for value in self.variables.before]
         following = iter(inputs[count:])
+        self.twins: dict[int, Twin] = {}
         for one in self.carried:
             leaves = [self._inner(leaf, following) for leaf in one.leaves]
-            values[one.place] = tree.unflatten(one.structure, leaves)
+            copy = values[one.place] = tree.unflatten(one.structure, leaves)
+            if one.structure is not tree.LEAF and one.place not in self.late:
+                self.twins[one.place] = Twin(self.variables.before[one.place], copy)
+        for grown in self.growing:
+            grown._enter(inside, following, self.index, self.rows)
         self.variables.put(values)
         return nodes
 
@@ -195,7 +221,36 @@ class Turns:
                 if not is_number(leaf):
                     raise self._mismatch(one.place, after[one.place])
                 found.append(inside.trace.node_of(leaf))
+        self.appended: list[Node] = []
+        for grown in self.growing:
+            found += grown._latest()
+            self.appended += self._appended(grown)
+        self._check_held_once(after)
+        self.after = after
         return None if self._come_late(inside, after) else found
+
+    def _appended(self, grown: Growing) -> list[Node]:
+        """What a turn appends to a list: no array that it writes to later or before."""
+        grown._check()
+        written = {id(one._storage()) for one in self.inner}
+        for leaf in tree.leaves(grown._new):
+            if is_own_array(leaf) and id(leaf._storage()) in written:
+                raise Abandon
+        return grown._appended()
+
+    def _check_held_once(self, after: list[Any]) -> None:
+        """Refuse to change a container that other variables hold too: they would not see it."""
+        for place, twin in self.twins.items():
+            changed = twin.changed(after[place])
+            if changed and held_twice(changed, self.variables.before):
+                if self.attempt:
+                    raise Abandon
+                raise failure(
+                    self.variables.where,
+                    f"what {self.names[place]!r} holds is changed in a loop that a traced "
+                    "condition decides on, and another variable holds it too",
+                    "Change it by one name alone, or copy it before the loop.",
+                )
 
     def _come_late(self, inside: TracedPiece, after: list[Any]) -> bool:
         """Variables that had no value before the loop and are read after it."""
@@ -287,7 +342,9 @@ class Turns:
         for one in self.carried:
             known.add(one.place)
             leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
-            values[one.place] = tree.unflatten(one.structure, leaves)
+            made = tree.unflatten(one.structure, leaves)
+            twin = self.twins.get(one.place)
+            values[one.place] = made if twin is None else twin.back(self.after[one.place], made)
         for place in self.wanted:
             if place in self.is_item and last is not UNDEFINED and place not in known:
                 values[place] = last
@@ -296,23 +353,25 @@ class Turns:
         for place in self.is_item:
             if place < len(values) and last is not UNDEFINED:
                 values[place] = last
-        for array, result in zip(self.arrays, results, strict=False):
-            array._write(result)
+        for number, (array, result) in enumerate(zip(self.arrays, results, strict=False)):
+            if self.outputs[number] is not self.inputs[number]:
+                array._write(result)
         self.variables.finish(values)
 
     def as_scan(self, rows: np.ndarray, last: Any) -> None:
         """A loop over known indices."""
+        self.rows = rows
         self.trace()
         first = self.start()
-        read = [value for value, _ in captured(self.outputs).values()]
+        every = [*self.outputs, *self.appended]
+        read = [value for value, _ in captured(every).values()]
         if not any(map(is_abstract, [*read, *first])):
             raise Abandon  # all of it is known: Python computes it
         final = self._known(rows)
         told = self._histories(rows)
         kept = [k for k in range(len(first)) if k not in told]
         reads: list[tuple[Node, Any]] = [
-            (node, read_rows(node, self.index, rows))
-            for node in known_reads(self.outputs, self.index)
+            (node, read_rows(node, self.index, rows)) for node in known_reads(every, self.index)
         ]
         carry = [(self.inputs[k], self.outputs[k], first[k]) for k in kept]
         same: dict[int, Node] = {}
@@ -320,6 +379,7 @@ class Turns:
             reads += early_rows(first[k], one)
             carry += _carried_on(one, self.arrays[k], same)
         outputs = [after for _, after, _ in carry] + [one.value for one in told.values()]
+        outputs += self.appended
         inputs = [*[before for before, _, _ in carry], self.index, *[node for node, _ in reads]]
         groups = captured(outputs, inputs, same)
         keys = list(groups)
@@ -329,15 +389,19 @@ class Turns:
         rest = [rows, *[taken for _, taken in reads]]
         found = loop(*given, *rest, body=body, length=len(rows), reverse=False, recompute=False)
         results = dict(zip(kept, found, strict=False))
-        for (k, one), written in zip(told.items(), found[len(carry) :], strict=True):
+        for (k, one), written in zip(told.items(), found[len(carry) :], strict=False):
             results[k] = one.filled(first[k], written)
+        written = iter(found[len(carry) + len(told) :])
+        for grown in self.growing:
+            grown._extend([next(written) for _ in grown._types], len(rows))
         self.finish([final.get(k, results[k]) for k in range(len(first))], last)
 
     def _histories(self, rows: np.ndarray) -> dict[int, History]:
         """The arrays that are filled place by place, by their number among what is carried."""
         found = {}
         for k in range(len(self.arrays)):
-            one = history(self.inputs[k], self.outputs[k], self.outputs, self.index, rows)
+            every = [*self.outputs, *self.appended]
+            one = history(self.inputs[k], self.outputs[k], every, self.index, rows)
             if one is not None:
                 found[k] = one
         return found
@@ -383,6 +447,8 @@ class Turns:
         if self.attempt and not count and self._is_certain(asked, condition_inputs):
             self.as_scan(self._certain_turns(asked, condition_inputs), UNDEFINED)
             return
+        if self.growing:
+            raise Abandon  # nobody knows how long the list will be
         body_groups, test_groups = captured(self.outputs), captured([asked])
         values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
         keys = list(values)
@@ -422,6 +488,7 @@ class Turns:
         """The condition as a node, with the nodes of what is carried and of the index."""
         before = self.variables.before
         index = Variable("", None, COUNT, active=False)
+        of_turn = self.inner, self.twins
         with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
             inputs = self._enter(inside)
             try:
@@ -434,6 +501,7 @@ class Turns:
                 node = inside.trace.node_of(found)
             finally:
                 self.variables.put(before)
+                self.inner, self.twins = of_turn
         return node, inputs, index
 
 
@@ -444,6 +512,10 @@ def _carried_on(one: History, array: Any, same: dict[int, Node]) -> list[tuple[N
     for node, distance in one.reads.values():
         same[node.serial] = held[distance - 1] if distance else one.value
     return list(zip(held, [one.value, *held][: one.length], one.starts(array), strict=True))
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return list({id(value): value for value in values}.values())
 
 
 def _type(leaf: Any) -> ArrayType:

@@ -24,6 +24,7 @@ from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
+from .lists import OF_ARRAYS, Items, items_of, of_lists, row, total
 from .pieces import Abandon, local
 from .repeats import FEW, ChangedType, Turns
 from .rewriting import Statement
@@ -67,6 +68,19 @@ class _Table:
         return self.array[key]
 
 
+class _Listed:
+    """A list that is read at a key, which may be traced."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Any):
+        self.items = items
+
+    def __getitem__(self, key: Any) -> Any:
+        found = items_of(self.items) if is_abstract(key) and type_of(key).shape == () else None
+        return self.items[key] if found is None else found.at(key)
+
+
 class Runtime:
     """The runtime of one function."""
 
@@ -93,12 +107,19 @@ class Runtime:
 
     def of(self, function: Any) -> Any:
         """What is called in place of a function."""
-        replaced = _REPLACED.get(function) if type(function) in _KINDS else None
-        return conversion.called(function) if replaced is None else replaced
+        kind = type(function)
+        replaced = _REPLACED.get(function) if kind in _KINDS else None
+        if replaced is not None:
+            return replaced
+        called = conversion.called(function)
+        return of_lists(called) if kind is np.ufunc or function in OF_ARRAYS else called
 
     def table(self, value: Any) -> Any:
-        """What is read at a key: NumPy's own arrays know no traced keys."""
-        return _Table(value) if type(value) is np.ndarray else value
+        """What is read at a key: NumPy's own arrays and lists know no traced keys."""
+        kind = type(value)
+        if kind is np.ndarray:
+            return _Table(value)
+        return _Listed(value) if kind is list or kind is tuple else value
 
     def item(self, thing: Any) -> Any:
         """An object whose element or attribute is written."""
@@ -254,15 +275,20 @@ class Runtime:
         """``range(...)`` and its like as a `for` statement goes over them."""
         if kind is builtins.range and any(map(is_abstract, args)) and not kwargs:
             return _traced_range(*args)
-        if kind is builtins.reversed and len(args) == 1 and isinstance(args[0], range):
-            return args[0][::-1]
+        if kind is builtins.reversed and len(args) == 1:
+            if isinstance(args[0], range):
+                return args[0][::-1]
+            inner = self._steps(args[0])
+            if inner is not None:
+                return _Reversed(inner)
         if kind is builtins.enumerate and len(args) == 1 and set(kwargs) <= {"start"}:
             inner = self._steps(args[0])
             if inner is not None and isinstance(kwargs.get("start", 0), int):
                 return _Enumerated(inner, kwargs.get("start", 0))
-        if kind is builtins.zip and args and not kwargs:
+        if kind is builtins.zip and args and set(kwargs) <= {"strict"}:
             parts = [self._steps(arg) for arg in args]
-            if all(part is not None for part in parts):
+            known = all(part is not None for part in parts)
+            if known and (not kwargs.get("strict") or len({p.length for p in parts}) == 1):
                 return _Zipped(parts)
         return self.of(kind)(*args, **kwargs)
 
@@ -274,7 +300,8 @@ class Runtime:
             return _Range(over)
         if isinstance(over, (Traced, np.ndarray)) and type_of(over).shape:
             return _Rows(over)
-        return None
+        found = items_of(over) if type(over) in (list, tuple) and len(over) > FEW else None
+        return None if found is None else _Items(found, over)
 
     # ------------------------------------------------------------ expressions
 
@@ -370,6 +397,20 @@ class _Rows(Steps):
         super().__init__(type_of(array).shape[0], lambda k: _row(array, k), array)
 
 
+class _Items(Steps):
+    def __init__(self, items: Items, plain: Sequence[Any]):
+        super().__init__(len(plain), items.at, plain)
+
+
+class _Reversed(Steps):
+    def __init__(self, inner: Steps):
+        super().__init__(inner.length, lambda k: inner.item(inner.length - 1 - k))
+        self.inner = inner
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([*self.inner][::-1])
+
+
 class _Enumerated(Steps):
     def __init__(self, inner: Steps, start: int):
         super().__init__(inner.length, lambda k: (k + start, inner.item(k)))
@@ -390,11 +431,7 @@ class _Zipped(Steps):
 
 
 def _row(array: Any, k: Any) -> Any:
-    if isinstance(array, Traced) or not isinstance(k, Traced):
-        return array[k]
-    from ..numpy import take
-
-    return take(array, k, axis=0)
+    return array[k] if isinstance(array, Traced) or not isinstance(k, Traced) else row(array, k)
 
 
 def _traced_range(*args: Any) -> Steps:
@@ -442,5 +479,6 @@ _REPLACED: dict[Any, Any] = {
     builtins.int: _integer,
     builtins.max: _extreme(lambda a, b: a > b, builtins.max),
     builtins.min: _extreme(lambda a, b: a < b, builtins.min),
+    builtins.sum: total,
 }
 _KINDS = (types.BuiltinFunctionType, type)

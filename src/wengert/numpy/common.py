@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import AbstractValueError, AxisError, DTypeError, ShapeError, explain
+from ..graph import Operator
+from ..ops.indexing import index
 from ..ops.layout import as_dtype, reshape
 from ..ops.op import Traced
-from ..trace.tracer import concrete
+from ..trace.tracer import Tracer, concrete
 from ..types import Function, check_class, type_of
 
 Made = TypeVar("Made", bound=Function)
@@ -57,9 +59,49 @@ def _stack(items: Sequence[Any]) -> Any:
                 "The items of a list must have one shape.",
             )
         )
-    (shape,) = shapes
-    rows = [reshape(as_dtype(item, dtype), shape=(1, *shape)) for item in items]
-    return concatenate(*rows, axis=0)
+    return concatenate(*[as_dtype(rows, dtype) for rows in stretches(items)], axis=0)
+
+
+def stretches(items: Sequence[Any]) -> list[Any]:
+    """Arrays that joined along their first axis are these items stacked.
+
+    Items that are rows of one array, one after the other, are a slice of it.
+    """
+    found: list[Any] = []
+    start = 0
+    while start < len(items):
+        stop = start + 1
+        first = _row(items[start])
+        step = 0
+        while first is not None and stop < len(items):
+            following = _row(items[stop])
+            if following is None or following[0] is not first[0]:
+                break
+            distance = following[1] - first[1]
+            step = step or distance
+            if not step or distance != step * (stop - start):
+                break
+            stop += 1
+        if first is None or stop == start + 1:
+            one = type_of(items[start]).shape
+            found.append(reshape(items[start], shape=(1, *one)))
+            stop = start + 1
+        else:
+            end = first[1] + step * (stop - start - 1) + (1 if step > 0 else -1)
+            key = ((first[1], end, step), *[(0, n, 1) for n in first[0].type.shape[1:]])
+            found.append(index(items[start]._trace.wrap(first[0]), key=key))
+        start = stop
+    return found
+
+
+def _row(item: Any) -> tuple[Any, int] | None:
+    """The node of an array and a place, if a traced value is what is there along its first axis."""
+    node = item.node if type(item) is Tracer else None
+    if not isinstance(node, Operator) or node.op is not index:
+        return None
+    (source,), (place, *rest) = node.inputs, node.params["key"]
+    whole = [(0, length, 1) for length in source.type.shape[1:]]
+    return (source, place) if type(place) is int and rest == whole else None
 
 
 def known_values(

@@ -14,7 +14,7 @@ from ..ops import structure as ops
 from ..trace.indexing import getitem
 from ..trace.views import copy_of
 from ..types import Function, result_dtype, type_of
-from .common import as_value, cast, normal_axis
+from .common import as_value, cast, normal_axis, stretches
 from .structure import (
     atleast_1d,
     atleast_2d,
@@ -91,6 +91,9 @@ def stack(
         )
     axis = normal_axis("stack", axis, len(shapes.pop()) + 1)
     common = result_dtype(*[type_of(part) for part in parts])
+    if axis == 0:
+        rows = [cast(part, common) for part in stretches(parts)]
+        return into(cast(ops.concatenate(*rows, axis=0), dtype), out)
     raised = [expand_dims(cast(part, common), axis) for part in parts]
     return into(cast(ops.concatenate(*raised, axis=axis), dtype), out)
 

@@ -1,0 +1,156 @@
+"""Lists that the turns of a loop append to: what all turns append comes out of the loop as rows.
+
+    outs = []                             outs = []
+    for x in xs:                 ->       h, rows = loop(...)
+        h = f(h, x)                       outs.extend(rows)
+        outs.append(h)
+
+While a turn is traced a *growing* list stands for the list: it takes what is appended, and knows
+the last items, of this turn and of those before, which the loop carries on. Whatever else is done
+with it ends the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..graph import Node
+from ..types import ArrayType, weaken
+from .pieces import Abandon, TracedPiece, local
+from .reads import in_turns, inputs_of
+from .values import as_node, is_abstract, is_number, is_own_array
+
+# Turns that an item is carried on.
+_LONGEST = 4
+
+
+class Deeper(Abandon):
+    """One more of the last items has to be carried on."""
+
+
+class Growing:
+    """What stands for a list in a turn."""
+
+    is_stand_in = True  # whose methods have no effects outside of the turn
+
+    def __init__(self, original: list[Any]):
+        self._original = original
+        self._depth = 0
+
+    # ------------------------------------------------------------ for the loop
+
+    def _first(self) -> list[Any]:
+        """The leaves of the items that are carried on, the latest first, as they are at first."""
+        if len(self._original) < self._depth:
+            raise Abandon
+        self._kinds: list[tree.Structure] = []
+        found: list[Any] = []
+        for place in range(self._depth):
+            leaves, structure = tree.flatten(self._original[-1 - place])
+            if not all(map(is_number, leaves)):
+                raise Abandon
+            self._kinds.append(structure)
+            found += leaves
+        return found
+
+    def _enter(self, inside: TracedPiece, leaves: Any, counter: Node, rows: Any) -> None:
+        self._inside, self._counter, self._rows = inside, counter, rows
+        self._held = [
+            tree.unflatten(kind, [next(leaves) for _ in range(kind.leaf_count)])
+            for kind in self._kinds
+        ]
+        self._new: list[Any] = []
+        self._nodes: list[tuple[tree.Structure, list[Node]]] = []
+
+    def _latest(self) -> list[Node]:
+        """The nodes of the items that are carried on, after a turn."""
+        found: list[Node] = []
+        items = [*reversed(self._new), *self._held]
+        for kind, item in zip(self._kinds, items, strict=False):
+            leaves, structure = tree.flatten(item)
+            if structure != kind:
+                raise Abandon
+            found += [self._inside.trace.node_of(leaf) for leaf in leaves]
+        return found
+
+    def _appended(self) -> list[Node]:
+        """What a turn appends, in order; it must be then what it is at the end of the turn."""
+        for item, (_, nodes) in zip(self._new, self._nodes, strict=True):
+            for leaf, node in zip(tree.leaves(item), nodes, strict=True):
+                if is_own_array(leaf) and self._inside.trace.node_of(leaf) is not node:
+                    raise Abandon
+        every = [node for _, nodes in self._nodes for node in nodes]
+        self._types = [node.type for node in every]
+        return [as_node(node, ArrayType(node.type.dtype, node.type.shape)) for node in every]
+
+    def _extend(self, rows: Sequence[Any], turns: int) -> None:
+        """Give the list the items of all turns."""
+        for turn in range(turns):
+            leaves = iter(
+                weaken(row[turn]) if t.weak else row[turn]
+                for row, t in zip(rows, self._types, strict=True)
+            )
+            for structure, nodes in self._nodes:
+                self._original.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
+
+    # ------------------------------------------------------------ for the turn
+
+    def append(self, item: Any) -> None:
+        """Note an item."""
+        leaves, structure = tree.flatten(item)
+        if local.inside is not self._inside or not all(map(is_number, leaves)):
+            raise Abandon
+        nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
+        self._nodes.append((structure, nodes))
+        self._new.append(item)
+
+    def __getitem__(self, key: Any) -> Any:
+        if is_abstract(key):
+            return self._at(key)
+        if type(key) is not int or key >= 0:
+            raise Abandon
+        if -key <= len(self._new):
+            return self._new[key]
+        return self._carried(-key - len(self._new))
+
+    def _carried(self, distance: int) -> Any:
+        if not 0 < distance <= _LONGEST:
+            raise Abandon
+        if distance > self._depth:
+            self._depth = distance
+            raise Deeper
+        return self._held[distance - 1]
+
+    def _at(self, key: Any) -> Any:
+        """An item at a place that the number of the turn tells; a turn appends one."""
+        node = self._inside.trace.node_of(key)
+        if self._rows is None or self._new or inputs_of(node) != {self._counter.serial}:
+            raise Abandon
+        places = in_turns(node, self._counter, self._rows)
+        length = len(self._original) + np.arange(len(self._rows))
+        distances = np.unique(np.where(places < 0, -places, length - places))
+        if len(distances) > 1:
+            raise Abandon
+        self._one = True
+        return self._carried(int(distances[0]))
+
+    _one = False  # whether a turn must append one item
+
+    def _check(self) -> None:
+        if self._one and len(self._nodes) != 1:
+            raise Abandon
+
+    def __getattr__(self, name: str) -> Any:
+        raise Abandon
+
+    def _refuse(self, *args: Any) -> Any:
+        raise Abandon
+
+    __len__ = __iter__ = __bool__ = __contains__ = __reversed__ = __array__ = _refuse
+    __add__ = __radd__ = __iadd__ = __mul__ = __eq__ = __setitem__ = __delitem__ = _refuse
+    __array_ufunc__ = __array_function__ = _refuse
+    __hash__ = object.__hash__

@@ -1,0 +1,251 @@
+"""Lists, containers and objects in loops: traced once, with what Python would leave in them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.control.runtime import Runtime
+
+X = np.linspace(0.1, 1.4, 12)
+PAIRS = [(i, (7 * i + 3) % 12) for i in range(12)]
+WEIGHTS = [0.1 * k for k in range(1, 13)]
+
+
+@dataclasses.dataclass
+class State:
+    x: object
+
+
+class Cell:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, h, x):
+        return np.tanh(self.weight * h + x)
+
+
+# ---------------------------------------------------------------- appended to
+
+
+def stacked(x):
+    outs, h = [], x
+    for i in range(20):
+        h = np.sin(h) + i
+        outs.append(h)
+    return np.sum(np.stack(outs)[3:] ** 2) + outs[5][1]
+
+
+def of_the_last_two(x):
+    eps = [x[0], 0.0]
+    for t in range(2, 12):
+        eps.append(x[t] - 0.3 * eps[-1] - 0.2 * eps[-2])
+    return np.sum(np.array(eps) ** 2)
+
+
+def of_the_one_before(x):
+    xs = [x[0]]
+    for t in range(1, 12):
+        xs.append(0.5 * xs[t - 1] + x[t] ** 2)
+    return np.mean(np.array(xs)) + xs[3]
+
+
+def pairs_appended(x):
+    outs, h = [], x
+    for _ in range(20):
+        h = h * 1.1
+        outs.append((h, h.sum()))
+        outs.append((h * 2, 1.0))
+    return sum(np.sum(p) * q for p, q in outs)
+
+
+def by_counting(x):
+    outs, t = [], 0
+    while t < 30:
+        outs.append(x * t)
+        t += 1
+    return np.sum(np.array(outs) ** 2)
+
+
+def rows_of_rows(x):
+    outs = []
+    for i in range(11):
+        row = []
+        for j in range(10):
+            row.append(x[1] * i + x[2] * j)
+        outs.append(np.stack(row))
+    return np.sum(np.stack(outs) ** 2)
+
+
+def forth_and_back(x):
+    outs, h = [], x
+    for _ in range(20):
+        h = np.sin(h)
+        outs.append(h)
+    s = 0.0
+    for o in reversed(outs):
+        s = s * 0.5 + o.sum()
+    for t in range(len(outs) - 1, -1, -1):
+        s = s * 0.5 + outs[t].sum()
+    for k, (o, p) in enumerate(zip(outs[1:], outs[:-1], strict=True)):
+        s = s + k * o @ p
+    return s + sum(outs)[2]
+
+
+# ---------------------------------------------------------------- gone over, read
+
+
+def over_pairs(x):
+    s = 0.0
+    for i, j in PAIRS:
+        s += (x[i] - x[j]) ** 2
+    return s
+
+
+def read_at_a_traced_place(x):
+    s = 0.0
+    for k in range(12):
+        s = s + WEIGHTS[k] * x[k]
+    return s
+
+
+def numbers_stay_weak(x):
+    half = x.astype(np.float32)
+    s = half * 0
+    for w in WEIGHTS:
+        s = s + w * half
+    return np.sum(s)
+
+
+# ---------------------------------------------------------------- changed, called
+
+
+def dict_by_two_names(x):
+    state = {"x": x}
+    alias = state
+    for _ in range(20):
+        state["x"] = state["x"] * 1.1
+    return np.sum(alias["x"])
+
+
+def dataclass_by_two_names(x):
+    state = State(x)
+    alias = state
+    for _ in range(20):
+        state.x = state.x * 1.1
+    return np.sum(alias.x)
+
+
+def array_in_a_tuple(x):
+    b = x.copy()
+    t = (b, 1.0)
+    for _ in range(20):
+        t[0][1] += x[1]
+    return np.sum(b) + np.sum(t[0])
+
+
+def array_in_a_dict(x):
+    b = x.copy()
+    t = {"b": b}
+    for _ in range(20):
+        t["b"] += x[1]
+    return np.sum(b) * np.sum(t["b"])
+
+
+def objects_called(x):
+    cell, h = Cell(x[0]), x[1]
+    for one in x:
+        h = cell(h, one)
+    return h
+
+
+def added_at(x):
+    places, total = np.array([0, 1, 1, 2]), np.zeros(3)
+    for t in range(12):
+        one = np.zeros(3)
+        np.add.at(one, places, x[t] * np.arange(4.0))
+        np.subtract.at(total, places, one[places] ** 2)
+    return np.sum(total * np.arange(3.0))
+
+
+ONCE = [
+    stacked, of_the_last_two, of_the_one_before, pairs_appended, by_counting, rows_of_rows,
+    forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak, dict_by_two_names,
+    dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, added_at,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", ONCE)
+def test_traced_once(f, monkeypatch):
+    turns = []
+    monkeypatch.setattr(Runtime, "_plainly", lambda self, over, done, *rest: turns.append(done))
+    found, gradient = wg.jit(wg.value_and_grad(f))(X)
+    assert set(turns) <= {-1}
+    assert np.allclose(found, f(X), rtol=1e-6 if found.dtype == np.float32 else 1e-12)
+    assert found.dtype == f(X).dtype
+    assert np.allclose(gradient, wg.grad(f)(X), rtol=1e-6)
+
+
+# ---------------------------------------------------------------- turn by turn, where it must be
+
+
+def the_same_array_again(x):
+    b, outs = x.copy(), []
+    for _ in range(10):
+        b += 1
+        outs.append(b)
+    return np.sum(np.stack(outs))
+
+
+def known_to_two_lists(x):
+    outs = []
+    both = [outs, outs]
+    for i in range(10):
+        outs.append(x * i)
+        both[1].append(x)
+    return np.sum(np.stack(both[0]))
+
+
+def as_long_as_it_is(x):
+    outs, s = [], 0.0
+    for _ in range(10):
+        outs.append(x)
+        s = s + len(outs) * x[0]
+    return s
+
+
+def two_names_in_the_loop(x):
+    b = x.copy()
+    t = {"b": b}
+    s = 0.0
+    for _ in range(10):
+        t["b"] += x[1]
+        s = s + b[0]
+    return s
+
+
+@pytest.mark.parametrize(
+    "f", [the_same_array_again, known_to_two_lists, as_long_as_it_is, two_names_in_the_loop]
+)
+def test_turn_by_turn(f):
+    assert np.allclose(wg.jit(f)(X), f(X))
+
+
+def test_functions_of_lists():
+    def f(x):
+        parts = [x[0], x[1] ** 2, 3.0]
+        return np.mean(parts) + np.max(np.exp(parts)) + np.dot(parts, (x[2], 1.0, x[3]))
+
+    assert np.allclose(wg.jit(f)(X), f(X))
+
+
+def test_until_converged():
+    def by_two_names(x):
+        state = {"x": x}
+        alias = state
+        while np.sum(state["x"]) < 100.0:
+            state["x"] = state["x"] * 1.1
+        return np.sum(alias["x"])
+
+    assert np.allclose(wg.jit(by_two_names)(X), by_two_names(X))
