@@ -169,10 +169,37 @@ def added_at(x):
     return np.sum(total * np.arange(3.0))
 
 
+def _buffers(x, turns):
+    u, new = x.copy(), x.copy()
+    first = new
+    for i in range(turns):
+        new[1:-1] = u[1:-1] + 0.25 * (u[2:] - u[:-2]) + i
+        u, new = new, u
+    return np.sum(u**2) + 3 * np.sum(new) + 5 * np.sum(first)
+
+
+def buffers_change_places(x):
+    return _buffers(x, 20)
+
+
+def buffers_end_where_they_were_not(x):
+    return _buffers(x, 21)
+
+
+def three_buffers(x):
+    a, b, c = x.copy(), 2 * x, 3 * x
+    kept = b
+    for i in range(20):
+        c[1:] = a[1:] + b[:-1] * i / 20
+        a, b, c = b, c, a
+    return np.sum(a) + 2 * np.sum(b) + 3 * np.sum(c) + 5 * np.sum(kept)
+
+
 ONCE = [
     stacked, of_the_last_two, of_the_one_before, pairs_appended, by_counting, rows_of_rows,
     forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak, dict_by_two_names,
     dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, added_at,
+    buffers_change_places, buffers_end_where_they_were_not, three_buffers,
 ]  # fmt: skip
 
 
@@ -215,6 +242,16 @@ def as_long_as_it_is(x):
     return s
 
 
+def one_buffer_is_new(x):
+    u, new = x.copy(), x.copy()
+    alias = u
+    for _ in range(10):
+        new[1:] = u[:-1] * 1.1
+        u = new
+        new = u.copy()
+    return np.sum(u) + 2 * np.sum(alias)
+
+
 def two_names_in_the_loop(x):
     b = x.copy()
     t = {"b": b}
@@ -226,7 +263,11 @@ def two_names_in_the_loop(x):
 
 
 @pytest.mark.parametrize(
-    "f", [the_same_array_again, known_to_two_lists, as_long_as_it_is, two_names_in_the_loop]
+    "f",
+    [
+        *[the_same_array_again, known_to_two_lists, as_long_as_it_is, two_names_in_the_loop],
+        one_buffer_is_new,
+    ],
 )
 def test_turn_by_turn(f):
     assert np.allclose(wg.jit(f)(X), f(X))
@@ -238,6 +279,19 @@ def test_functions_of_lists():
         return np.mean(parts) + np.max(np.exp(parts)) + np.dot(parts, (x[2], 1.0, x[3]))
 
     assert np.allclose(wg.jit(f)(X), f(X))
+
+
+def test_copies_of_plain_arrays_can_be_written_to():
+    start = np.arange(3)
+
+    def f(x):
+        u, v, w = start.copy(), start.astype(float), start.flatten()
+        v += x[:3]
+        u[0], w[:2] = 5, v[1:].astype(int)
+        return np.sum(v * u) + w[0]
+
+    assert np.allclose(wg.jit(f)(X), f(X))
+    assert np.array_equal(start, [0, 1, 2])
 
 
 def test_until_converged():

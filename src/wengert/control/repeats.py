@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..errors import OutsideWriteError
 from ..graph import Constant, Node, Operator, Variable
 from ..ops import elementwise as ew
 from ..ops.layout import convert
@@ -198,17 +199,8 @@ class Turns:
     def _left(self, inside: TracedPiece, after: list[Any], item: Any) -> list[Node] | None:
         """What is carried after a turn."""
         self.is_item = {place for place, value in enumerate(after) if value is item}
-        found = [one.node for one in self.inner]
-        names = self.names
-        arrays = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
-        for place in self.wanted:
-            bound = arrays.get(id(self.variables.before[place]))
-            if bound is not None and after[place] is not bound:
-                raise failure(
-                    self.variables.where,
-                    f"the array {names[place]!r} is written to in a loop, and replaced by another",
-                    f"Write to it alone ({names[place]}[...] = x), or replace it alone.",
-                )
+        self.moves = self._moves(after)
+        found = [self.inner[slot].node for slot in self.moves]
         for one in self.carried:
             leaves, structure = tree.flatten(after[one.place])
             if structure != one.structure:
@@ -228,6 +220,36 @@ class Turns:
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
+
+    def _moves(self, after: list[Any]) -> list[int]:
+        """For each array that may be written to the one that its variable holds after a turn.
+
+        They may change places, as the buffers of a simulation do.
+        """
+        slots = {id(array): number for number, array in enumerate(self.arrays)}
+        inner = {id(array): number for number, array in enumerate(self.inner)}
+        moves = list(range(len(self.arrays)))
+        for place in self.wanted:
+            slot = slots.get(id(self.variables.before[place]))
+            if slot is None or after[place] is self.inner[slot]:
+                continue
+            moves[slot] = inner.get(id(after[place]), -1)
+            held = sum(value is self.arrays[slot] for value in self.variables.before)
+            if moves[slot] < 0 or held > 1:
+                raise self._replaced(slot)
+        if sorted(moves) != list(range(len(moves))):
+            raise self._replaced(next(k for k, move in enumerate(moves) if k != move))
+        return moves
+
+    def _replaced(self, slot: int) -> Exception:
+        name = self._name(slot)
+        if not self.variables.every:
+            return OutsideWriteError(name)  # once more with all arrays: they may change places
+        return failure(
+            self.variables.where,
+            f"the array {name!r} is written to in a loop, and replaced by another",
+            f"Write to it alone ({name}[...] = x), or replace it alone.",
+        )
 
     def _appended(self, grown: Growing) -> list[Node]:
         """What a turn appends to a list: no array that it writes to later or before."""
@@ -353,10 +375,26 @@ class Turns:
         for place in self.is_item:
             if place < len(values) and last is not UNDEFINED:
                 values[place] = last
-        for number, (array, result) in enumerate(zip(self.arrays, results, strict=False)):
+        for number, result in enumerate(results[: len(self.arrays)]):
+            array = self.arrays[self._last_place(number)]
             if self.outputs[number] is not self.inputs[number]:
                 array._write(result)
+            if array is not self.arrays[number]:
+                place = next(
+                    k for k, v in enumerate(self.variables.before) if v is self.arrays[number]
+                )
+                values[place] = array
         self.variables.finish(values)
+
+    def _last_place(self, slot: int) -> int:
+        """The array that the variable of another one holds after all turns."""
+        if self.moves[slot] != slot:
+            assert self.rows is not None
+            seen = [slot]
+            while self.moves[seen[-1]] != slot:
+                seen.append(self.moves[seen[-1]])
+            slot = seen[len(self.rows) % len(seen)]
+        return slot
 
     def as_scan(self, rows: np.ndarray, last: Any) -> None:
         """A loop over known indices."""
@@ -449,6 +487,9 @@ class Turns:
             return
         if self.growing:
             raise Abandon  # nobody knows how long the list will be
+        moved = [slot for slot, move in enumerate(self.moves) if slot != move]
+        if moved:
+            raise self._replaced(moved[0])
         body_groups, test_groups = captured(self.outputs), captured([asked])
         values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
         keys = list(values)

@@ -19,6 +19,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
+from ..trace.made import adopt
 from ..trace.preparing import turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of
@@ -112,6 +113,8 @@ class Runtime:
         if replaced is not None:
             return replaced
         called = conversion.called(function)
+        if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
+            return _copying(called) if type(function.__self__) is np.ndarray else called
         return of_lists(called) if kind is np.ufunc or function in OF_ARRAYS else called
 
     def table(self, value: Any) -> Any:
@@ -465,6 +468,16 @@ def _extreme(better: Any, plain: Any) -> Any:
     return function
 
 
+def _copying(method: Any) -> Any:
+    """A method that makes a new array of a plain one: traced values can be written to it."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made = method(*args, **kwargs)
+        return made if made is method.__self__ else adopt(made)
+
+    return function
+
+
 def _integer(*args: Any) -> Any:
     """``int(x)``, also of a number that is not known yet."""
     if len(args) != 1 or not is_abstract(args[0]):
@@ -481,4 +494,5 @@ _REPLACED: dict[Any, Any] = {
     builtins.min: _extreme(lambda a, b: a < b, builtins.min),
     builtins.sum: total,
 }
+_COPYING = frozenset(("astype", "copy", "flatten"))
 _KINDS = (types.BuiltinFunctionType, type)
