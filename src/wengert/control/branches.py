@@ -39,6 +39,7 @@ from .values import (
     is_own_array,
     shown,
 )
+from .weights import add_branch
 
 Get = Callable[[], tuple[Any, ...]]
 Set = Callable[[Sequence[Any]], None]
@@ -319,6 +320,7 @@ def run(chosen: Any, outputs: Sequence[tuple[Node, Node]], types: Sequence[Array
     else:
         from ..transforms.choice import Branches, switch_op
 
+        add_branch(graphs)
         branches = Branches([Body(graph, 0, 0) for graph in graphs])
         index = convert(chosen, dtype=np.dtype(np.int64))
         results = list(switch_op(index, *given, branches=branches))

@@ -43,14 +43,13 @@ from .values import (
     is_own_array,
     shown,
 )
+from .weights import few
 
 COUNT = ArrayType(np.dtype(np.int64), ())
 # Turns after which the types of what is carried must have settled.
 _PATIENCE = 6
 # Turns that are computed beforehand, to know numbers that do not depend on traced values.
 _MOST_KNOWN = 10_000
-# Loops of at most so many turns are run turn by turn.
-FEW = 8
 
 
 class ChangedType(Exception):  # noqa: N818 - steers an attempt
@@ -521,7 +520,7 @@ class Turns:
         while turns <= _MOST_KNOWN and test.evaluate(values)[0]:
             values = graph.evaluate([np.int64(turns), *values])
             turns += 1
-        if not FEW < turns <= _MOST_KNOWN:
+        if not few() < turns <= _MOST_KNOWN:
             raise Abandon  # as few as Python runs by itself, or more than are looked at
         return np.arange(turns, dtype=np.int64)
 

@@ -14,6 +14,7 @@ that helpers are converted too, and writes to elements and attributes tell it of
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,7 @@ class Statement:
     targets: tuple[str, ...] = ()  # of a `for`
     plain: bool = False  # whether it does nothing but assign
     outside: frozenset[str] = frozenset()  # names of the module that it changes
+    nested: bool = False  # whether there may be loops inside
 
 
 def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
@@ -76,6 +78,13 @@ def _is_plain(statements: Sequence[ast.stmt]) -> bool:
             if looked_into and not _is_plain(inner):
                 return False
     return True
+
+
+def _may_loop(node: ast.AST) -> bool:
+    """Whether it is a loop, or a call of something that may have one."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and not hasattr(builtins, node.func.id)
+    return isinstance(node, (ast.For, ast.While, ast.comprehension))
 
 
 def _is_generator(node: ast.AST) -> bool:
@@ -132,7 +141,9 @@ class _Rewriter(ast.NodeTransformer):
         self.scopes.pop()
         bound = sorted(self.bound & own - set(given))
         binding = f"if False: {' = '.join(bound)} = None" if bound else ""
-        node.body = [*head, *declared, *_parsed(binding, node), *body] or [ast.Pass()]
+        effects = f"{PREFIX}.outside()" if names.outer and len(self.scopes) > 1 else ""
+        first = [*declared, *_parsed(binding, node), *_parsed(effects, node)]
+        node.body = [*head, *first, *body] or [ast.Pass()]
         self.name, self.outer, self.bound, self.first = outside
         return node
 
@@ -198,6 +209,7 @@ class _Rewriter(ast.NodeTransformer):
             tuple(sorted(names_of([node.target]).written)) if isinstance(node, ast.For) else (),
             plain and not names.outer and not names.written & self.outer.keys(),
             frozenset(n for n in names.written if self.outer.get(n) == "global"),
+            any(map(_may_loop, (part for one in parts for part in ast.walk(one)))),
         )
         self.statements.append(statement)
         return len(self.statements) - 1, self._declarations(statement.names)

@@ -7,6 +7,7 @@ and has none, it becomes an operation: see `branches.py` and `repeats.py`.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,9 +28,10 @@ from . import conversion
 from .branches import Variables, choose, decide, truth
 from .lists import OF_ARRAYS, Items, items_of, of_lists, row, total
 from .pieces import Abandon, local
-from .repeats import FEW, ChangedType, Turns
+from .repeats import ChangedType, Turns
 from .rewriting import Statement
 from .values import NOTHING, UNDEFINED, failure, is_abstract
+from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 
 # Attempts of one loop that may fail before it is always run turn by turn.
 _TRIES = 3
@@ -130,6 +132,11 @@ class Runtime:
             local.inside.changes(thing, "an assignment")
         return thing
 
+    def outside(self) -> None:
+        """A function inside that changes variables of those around it."""
+        if local.inside is not None and local.inside.attempt:
+            raise Abandon
+
     def _variables(self, number: int, get: Any, put: Any, piece: Any) -> Variables:
         statement = self.statements[number]
         where = f"{statement.function} ({self.file}:{statement.line})"
@@ -191,16 +198,50 @@ class Runtime:
 
     def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A `for` statement."""
+        if weighing():
+            self._weigh(over, body, number)
+            return
         if isinstance(over, Steps) and is_abstract(over.length):
             self._counted(over, body, more, get, put, number)
             return
         alike = self.statements[number].plain and not turn_by_turn()
         steps = self._steps(over) if alike else None
-        if steps is not None and steps.length > FEW and self.failed[number] < _TRIES:
+        if steps is None or self.failed[number] >= _TRIES:
+            self._plainly(over, 0, body, more, get, put, number)
+        elif steps.length > few():
             done = self._attempt(steps, body, more, get, put, number)
             self._plainly(over, done, body, more, get, put, number)
-            return
-        self._plainly(over, 0, body, more, get, put, number)
+        else:
+            self._few_turns(over, steps, body, more, get, put, number)
+
+    def _few_turns(
+        self, over: Any, steps: Steps, body: Any, more: Any, get: Any, put: Any, number: int
+    ) -> None:
+        """Turn by turn, unless that is too much with the turns of the loops inside."""
+        found = None
+        if steps.length > 1 and self.statements[number].nested and not is_light():
+            variables = self._variables(number, get, put, body)
+            found = weight(variables, lambda k: body(steps.item(k)), steps.length)
+        done = 0
+        if found is not None and found > MOST:
+            with settled(heavy=True):
+                done = self._attempt(steps, body, more, get, put, number)
+            found = None  # loops inside may be light
+        with contextlib.nullcontext() if found is None else settled(heavy=False):
+            self._plainly(over, done, body, more, get, put, number)
+
+    def _weigh(self, over: Any, body: Any, number: int) -> None:
+        """Weigh a loop inside of another."""
+        steps = over if isinstance(over, Steps) else self._steps(over)
+        if steps is not None:
+            loops = is_abstract(steps.length) or (
+                steps.length > few() and self.statements[number].plain
+            )
+            weigh_turns(lambda k: body(steps.item(k)), 1 if loops else steps.length)
+        elif isinstance(over, (list, tuple)):
+            weigh_turns(lambda k: body(over[k]), len(over))
+        else:
+            raise Abandon  # its items may be there but once
 
     def _plainly(
         self, over: Any, done: int, body: Any, more: Any, get: Any, put: Any, number: int
@@ -293,6 +334,8 @@ class Runtime:
             known = all(part is not None for part in parts)
             if known and (not kwargs.get("strict") or len({p.length for p in parts}) == 1):
                 return _Zipped(parts)
+        if weighing() and all(isinstance(arg, (list, tuple, range)) for arg in args):
+            return list(kind(*args, **kwargs))
         return self.of(kind)(*args, **kwargs)
 
     def _steps(self, over: Any) -> Any:

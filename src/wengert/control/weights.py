@@ -1,0 +1,119 @@
+"""How much code a nest of loops of a few turns each would be, written out.
+
+Eight turns are soon written out, but three such loops around each other are 512 turns. So a loop of
+few turns with others inside is *weighed* before it runs: two of its turns are traced and thrown
+away, and of each loop in them two as well; the heavier one counts as often as there are turns. What
+counts is operations on numbers: where those are many, there is much code for little work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..graph import Graph, Operator
+from ..ops import elementwise as ew
+from ..trace import current_trace
+from .pieces import Abandon, TracedPiece
+
+if TYPE_CHECKING:
+    from .branches import Variables
+
+# Operations on numbers that are written out: a gradient of these compiles in less than a second.
+MOST = 800
+# What some count for: derivatives of extremes ask for ties, and a side of a branch is a program.
+_HEAVY = {ew.minimum: 3, ew.maximum: 3}
+_BRANCH = 60
+# Loops of at most so many turns are run turn by turn, if they are not too heavy. Inside of one that
+# is, which is traced once for all its turns, they are fewer: short bodies make quick loops.
+_FEW, _FEW_INSIDE = 8, 3
+
+
+class _Scale(threading.local):
+    on = False
+    more: int = 0  # what counts besides the operations that were recorded
+    few: int = _FEW
+    light = False  # whether what runs now is part of a loop that is light
+
+
+_scale = _Scale()
+
+
+def is_light() -> bool:
+    """Whether what runs now was weighed as part of a loop, and may be written out."""
+    return _scale.light
+
+
+def weighing() -> bool:
+    """Whether what runs now is traced for its weight alone."""
+    return _scale.on
+
+
+def few() -> int:
+    """The most turns of a loop that is run turn by turn."""
+    return _scale.few
+
+
+@contextlib.contextmanager
+def settled(heavy: bool) -> Iterator[None]:
+    """While it lasts, a loop that was weighed is traced: turn by turn, or once for all if heavy."""
+    before = _scale.few, _scale.light
+    _scale.few, _scale.light = (_FEW_INSIDE, False) if heavy else (_scale.few, True)
+    try:
+        yield
+    finally:
+        _scale.few, _scale.light = before
+
+
+def add_branch(sides: Sequence[Graph]) -> None:
+    """Count a branch that stays one."""
+    operators = sum(isinstance(node, Operator) for side in sides for node in side.nodes)
+    _scale.more += _BRANCH + operators
+
+
+def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int | None:
+    """What the turns of a loop weigh, written out; None where that cannot be told."""
+
+    def work() -> int:
+        arrays = variables.arrays()
+        with TracedPiece(variables.where, variables.roots, attempt=True) as inside:
+            inner = inside.stand_ins(arrays)
+            swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
+            variables.put([swapped.get(id(value), value) for value in variables.before])
+            _scale.on, _scale.more = True, 0
+            try:
+                weigh_turns(turn, turns)
+                return _weight()
+            finally:
+                _scale.on = False
+                variables.put(variables.before)
+
+    try:
+        found: int = variables.retrying(work)
+        return found
+    except (Abandon, Exception):
+        return None  # whatever it is, the loop itself will tell
+
+
+def weigh_turns(turn: Callable[[int], None], turns: int) -> None:
+    """Run two turns of a loop, of which the heavier counts for all that are written out.
+
+    One alone could be the exception, such as that for the element on the diagonal.
+    """
+    start = _weight()
+    heaviest = 0
+    for place in sorted({turns // 4, turns // 2} if turns else ()):
+        before = _weight()
+        turn(place)
+        heaviest = max(heaviest, _weight() - before)
+    _scale.more += heaviest * turns - (_weight() - start)
+
+
+def _weight() -> int:
+    """The weight of what was recorded in this piece, and of what counts besides."""
+    trace = current_trace()
+    recorded = {} if trace is None else trace.recorded or {}
+    numbers = (node for node in recorded.values() if node.type.shape == ())
+    return _scale.more + sum(_HEAVY.get(node.op, 1) for node in numbers)
