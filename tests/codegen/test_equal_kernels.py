@@ -66,6 +66,22 @@ def tiles(code):
     return sum("define" in line and ".tile" in line for line in code.splitlines())
 
 
+def rows(x, weights):
+    """Products that are added to what is there, and written to one array, each at its place."""
+    found = [x]
+    for weight in weights:
+        found.append(0.5 * found[-1] + x[::-1] @ weight)
+    return wnp.stack(found)
+
+
+def test_products_into_places_of_one_array_are_generated_once():
+    few = text(lambda x, *w: rows(x, w), X, *WEIGHTS[:3])
+    many = text(lambda x, *w: rows(x, w), X, *WEIGHTS)
+    assert bodies(few)[1] == bodies(many)[1]
+    got = wg.jit(rows)(X * np.arange(8), WEIGHTS)
+    np.testing.assert_allclose(got, rows(X * np.arange(8), WEIGHTS), rtol=1e-12)
+
+
 @pytest.mark.parametrize("size", [8, 200])
 @pytest.mark.parametrize("layers", [layers, fused_layers])
 def test_shared_code_computes_the_same(layers, size):

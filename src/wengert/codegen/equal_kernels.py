@@ -60,22 +60,29 @@ def _has_form(kernel: Kernel) -> bool:
 
 
 def form_of_values(kernel: Contraction) -> Hashable:
-    """The form of what a product does with its sums, and of how it computes its factors."""
+    """The form of what a product does with its sums, and of how it computes its factors.
+
+    Its code is given where each access begins, and does not depend on it.
+    """
     computed = [kernel.x_value is not None, kernel.y_value is not None]
     factors = [Store(kernel.out, Affine(0), value) for value in kernel.values]
     nest = Nest(list(kernel.variables.values()), [*kernel.stores, *factors])
-    return (*computed, _form(nest)[0])
+    return (*computed, _form(nest, kernel.accesses())[0])
 
 
-def _form(kernel: Kernel) -> tuple[Hashable, list[Buffer]]:
-    numbers = _Numbers(list(map(root, buffers_of(kernel))))
+Place = tuple[Buffer, Affine]
+
+
+def _form(kernel: Kernel, given: Sequence[Place] = ()) -> tuple[Hashable, list[Buffer]]:
+    numbers = _Numbers(list(map(root, buffers_of(kernel))), given)
     return numbers.kernel(kernel), numbers.roots
 
 
 class _Numbers:
-    """Numbers for the buffers and variables of one kernel."""
+    """Numbers for the buffers and variables of one kernel, and for places that are given to it."""
 
-    def __init__(self, buffers: Sequence[Buffer]):
+    def __init__(self, buffers: Sequence[Buffer], given: Sequence[Place]):
+        self.given = {place: number for number, place in enumerate(given)}
         self.roots = list(dict.fromkeys(buffers))
         self.buffers = {buffer: number for number, buffer in enumerate(self.roots)}
         self.vars: dict[Var, int] = {}
@@ -118,9 +125,14 @@ class _Numbers:
             owner = owner.base
         return self.buffers[owner], tuple(starts), buffer.dtype
 
-    def at(self, at: Affine) -> Hashable:
+    def at(self, at: Affine) -> tuple[Hashable, Hashable]:
         """An index."""
         return at.constant, tuple((self.var(var), factor) for var, factor in at.terms)
+
+    def place(self, buffer: Buffer, at: Affine) -> Hashable:
+        """Where a buffer is read or written."""
+        number = self.given.get((buffer, at))
+        return self.buffer(buffer), self.at(at) if number is None else (number, self.at(at)[1])
 
     def test(self, test: InRange) -> Hashable:
         """A range that an index is compared with."""
@@ -129,8 +141,7 @@ class _Numbers:
     def store(self, store: Store, numbers: dict[Expr, int]) -> Hashable:
         """A store."""
         return (
-            self.buffer(store.buffer),
-            self.at(store.at),
+            self.place(store.buffer, store.at),
             numbers[store.value],
             store.combine,
             store.continues,
@@ -147,7 +158,7 @@ class _Numbers:
         if isinstance(expr, Sum):
             return "sum", expr.dtype
         if isinstance(expr, Load):
-            return "load", self.buffer(expr.buffer), self.at(expr.at)
+            return "load", self.place(expr.buffer, expr.at)
         if isinstance(expr, LoadAt):
             picks = tuple((numbers[place], stride) for place, stride in expr.picks)
             return "load at", self.buffer(expr.buffer), self.at(expr.at), picks
