@@ -49,3 +49,33 @@ def test_stacks_of_products_too():
     names, graph = turned(lambda x, y: (np.transpose(x @ y, (0, 2, 1, 3)),), x, y)
     assert names == ["contract"]
     assert graph.operators[0].type.shape == (2, 4, 3, 4)
+
+
+def test_axes_of_a_product_that_are_split_are_split_in_the_factors():
+    """The heads of attention: no product is stored to be turned afterwards."""
+
+    def heads(x, w):
+        return (np.moveaxis((x @ w).reshape(2, 2, 2), 1, 0),)
+
+    names, graph = turned(heads, X, W)
+    assert names == ["reshape", "contract"]
+    assert graph.operators[1].params["spec"] == ((0, 1), (1, 2, 3), (2, 0, 3))
+    np.testing.assert_array_equal(wg.jit(heads)(X, W)[0], heads(X, W)[0])
+    assert "permute" not in wg.jit(heads).explain(X, W).passes
+
+
+def test_both_factors_and_axes_of_length_one():
+    def function(x, w):
+        return (np.transpose((x @ w).reshape(2, 2, 1, 2, 3), (4, 0, 2, 3, 1)),)
+
+    names, _ = turned(function, np.arange(12.0).reshape(4, 3), np.arange(18.0).reshape(3, 6))
+    assert names == ["reshape", "reshape", "contract"]
+
+
+def test_axes_that_are_put_together_stay():
+    merged = lambda x, w: (np.moveaxis((x @ w).reshape(4, 2), 1, 0),)
+    assert turned(merged, X, W)[0] == ["contract", "reshape", "permute"]
+    crossed = lambda x, w: (np.moveaxis((x @ w).reshape(2, 6), 1, 0),)
+    assert turned(crossed, X.reshape(3, 2), W.reshape(2, 6)[:, :4])[0][1:] == ["reshape", "permute"]
+    turned_factor = lambda x, w: (np.moveaxis((x @ w.T).reshape(2, 2, 2), 1, 0),)
+    assert "reshape" in turned(turned_factor, X, W.reshape(4, 3))[0]
