@@ -538,7 +538,7 @@ FALLBACKS = {
         lambda x: x * np.arange(len(x)) ** 2,
         "a constant array of shape (331,) lies along",
     ),
-    "complex": (lambda x: np.exp(1j * x), "has no loops of its own"),
+    "complex": (lambda x: np.exp(1j * x), "return real and imaginary parts instead"),
     "divisors": (lambda x: np.gcd(x.astype(int), 12), "has no loops of its own"),
     "joined": (lambda x: np.concatenate([x, x]), "makes an axis whose length is not the dynamic"),
 }
@@ -554,6 +554,25 @@ def test_what_cannot_be_general_is_compiled_for_each_length(name):
     assert len(record) == 1, "once is enough"
     assert reason in str(record[0].message)
     assert program_count(compiled) == 3
+
+
+def test_loops_along_the_axis_stay_loops_in_the_program_of_a_length():
+    """It is told to write them as operations on arrays; each length has one loop, not its turns."""
+
+    def smoothed(x):
+        level = 0.0
+        for i in range(len(x)):
+            level = 0.5 * level + x[i] * np.sin(x[i])
+        return level
+
+    compiled = wg.jit(smoothed, dynamic={"x": 0})
+    with pytest.warns(FixedLengthWarning, match="what a loop does along the axis as operations"):
+        for n in (40, 2000):
+            assert_close(compiled(*line(n)), smoothed(*line(n)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = compiled.explain(*line(2000)).graph
+    assert graph.count("sin(") == 1
 
 
 def test_the_text_of_the_warning():

@@ -320,12 +320,12 @@ class Jitted(staticmethod, Generic[P, R]):
         with self._controlled():
             return prepared(self.function)(*args, **kwargs)
 
-    def _controlled(self) -> Preparing:
+    def _controlled(self, any_length: bool = True) -> Preparing:
         """How control flow is taken while the function is traced."""
         if self.control == "trace":
             return Preparing(None)
         # one program for any length knows no loops of a fixed number of turns
-        return Preparing(_convert, _why_not, turn_by_turn=bool(self.dynamic))
+        return Preparing(_convert, _why_not, turn_by_turn=any_length and bool(self.dynamic))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped."""
@@ -466,7 +466,7 @@ class Jitted(staticmethod, Generic[P, R]):
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        with rooms(self._rooms), self._controlled():
+        with rooms(self._rooms), self._controlled(way is capture_any):
             return way(self.function, call, kinds, structure)
 
     def _compile_graph(

@@ -38,7 +38,10 @@ from .rewriting import apply, full, rebuild
 LENGTHS = (331, 37, 1021)
 
 INDEX = np.dtype(np.int64)
-_OTHER_STEPS = "the steps that the function takes change with the length"
+_OTHER_STEPS = (
+    "the steps that the function takes change with the length; write what a loop does along the "
+    "axis as operations on whole arrays"
+)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
 from ..machine import policy
+from ..ops.elementwise import complex_of
 from ..passes.lengths import INDEX, AnyLength
 from ..types import ArrayType
 from .axes import relate
@@ -64,6 +65,8 @@ class _LengthCutter(Cutter):
         return adds_to_zeros(node, places) or super()._can_sum(node, places)
 
     def _obstacle(self, node: Operator) -> str:
+        if node.op is complex_of:
+            return "complex results have a fixed length; return real and imaginary parts instead"
         if lowering_of(node) is None:
             return "has no loops of its own, so that NumPy evaluates it for a fixed length"
         return "does not treat what lies along the dynamic axis one by one"
