@@ -1,5 +1,7 @@
 """Few elements of long lines are found by halving: the same ones that the order has there."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,30 @@ def test_a_batch_of_ranks():
     found = wg.jit(wg.vmap(wnp.quantile))(x, q)
     wanted = [np.quantile(one, part) for one, part in zip(x, q, strict=True)]
     np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("holes", ["some", "none", "all but one", "all"])
+def test_quantiles_without_nan_sort_no_long_line(holes):
+    x = np.random.default_rng(5).normal(size=1001).round(1)  # with ties
+    x[{"some": slice(0, None, 7), "none": slice(0, 0)}.get(holes, slice(1, None))] = np.nan
+    if holes == "all":
+        x[0] = np.nan
+
+    def functions(x):
+        return np.nanmedian(x), np.nanquantile(x, [0.0, 0.3, 1.0]), np.nanpercentile(x, 40)
+
+    compiled = wg.jit(functions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns where all are NaN
+        wanted = functions(x)
+    for found, one in zip(compiled(x), wanted, strict=True):
+        np.testing.assert_array_equal(found, one)
+    assert "sort" not in compiled.explain(x).loops
+
+
+def test_their_gradient_goes_by_place():
+    x = np.array([np.nan, *np.random.default_rng(6).permutation(1000)])
+    found = wg.jit(wg.grad(np.nanmedian))(x)
+    wanted = np.zeros(1001)
+    wanted[np.argsort(x)[[499, 500]]] = 0.5
+    np.testing.assert_array_equal(found, wanted)

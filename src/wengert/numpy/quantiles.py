@@ -67,6 +67,12 @@ class _InOrder:
         return ew.select(reduce_any(logic.isnan(self.x), axes=(self.line,)), np.nan, result)
 
 
+def _asked(x: Any, count: int) -> int:
+    """How many elements are asked for without NaN: of several lines, which differ in length then,
+    all."""
+    return count if ndim(x) == 1 else _FEW + 1
+
+
 def _nan_where_any(ordered: Any, axis: int, result: Any) -> Any:
     if not type_of(ordered).inexact:
         return result
@@ -107,10 +113,9 @@ def nanmedian(
     if not type_of(x).inexact or type_of(x).size == 0:
         return median(x, axes, keepdims=keepdims)
     merged, line = one_axis(x, axes)
-    ordered = sort(merged, axis=line)
-    count = _count(ordered, line)
+    lines, count = _InOrder(merged, line, _asked(merged, 1)), _count(merged, line)
     places = [logic.floor_divide(ew.add(count, shift), 2) for shift in (-1, 0)]
-    low, high = (_at(ordered, line, ew.maximum(place, 0), ()) for place in places)
+    low, high = (lines.at(ew.maximum(place, 0), ()) for place in places)
     # as `mean` of two, which are added first
     middle = ew.select(logic.equal(*places), low, ew.divide(ew.add(low, high), 2))
     return keep_axes(ew.select(logic.equal(count, 0), np.nan, middle), x, axes, keepdims)
@@ -220,8 +225,8 @@ def _quantile(
         weights = _weights(name, x, as_value(weights), axis, method)
         result = _weighted(merged, line, q, one_axis(weights, axes)[0], leave_nan)
     else:
-        # without NaN lines differ in length
-        lines = _InOrder(merged, line, _FEW + 1 if leave_nan else type_of(q).size)
+        asked = type_of(q).size
+        lines = _InOrder(merged, line, _asked(merged, asked) if leave_nan else asked)
         count: Any = lines.length
         if leave_nan:  # in the precision of q, as where it is a number
             count = cast(_count(merged, line), type_of(q).dtype if type_of(q).inexact else None)
