@@ -53,6 +53,21 @@ def test_panels_that_all_threads_share():
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("most_panels", [1 << 19, 1 << 25])
+def test_panels_of_products_that_follow_each_other(most_panels):
+    """They lie in other places than those before; in one or in several rounds."""
+    x, y, w = normal(300, 900), normal(900, 260), normal(260, 270)
+
+    def products(x, y, w):
+        h = np.maximum(x @ y, 0)
+        return h @ w, h.T @ x
+
+    with machine.use(products={"most_panels": most_panels}):
+        got, _ = on_threads(products, x, y, w)
+    for one, other in zip(got, products(*[a.astype("f8") for a in (x, y, w)]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-2)
+
+
 def test_panels_are_those_of_one_thread():
     x, y = normal(300, 900), normal(260, 900)
 

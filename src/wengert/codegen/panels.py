@@ -51,6 +51,8 @@ class SharedPanels:
         # behind them what `Layout` has behind the panels of one task: totals of very many blocks
         totals = layout.bytes - layout.totals * plan.dtype.itemsize
         self.bytes = self.totals_at * plan.dtype.itemsize + totals
+        # rounds take turns with two places, unless they add to the same totals
+        self.places = 2 if self.rounds > 1 and not totals else 1
 
     @property
     def units(self) -> int:

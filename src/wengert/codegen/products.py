@@ -50,6 +50,7 @@ class Products(Tasks):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.products: dict[Any, EmittedProduct] = {}
+        self.last_panels = 0, 0  # where those of the product before begin and end, in scratch
 
     def _contraction(
         self,
@@ -74,8 +75,24 @@ class Products(Tasks):
             task = self._contraction_task(name, product, grid, watched)
             self._share_out(builder, task, args, prod(grid), watch, self.workers)
             return product.unfinished + product.scratch * self.workers
+        start, end = self._place_of_panels(product)
+        args[3] = moved_bytes(builder, args[3], start)
         self._with_panels(builder, name, product, args, grid, watch)
-        return product.unfinished + product.scratch
+        return product.unfinished + end
+
+    def _place_of_panels(self, product: EmittedProduct) -> tuple[int, int]:
+        """Where its panels begin and end: elsewhere than those of the product before.
+
+        All cores have these in their caches, and would have to be told of every line that is
+        written, which takes several times as long as writing it. So have rounds, the one and the
+        next.
+        """
+        assert product.panels is not None
+        size = product.scratch * product.panels.places
+        begin, end = self.last_panels
+        start = 0 if size <= begin else end
+        self.last_panels = start, start + size
+        return self.last_panels
 
     def _with_panels(
         self,
@@ -95,6 +112,9 @@ class Products(Tasks):
 
         def one(number: ir.Value) -> None:
             words = [*args, number]
+            if panels.places > 1:
+                away = builder.mul(builder.and_(number, i64(1)), i64(product.scratch))
+                words[3] = builder.gep(args[3], [away], source_etype=ir.IntType(8))
             self._share_out(builder, pack, words, packers, watch, self.workers)
             self._share_out(builder, task, words, prod(grid), watch, self.workers)
 
@@ -204,6 +224,8 @@ class Products(Tasks):
             f"{name}.packing", pack, 3, True, watched
         )
         rounds = more.pop(-2 if watched else -1)
+        # columns first: their units are longer, and it is those at the end that others wait for
+        number = b.sub(i64(tasks - 1), number)
         bounds = [b.udiv(b.mul(end, units), i64(tasks)) for end in (number, b.add(number, i64(1)))]
         b.call(pack, [out, x, y, space, rounds, *bounds, *more])
         b.ret_void()
