@@ -346,7 +346,7 @@ class Runtime:
             return _Range(over)
         if isinstance(over, (Traced, np.ndarray)) and type_of(over).shape:
             return _Rows(over)
-        found = items_of(over) if type(over) in (list, tuple) and len(over) > FEW else None
+        found = items_of(over) if type(over) in (list, tuple) and len(over) > few() else None
         return None if found is None else _Items(found, over)
 
     # ------------------------------------------------------------ expressions
