@@ -447,7 +447,7 @@ class MoreLines:
                 f"np.linalg.norm({m}, 2, axis=(-2, -1))",
                 f"np.linalg.norm({m}, 'nuc', axis=(-2, -1))",
                 f"np.linalg.matrix_power({m} * 0.2, 2)",
-                f"np.diagonal({m}, axis1=-2, axis2=-1)",
+                f"np.diagonal({m}, axis1=-2, axis2=-1) * 1.0",
                 f"np.trace({m}, axis1=-2, axis2=-1)",
                 f"np.sort(np.linalg.eigvals({m} + 0.3 * np.tri({n})).real, axis=-1)",
                 f"np.linalg.lstsq({m}.reshape{flat}[:{n * n}].reshape({n}, {n}), {right})[0]",
@@ -459,19 +459,19 @@ class MoreLines:
         n, name = x.shape[-1], x.name
         axis = self.random.randrange(len(x.shape))
         texts = [
-            f"np.fft.ifft(np.fft.fft({name}, axis={axis}) * 0.5, axis={axis}).real",
+            f"np.fft.ifft(np.fft.fft({name}, axis={axis})).real * 0.5",
             f"np.abs(np.fft.rfft({name}, axis={axis}) + 2.5 * {x.shape[axis]}) / {n}",
             f"np.fft.fftshift({name}, axes={axis}) * 2.0",
             f"np.imag(np.fft.fft({name}, 8, axis={axis})) / 8",
             f"np.fft.fftn({name}).real / {x.size}",
-            f"np.fft.rfft({name}, norm='ortho').imag",
+            f"np.fft.rfft({name}, norm='ortho').imag + 0.0",
             f"np.angle(np.fft.fft({name}) + 5.0 * {n})",
             f"np.real(np.exp(1j * {name}) * (1.0 + 2.0j) ** 0.5)",
             f"np.abs({name} + 1j * np.cos({name}) + 4.0)",
             f"np.conj({name} * (1.0 - 0.5j)).imag + np.real(np.sin({name} + 0.5j))",
         ]
         if len(x.shape) > 1:
-            texts += [f"np.fft.ifft2(np.fft.fft2({name}) * 0.9).real"]
+            texts += [f"np.fft.ifft2(np.fft.fft2({name})).real * 0.9"]
         self.value(self.random.choice(texts))
 
     # ------------------------------------------------------------ transforms inside

@@ -348,6 +348,17 @@ class TestOut:
         slope = wg.grad(lambda x: np.sum(f(x)))(x)
         np.testing.assert_allclose(slope, np.where(x > 0.25, -2 / x**2, 0))
 
+    def test_out_of_a_method(self):
+        def f(x):
+            y = np.zeros((2, 4))
+            x.cumsum(out=y[0])
+            x[None].sum(axis=0, out=y[1])
+            return y * x.clip(0, 1, out=np.zeros(4))
+
+        np.testing.assert_allclose(wg.jit(f)(V), f(V), rtol=1e-14)
+        with pytest.raises(DTypeError, match=r"numpy\.sum with out="):
+            wg.jit(lambda x: x.sum(axis=0, out=np.zeros((), int)))(V)
+
     def test_one_of_two_outputs(self):
         def f(x):
             whole = np.zeros(4)

@@ -396,12 +396,7 @@ class Array(Views):
         module = func.__module__.removeprefix("numpy").lstrip(".")
         name = f"{module}.{func.__name__}" if module in ("linalg", "fft") else func.__name__
         out = kwargs.pop("out", None) if "out" in kwargs else None
-        result = _numpy_function(name)(*args, **kwargs)
-        if out is None:
-            return result
-        from .outputs import BROADCASTING, write_out
-
-        return write_out(name, (out,), result, broadcasts=name in BROADCASTING)
+        return _into(out, name, _numpy_function(name)(*args, **kwargs))
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         import importlib
@@ -543,9 +538,17 @@ _UFUNC_NAMES = {
 }
 
 
+def _into(out: Any, name: str, result: Any) -> Any:
+    if out is None:
+        return result
+    from .outputs import BROADCASTING, write_out
+
+    return write_out(name, (out,), result, broadcasts=name in BROADCASTING)
+
+
 def _method(name: str) -> Function:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _numpy_function(name)(self, *args, **kwargs)
+    def method(self: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        return _into(out, name, _numpy_function(name)(self, *args, **kwargs))
 
     method.__name__ = name
     method.__doc__ = f"``numpy.{name}`` of this array."
