@@ -206,7 +206,7 @@ class MoreLines:
                 f"np.multiply({name}, {name}, out={b}, where={name} > 0.25)",
                 f"np.cumsum({name}, axis=0, out={b})",
                 f"np.clip({name}, -1.0, 1.0, out={b})\n{b} += {name}",
-                f"np.exp(-{name} * {name}, {b})\nnp.subtract({b}, {name}, {b})",
+                f"np.exp(-{name} * {name}, {b})\nnp.subtract({b}, {name}, out={b})",
                 f"{b}[...] = np.sum({name}, axis=0)\nnp.negative({b}[:1], out={b}[:1])",
                 f"np.copyto({b}, {name}, where={name} > 0.25)",
                 f"np.putmask({b}, {name} > 0.25, {name})",
@@ -466,7 +466,7 @@ class MoreLines:
             f"np.fft.fftn({name}).real / {x.size}",
             f"np.fft.rfft({name}, norm='ortho').imag + 0.0",
             f"np.angle(np.fft.fft({name}) + 5.0 * {n})",
-            f"np.real(np.exp(1j * {name}) * (1.0 + 2.0j) ** 0.5)",
+            f"np.real(np.exp(1j * {name}) * (1.0 + 2.0j) ** 0.5) * 0.5",
             f"np.abs({name} + 1j * np.cos({name}) + 4.0)",
             f"np.conj({name} * (1.0 - 0.5j)).imag + np.real(np.sin({name} + 0.5j))",
         ]
