@@ -157,6 +157,40 @@ def test_debug_nans_names_the_operation_that_a_derivative_is_of(way):
     assert np.isnan(function(np.ones(2))).all()
 
 
+def scanned(x):
+    def body(h, v):
+        h = np.sqrt(h - v)
+        return h, h
+
+    return wg.scan(body, 1.0, x)[0]
+
+
+def repeated(x):
+    y = 0.0
+    while x > -2.0:
+        x = x - 1.0
+        y = np.sqrt(x)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "argument"),
+    [
+        (scanned, 2, np.array([0.1, 3.0])),
+        (wg.jit(scanned), 2, np.array([0.1, 3.0])),
+        (wg.jit(wg.grad(scanned)), 2, np.array([0.1, 3.0])),
+        (wg.jit(repeated), 4, 1.0),
+        (wg.jit(wg.vmap(repeated)), 4, np.ones(2)),
+    ],
+    ids=["scan, evaluated", "scan", "scan, gradient", "while", "while, batched"],
+)
+def test_debug_nans_names_the_line_inside_a_loop(function, line, argument):
+    plain = repeated if line == 4 else scanned
+    told = rf"sqrt \(at test_explain.py:{plain.__code__.co_firstlineno + line}\): made a NaN"
+    with wg.debug_nans(), pytest.raises(NotANumberError, match=told):
+        function(argument)
+
+
 def test_debug_nans_names_the_module():
     class Logs(wg.nn.Module):
         def __init__(self):

@@ -13,11 +13,11 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import WengertError, user_line
+from ..errors import WengertError, evaluates, user_line
 from ..graph import Constant, Graph, Operator
 from ..lines import Line, tell_in_detail
 from ..ops.elementwise import add
@@ -155,8 +155,19 @@ def _checked_compute(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any
     return result
 
 
+class _Step(NamedTuple):
+    """A step of a plan, for whoever asks for its line."""
+
+    source: str | None
+
+
+@evaluates
 def _plan_by_operations(plan: Replay, values: Sequence[Any], quick: bool = False) -> list[Any]:
-    return plan._apply(values)
+    env = [*values, *plan.constants]
+    for (apply, _, places, params), source in zip(plan.steps, plan._sources, strict=True):
+        node = _Step(source)  # noqa: F841 - read by `user_line`
+        env.append(apply(*[env[place] for place in places], **params))
+    return [None if place is None else env[place] for place in plan.outputs]
 
 
 def _not_a_number(op: Op, args: Sequence[Any], source: str | None) -> NotANumberError:
@@ -178,6 +189,7 @@ def _shown(value: Any) -> str:
     return np.array2string(array, threshold=8) if array.ndim else repr(array.item())
 
 
+@evaluates
 def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:
     """The graph evaluated by NumPy; raises at the first operation that makes a NaN."""
     known: dict[int, Any] = {
