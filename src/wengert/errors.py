@@ -66,6 +66,8 @@ class MutationError(WengertError, ValueError):
 class OutsideWriteError(MutationError):
     """A write, under a traced condition, to an array made outside of what the condition decides."""
 
+    storage: Any = None  # the array
+
 
 class AbstractValueError(WengertError, TypeError):
     """A traced value without a number was asked for its number."""

@@ -26,6 +26,26 @@ class Cell:
         return np.tanh(self.weight * h + x)
 
 
+class Springs:
+    def __init__(self, strength):
+        self.strength, self.name, self.size = strength, "springs", 12
+        self.x, self.v, self.time = np.linspace(0, 1, 12) ** 2, np.zeros(12), 0.0
+        self.energy = 0
+
+    def force(self):
+        found = np.zeros(self.size)
+        stretch = self.strength * (self.x[1:] - self.x[:-1])
+        found[:-1] += stretch
+        found[1:] -= stretch
+        return found
+
+    def step(self, h):
+        self.v += h * self.force()
+        self.x = self.x + h * self.v
+        self.energy += 0.5 * np.sum(self.v**2)
+        self.time += h
+
+
 # ---------------------------------------------------------------- appended to
 
 
@@ -160,6 +180,14 @@ def objects_called(x):
     return h
 
 
+def objects_changed(x):
+    springs = Springs(x[3])
+    speed, other = springs.v, springs
+    for _ in range(20):
+        springs.step(0.05 * x[2])
+    return np.sum(springs.x**2) + other.energy + springs.time + np.sum(speed)
+
+
 def added_at(x):
     places, total = np.array([0, 1, 1, 2]), np.zeros(3)
     for t in range(12):
@@ -198,8 +226,8 @@ def three_buffers(x):
 ONCE = [
     stacked, of_the_last_two, of_the_one_before, pairs_appended, by_counting, rows_of_rows,
     forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak, dict_by_two_names,
-    dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, added_at,
-    buffers_change_places, buffers_end_where_they_were_not, three_buffers,
+    dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, objects_changed,
+    added_at, buffers_change_places, buffers_end_where_they_were_not, three_buffers,
 ]  # fmt: skip
 
 
@@ -252,6 +280,23 @@ def one_buffer_is_new(x):
     return np.sum(u) + 2 * np.sum(alias)
 
 
+def attributes_that_come_late(x):
+    springs = Springs(x[3])
+    for i in range(10):
+        springs.late = springs.time * x[0]
+        springs.time += i
+    return springs.late
+
+
+def objects_by_two_arrays(x):
+    springs = Springs(x[3])
+    speed, s = springs.v, 0.0
+    for _ in range(10):
+        springs.step(0.05)
+        s = s + np.sum(speed)
+    return s
+
+
 def two_names_in_the_loop(x):
     b = x.copy()
     t = {"b": b}
@@ -266,7 +311,7 @@ def two_names_in_the_loop(x):
     "f",
     [
         *[the_same_array_again, known_to_two_lists, as_long_as_it_is, two_names_in_the_loop],
-        one_buffer_is_new,
+        *[one_buffer_is_new, attributes_that_come_late, objects_by_two_arrays],
     ],
 )
 def test_turn_by_turn(f):

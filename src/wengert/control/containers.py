@@ -3,16 +3,20 @@
 A turn works on copies of the containers that it carries, with traced values in them. What it has
 put into such a copy is put into the container itself behind the loop, and what it has written to an
 array in there is written to that array: whoever else holds them sees it, as without a loop.
+
+An object of the user's is changed itself while a turn is traced, and gets its attributes back.
+Those that a turn sets, or whose array it writes to, are carried.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tree
-from .values import is_own_array
+from .pieces import Abandon
+from .values import is_number, is_own_array
 
 # Objects that are looked at for a container that is held twice.
 _MOST = 20000
@@ -69,6 +73,103 @@ def _refilled(container: Any, new: Any) -> Any:
     else:
         return new
     return container
+
+
+class Held:
+    """An object from outside some of whose attributes a turn changes."""
+
+    def __init__(self, thing: Any):
+        self.thing = thing
+        self.names: list[str] = []
+
+    def first(self) -> list[Any]:
+        """The leaves of the attributes that are carried."""
+        self.before = dict(vars(self.thing))
+        self.shapes, found = [], []
+        for name in self.names:
+            leaves, structure = tree.flatten(self.before[name])
+            if not all(map(is_number, leaves)):
+                raise Abandon
+            self.shapes.append(structure)
+            found += leaves
+        return found
+
+    def enter(self, inner: Callable[[Any], Any]) -> None:
+        """Put what stands for leaves into the attributes."""
+        self.twins = []
+        for name, structure in zip(self.names, self.shapes, strict=True):
+            own = self.before[name]
+            copy = tree.unflatten(structure, map(inner, tree.leaves(own)))
+            self.twins.append(Twin(own, copy))
+            vars(self.thing)[name] = copy
+
+    def left(self) -> list[Any] | None:
+        """The leaves of the attributes after a turn; None where it has set others too."""
+        self.after = dict(vars(self.thing))
+        if self.after.keys() != self.before.keys():
+            raise Abandon
+        rest = [name for name in self.before if name not in self.names]
+        changed = [name for name in rest if self.after[name] is not self.before[name]]
+        self.names += changed
+        if changed:
+            return None
+        found: list[Any] = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            leaves, structure = tree.flatten(self.after[name])
+            if structure != shape or not all(map(is_number, leaves)):
+                raise Abandon
+            found += leaves
+        return found
+
+    def changed(self) -> list[Any]:
+        """What is in the attributes and is changed itself."""
+        pairs = zip(self.names, self.twins, strict=True)
+        return [one for name, twin in pairs for one in twin.changed(self.after[name])]
+
+    def leave(self) -> None:
+        """Give the object its attributes back."""
+        vars(self.thing).clear()
+        vars(self.thing).update(self.before)
+
+    def finish(self, following: Any) -> None:
+        """Give the object its attributes behind the loop."""
+        for name, shape, twin in zip(self.names, self.shapes, self.twins, strict=True):
+            made = tree.unflatten(shape, [next(following) for _ in range(shape.leaf_count)])
+            vars(self.thing)[name] = twin.back(self.after[name], made)
+
+
+def is_plain_object(thing: Any) -> bool:
+    """Whether attributes of an object are no more than what was put there."""
+    kind: Any = type(thing)
+    ours = kind.__module__.partition(".")[0] in ("wengert", "numpy", "builtins")
+    return not ours and hasattr(thing, "__dict__") and kind.__setattr__ is object.__setattr__
+
+
+def objects_in(values: Iterable[Any]) -> list[Any]:
+    """The objects of the user's that can be reached."""
+    pending, found = list(values), {}
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST:
+        now = pending.pop()
+        if id(now) in seen:
+            continue
+        seen.add(id(now))
+        taken = tree.take_apart(now)
+        if taken is not None:
+            pending += taken[0]
+        elif not isinstance(now, type) and is_plain_object(now):
+            found[id(now)] = now
+            pending += vars(now).values()
+    return list(found.values())
+
+
+def owner_of(storage: Any, values: Iterable[Any]) -> tuple[Any, str] | None:
+    """The object among some that has an array in an attribute, and its name."""
+    for thing in objects_in(values):
+        for name, value in vars(thing).items():
+            if is_own_array(value) and value._storage() is storage:
+                return thing, name
+    return None
 
 
 def held_twice(things: Iterable[Any], values: Iterable[Any]) -> bool:

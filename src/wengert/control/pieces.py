@@ -37,6 +37,13 @@ class Grows(Abandon):
         self.thing = thing
 
 
+class Sets(Abandon):
+    """Ends an attempt: a turn sets an attribute of an object from outside."""
+
+    def __init__(self, thing: Any):
+        self.thing = thing
+
+
 class _Current(threading.local):
     inside: TracedPiece | None = None
 
@@ -56,6 +63,7 @@ class TracedPiece:
         self.attempt: bool = attempt or (self.outer is not None and self.outer.attempt)
         # what is done to values from outside belongs to it too, unless it runs for certain
         self.trace = Trace(keep_source=True, captures=captures)
+        self.carried: set[int] = set()  # objects that it may change, by their `id`
         self._old: dict[int, Any] | None = None
         self._rooted = 0
 
@@ -96,10 +104,12 @@ class TracedPiece:
 
     def changes(self, thing: Any, how: str) -> None:
         """An object is about to be changed."""
-        if isinstance(thing, Traced) or not self.is_old(thing):
+        if isinstance(thing, Traced) or id(thing) in self.carried or not self.is_old(thing):
             return
         if self.attempt:
-            raise Grows(thing) if how == "append()" and type(thing) is list else Abandon
+            if how == "append()" and type(thing) is list:
+                raise Grows(thing)
+            raise Sets(thing) if hasattr(thing, "__dict__") else Abandon
         raise failure(
             self.where,
             f"{how} changes a {type(thing).__name__} from outside of a branch or loop that a "

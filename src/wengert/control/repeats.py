@@ -24,10 +24,10 @@ from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
-from .containers import Twin, held_twice
+from .containers import Held, Twin, held_twice, is_plain_object, objects_in, owner_of
 from .growing import Deeper, Growing
 from .histories import History, early_rows, history
-from .pieces import Abandon, Grows, TracedPiece, captured, closed
+from .pieces import Abandon, Grows, Sets, TracedPiece, captured, closed
 from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
@@ -48,6 +48,8 @@ from .weights import few
 COUNT = ArrayType(np.dtype(np.int64), ())
 # Turns after which the types of what is carried must have settled.
 _PATIENCE = 6
+# Turns after which all is known that they carry.
+_MOST_CHANGES = 64
 # Turns that are computed beforehand, to know numbers that do not depend on traced values.
 _MOST_KNOWN = 10_000
 
@@ -88,6 +90,7 @@ class Turns:
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
         self.growing: list[Growing] = []  # the lists that a turn appends to
+        self.held: list[Held] = []  # the objects whose attributes a turn changes
         self.rows: np.ndarray | None = None  # what the turns go along, where that is known
         self.index = Variable("", None, COUNT, active=False)
 
@@ -114,13 +117,17 @@ class Turns:
             self.first += blanks
         for grown in self.growing:
             self.first += grown._first()
+        for held in self.held:
+            self.first += held.first()
         self.types = [_type(leaf) for leaf in self.first]
 
     def trace(self) -> None:
         """Trace a turn until the types of what is carried are settled."""
         self.prepare()
         patience = _PATIENCE
-        while patience:
+        for _ in range(_MOST_CHANGES):
+            if not patience:
+                break
             found = self._turn()
             if found is None:  # more variables are carried now
                 self.prepare()
@@ -138,10 +145,9 @@ class Turns:
         before = self.variables.before
         where, roots = self.variables.where, self.variables.roots
         with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
-            self.inputs = self._enter(inside)
-            index = self._index(inside)
-            item = self.item(index)
             try:
+                self.inputs = self._enter(inside)
+                item = self.item(self._index(inside))
                 run_piece(lambda: self.body(item), self.variables.where)
                 after = list(self.variables.get())
                 self.variables.check_outside(after)
@@ -151,8 +157,36 @@ class Turns:
             except Grows as found:
                 self._grow(found.thing)
                 return None
+            except Sets as found:
+                self._hold(found.thing)
+                return None
+            except OutsideWriteError as error:
+                owned = owner_of(error.storage, before) if self.attempt else None
+                if owned is None:
+                    raise
+                self._hold(*owned)
+                return None
             finally:
                 self.variables.put(before)
+                self._leave()
+
+    def _leave(self) -> None:
+        for held in self.held:
+            held.leave()
+
+    def _hold(self, thing: Any, name: str = "") -> None:
+        """Carry what a turn sets of an object of the loop's variables, or an attribute of it."""
+        held = next((one for one in self.held if one.thing is thing), None)
+        if held is None:
+            known = any(one is thing for one in objects_in(self.variables.before))
+            if not (self.attempt and known and is_plain_object(thing)):
+                raise Abandon
+            held = Held(thing)
+            held.before = dict(vars(thing))
+            self.held.append(held)
+        elif not name or name in held.names:
+            raise Abandon
+        held.names += [name] if name else []
 
     def _grow(self, thing: list[Any]) -> None:
         """Let a list of the loop's variables grow."""
@@ -179,6 +213,9 @@ class Turns:
                 self.twins[one.place] = Twin(self.variables.before[one.place], copy)
         for grown in self.growing:
             grown._enter(inside, following, self.index, self.rows)
+        inside.carried = {id(held.thing) for held in self.held}
+        for held in self.held:
+            held.enter(lambda leaf: self._inner(leaf, following))
         self.variables.put(values)
         return nodes
 
@@ -216,6 +253,11 @@ class Turns:
         for grown in self.growing:
             found += grown._latest()
             self.appended += self._appended(grown)
+        for held in self.held:
+            set_now = held.left()
+            if set_now is None:
+                return None
+            found += [inside.trace.node_of(leaf) for leaf in set_now]
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
@@ -261,6 +303,9 @@ class Turns:
 
     def _check_held_once(self, after: list[Any]) -> None:
         """Refuse to change a container that other variables hold too: they would not see it."""
+        for held in self.held:
+            if held_twice(held.changed(), self.variables.before):
+                raise Abandon
         for place, twin in self.twins.items():
             changed = twin.changed(after[place])
             if changed and held_twice(changed, self.variables.before):
@@ -366,6 +411,11 @@ class Turns:
             made = tree.unflatten(one.structure, leaves)
             twin = self.twins.get(one.place)
             values[one.place] = made if twin is None else twin.back(self.after[one.place], made)
+        for grown in self.growing:
+            for kind in grown._kinds:
+                [next(following) for _ in range(kind.leaf_count)]
+        for held in self.held:
+            held.finish(following)
         for place in self.wanted:
             if place in self.is_item and last is not UNDEFINED and place not in known:
                 values[place] = last
@@ -484,7 +534,7 @@ class Turns:
         if self.attempt and not count and self._is_certain(asked, condition_inputs):
             self.as_scan(self._certain_turns(asked, condition_inputs), UNDEFINED)
             return
-        if self.growing:
+        if self.growing or self.held:
             raise Abandon  # nobody knows how long the list will be
         moved = [slot for slot, move in enumerate(self.moves) if slot != move]
         if moved:
@@ -541,6 +591,7 @@ class Turns:
                 node = inside.trace.node_of(found)
             finally:
                 self.variables.put(before)
+                self._leave()
                 self.inner, self.twins = of_turn
         return node, inputs, index
 

@@ -22,7 +22,7 @@ conditional = _Conditional()
 def check_outside(storage: Any) -> None:
     """Refuse to write to an array from outside: it would happen whatever the condition is."""
     if storage._trace.level < conditional.level:
-        raise OutsideWriteError(
+        error = OutsideWriteError(
             explain(
                 "writing to an array",
                 "the array was made outside of the branch or loop that a traced condition "
@@ -31,6 +31,8 @@ def check_outside(storage: Any) -> None:
                 "new array from the function that writes.",
             )
         )
+        error.storage = storage
+        raise error
 
 
 def check_current(array: Any) -> None:
