@@ -59,3 +59,27 @@ def test_one_whole_task_and_a_rest_have_two_places(small_tasks):
     assert found.turns == 2 and branch.test.high == 1
     places = [part.stores[0].at.substitute({found.var: Affine(0)}) for part in branch.parts()]
     assert places == [Affine(0), Affine(1)]
+
+
+def tasks_of(rows, columns, over_rows):
+    """Of sums over rows, or of a copy."""
+    x = buffer("x", MemoryKind.INPUT, rows, columns)
+    out = buffer("out", MemoryKind.OUTPUT, *([] if over_rows else [rows]), columns)
+    i, j = Var("i", rows), Var("j", columns)
+    value = Load(x, x.flat((Affine.of(i), Affine.of(j))))
+    at = Affine.of(j) if over_rows else value.at
+    found = parallel.parallelise(Nest([i, j], [Store(out, at, value, "add" * over_rows)]))
+    return found.var.extent, len(found.join)
+
+
+def test_a_loop_with_few_tasks_makes_way_for_one_with_many():
+    assert tasks_of(100_000, 100, over_rows=True) == (62, 1)  # columns make no two tasks
+    assert tasks_of(10_000, 2048, over_rows=True)[0] > 32  # and eight here
+    assert tasks_of(1024, 2048, over_rows=True) == (8, 0)  # as there is much to join
+    assert tasks_of(20, 1_000_000, over_rows=False) == (20, 0)
+    assert tasks_of(2, 10_000_000, over_rows=False)[0] > 32
+
+
+def test_long_nests_have_tasks_enough_that_none_is_waited_for():
+    assert tasks_of(100_000, 100, over_rows=False)[0] <= 64
+    assert 128 < tasks_of(100_000, 10_000, over_rows=False)[0] <= 256

@@ -74,7 +74,7 @@ def parallelise(nest: Nest, awake: bool = False) -> Nest | Loop:
     cost = iterations(nest) * iteration_cost(nest)
     if cost < _least_cost(awake) or not nest.vars or any(store.picks for store in nest.stores):
         return nest
-    var = _choose_loop(nest)
+    var = _choose_loop(nest, cost)
     if var is None:
         return nest
     chunk = _chunk_length(nest, var, cost)
@@ -93,14 +93,31 @@ def parallelise(nest: Nest, awake: bool = False) -> Nest | Loop:
     return Loop(task, (body,), True, join=tuple(joins), label=nest.label, nodes=tuple(nest.nodes))
 
 
-def _choose_loop(nest: Nest) -> Var | None:
-    """The loop to cut: outermost first, and one that nothing is combined over if possible."""
+def _choose_loop(nest: Nest, cost: int) -> Var | None:
+    """The loop to cut: outermost first, and one that nothing is combined over if possible.
+
+    One with few tasks makes way for another that has many more, if what is combined over that is
+    little to join.
+    """
+    limits = policy().threads
     candidates = [var for var in nest.vars if not var.ordered and _keeps_apart(nest, var)]
-    for var in candidates:
-        free = all(store.at.coefficient(var) for store in nest.stores)
-        if free and var.extent >= 2:
-            return var
-    return max(candidates, key=lambda var: var.extent, default=None)
+    free = [var for var in candidates if all(store.at.coefficient(var) for store in nest.stores)]
+    summed = [var for var in candidates if var not in free and _joins_little(nest, var)]
+    tasks = {var: -(-var.extent // _chunk_length(nest, var, cost)) for var in candidates}
+    several = [var for var in free if tasks[var] > 1]
+    enough = [var for var in several[:1] if tasks[var] >= limits.enough_tasks]
+    many = [var for var in [*free, *summed] if tasks[var] >= 2 * limits.enough_tasks]
+    return next(iter([*enough, *many, *several]), None) or max(
+        candidates, key=lambda var: var.extent, default=None
+    )
+
+
+def _joins_little(nest: Nest, var: Var) -> bool:
+    """Whether all parts of sums over a loop are few beside what is added up."""
+    over = [store for store in nest.stores if not store.at.coefficient(var)]
+    parts = sum(store.at.bounds()[1] + 1 for store in over)
+    is_little = iterations(nest) >= 32 * policy().threads.most_tasks * parts
+    return is_little and all(store.combine for store in over)
 
 
 def _keeps_apart(nest: Nest, var: Var) -> bool:
@@ -114,7 +131,8 @@ def _keeps_apart(nest: Nest, var: Var) -> bool:
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
     per_step = max(1, cost // var.extent)
     wanted = policy().threads
-    chunk = max(-(-wanted.least_task // per_step), -(-var.extent // wanted.most_tasks), 1)
+    most = max(wanted.most_tasks, min(wanted.many_tasks, cost // wanted.long_task))
+    chunk = max(-(-wanted.least_task // per_step), -(-var.extent // most), 1)
     tasks = var.extent // chunk
     if tasks > 1:
         # an even number of equal ones, so that no thread waits for another at the end
