@@ -242,6 +242,11 @@ def test_explain_finds_modules_in_the_current_folder(tmp_path, monkeypatch, caps
             ["wengert.experiments.ratio:waves", "f12[3]"],
             "got the type 'f12[3]', expected one such as f64[10], f32[8,2] or i64.",
         ),
+        (
+            ["wengert.experiments.ratio:waves"],
+            "waves: missing a required argument: 'x'. Give a type for each argument, such as "
+            "f64[10] or i64.",
+        ),
     ],
 )
 def test_explain_says_what_is_wrong(argv, message, capsys):

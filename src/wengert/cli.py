@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import os
 import platform
 import re
@@ -296,6 +297,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
     function = find_function(arguments.function)
     values = [example_argument(text) for text in arguments.types]
+    _check_number(function, values)
     if arguments.grad:
         function = value_and_grad(function)
     compiled = function if hasattr(function, "explain") else jit(function)
@@ -305,6 +307,19 @@ def run_explain(arguments: argparse.Namespace) -> int:
     else:
         print(story if arguments.part == "all" else getattr(story, arguments.part))
     return 0
+
+
+def _check_number(function: Callable, values: Sequence[Any]) -> None:
+    """There must be a type for each argument that has no default."""
+    try:
+        inspect.signature(function).bind(*values)
+    except ValueError:  # of a built-in that has no signature
+        return
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise UsageError(
+            f"{name}: {error}. Give a type for each argument, such as f64[10] or i64."
+        ) from None
 
 
 def _written(story: Any, path: str) -> str:
