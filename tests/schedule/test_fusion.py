@@ -401,3 +401,28 @@ def test_sums_of_sums_are_not_written_out_without_end():
     sizes = [len(list(walk(roots_of(nest.stores)))) for nest in nests]
     assert max(sizes) < 2000 and sum(sizes) < 6000, sizes
     np.testing.assert_allclose(jit(determinant)(a), np.linalg.det(a), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sin(x).reshape(-1),
+        lambda x: np.sum(x.reshape(3, 2, 2) ** 2, axis=2).reshape(6),
+        lambda x: (np.exp(x).reshape(2, 6), np.exp(x) * 2),
+        wg.grad(lambda x: np.sum(np.sin(x.reshape(4, 3)) ** 2)),
+    ],
+)
+def test_a_result_of_another_shape_is_computed_where_it_stays(f):
+    x = np.linspace(0.0, 1.0, 12).reshape(3, 4)
+    compiled = wg.jit(f)
+    for found, wanted in zip(wg.tree.leaves(compiled(x)), wg.tree.leaves(f(x)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    assert "copy" not in compiled.explain(x).loops
+
+
+def test_two_shapes_of_one_value_are_results_of_their_own():
+    x = np.linspace(0.0, 1.0, 12).reshape(3, 4)
+    flat, square, again = wg.jit(lambda x: (np.sin(x).ravel(), np.sin(x), np.sin(x).ravel()))(x)
+    flat[:] = 0
+    np.testing.assert_allclose(square, np.sin(x), rtol=1e-15)
+    np.testing.assert_allclose(again, np.sin(x).ravel(), rtol=1e-15)

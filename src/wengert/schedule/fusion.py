@@ -41,6 +41,7 @@ from ..loops import (
     as_reals,
     c_strides,
     cast,
+    root,
 )
 from ..ops.layout import again, reshape
 from ..trace.tracer import ITEM
@@ -142,23 +143,32 @@ class Scheduler:
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
         """One buffer for each output; an operator writes straight into the first of its own."""
         pairs = []
-        outputs = self.graph.outputs
-        wanted: Sequence[Any] = self.task.output_strides or [None] * len(outputs)
-        for node, strides in zip(outputs, wanted, strict=True):
+        wanted: Sequence[Any] = self.task.output_strides or [None] * len(self.graph.outputs)
+        for node, strides in zip(self.graph.outputs, wanted, strict=True):
             assert node is not None
             if node.serial in self.task.places:
                 pairs.append((node, self.buffers[node.serial]))
                 continue
             buffer = self._new_buffer(node.type, MemoryKind.OUTPUT, "out", strides)
             pairs.append((node, buffer))
-            if buffer.strides != c_strides(buffer.shape):
+            if not isinstance(node, Operator) or buffer.strides != c_strides(buffer.shape):
                 continue  # copied at the end
-            if isinstance(node, Operator) and self._owns_memory(node):
+            if self._owns_memory(node):
                 self.buffers.setdefault(node.serial, buffer)
-            elif isinstance(node, Operator) and node.op is ITEM:
-                place = (node.inputs[0].serial, node.params["index"])
-                self.item_outputs.setdefault(place, buffer)
+            elif node.op is ITEM:
+                self.item_outputs.setdefault((node.inputs[0].serial, node.params["index"]), buffer)
+            elif node.op is reshape and self._is_reshaped(node):
+                shape = node.inputs[0].type.shape
+                view = buffer.view(shape=shape, strides=c_strides(shape))
+                self.buffers.setdefault(node.inputs[0].serial, view)
         return pairs
+
+    def _is_reshaped(self, node: Operator) -> bool:
+        """Whether the node is another shape of what a nest computes, which can put it anywhere."""
+        own = node.inputs[0]
+        lowering = self.lowerings.lowering(own) if isinstance(own, Operator) else None
+        plain = self._standard_strides(own) == c_strides(own.type.shape)
+        return plain and isinstance(lowering, (Pointwise, Assembled, Reduction))
 
     def _owns_memory(self, node: Operator) -> bool:
         """Whether the node's result can be computed straight into a buffer given to it."""
@@ -220,11 +230,10 @@ class Scheduler:
         source = self._contiguous(node.inputs[0])
         strides = self._standard_strides(node)
         self.buffers[node.serial] = source.view(shape=node.type.shape, strides=strides)
-        copied = len(self.kernels) > before
         made = self.kernel_of.get(node.inputs[0].serial, -1)
         if node.op is again:
             made = before - 1  # whatever reads it comes after all that is there by now
-        self.kernel_of[node.serial] = before if copied else made
+        self.kernel_of[node.serial] = before if len(self.kernels) > before else made
 
     def _contiguous(self, node: Node) -> Buffer:
         """The buffer of a node whose elements lie one after the other; copied if need be."""
@@ -524,9 +533,8 @@ class Scheduler:
     def _copy_outputs(self, outputs: Sequence[tuple[Node, Buffer]]) -> None:
         """Outputs that are inputs, constants, aliases or outputs already are copied."""
         for node, buffer in outputs:
-            if self.buffers.get(node.serial) is buffer:
-                continue
-            self._copy(node, self.buffer_of(node), buffer)
+            if root(self.buffer_of(node)) is not buffer:
+                self._copy(node, self.buffer_of(node), buffer)
 
 
 def _without_ones(node: Node, shape: tuple[int, ...]) -> Node | None:
