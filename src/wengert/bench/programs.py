@@ -217,6 +217,34 @@ def arm(lengths: Any, goal: Any) -> Callable:
     return miss
 
 
+class Springs:
+    """Masses on a line, with springs between them."""
+
+    def __init__(self, strength: Any, count: int):
+        self.strength = strength
+        self.x, self.speed = np.linspace(0, 1, count) ** 2, np.zeros(count)
+
+    def step(self, h: float) -> None:
+        """Move on for a while."""
+        pull = self.strength * (self.x[1:] - self.x[:-1])
+        self.speed[:-1] += h * pull
+        self.speed[1:] -= h * pull
+        self.x = self.x + h * self.speed
+
+
+def springs(count: Any, steps: Any) -> Callable:
+    """Masses and springs as an object that is changed step by step, and a list of what is seen."""
+
+    def seen(strength: Any) -> Any:
+        chain, energies = Springs(strength, count), []
+        for _ in range(steps):
+            chain.step(0.05)
+            energies.append(np.sum(chain.speed**2))
+        return np.mean(energies) + np.sum(chain.x**2)
+
+    return seen
+
+
 # ---------------------------------------------------------------- until it has converged
 
 
@@ -310,6 +338,7 @@ PROGRAMS = {
     "robot arm": Program(
         arm, (np.linspace(1, 0.4, 7), np.array([1.0, 0.5, 0.8])), np.linspace(-0.5, 0.5, 7)
     ),
+    "springs": Program(springs, (100, 200), 1 + 0.1 * _random(99)),
     "Riccati": Program(
         riccati, (np.eye(4) + 0.1 * _random(4, 4), _random(4, 2, seed=1)), np.array([0.1, -0.3])
     ),

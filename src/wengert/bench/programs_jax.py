@@ -202,6 +202,24 @@ def arm(jax: Any, lengths: Any, goal: Any) -> Callable:
     return miss
 
 
+def springs(jax: Any, count: Any, steps: Any) -> Callable:
+    """A scan with the energies as its results."""
+    jnp = jax.numpy
+
+    def seen(strength: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            x, speed = carry
+            pull = 0.05 * strength * (x[1:] - x[:-1])
+            speed = speed.at[:-1].add(pull).at[1:].add(-pull)
+            return (x + 0.05 * speed, speed), jnp.sum(speed**2)
+
+        start = jnp.linspace(0, 1, count) ** 2, jnp.zeros(count)
+        (x, _), energies = jax.lax.scan(step, start, None, length=steps)
+        return jnp.mean(energies) + jnp.sum(x**2)
+
+    return seen
+
+
 def riccati(jax: Any, moves: Any, steers: Any) -> Callable:
     """A while loop: forward mode only."""
     jnp = jax.numpy
@@ -281,6 +299,7 @@ PROGRAMS: dict[str, Callable[..., Callable]] = {
     "Lorenz": lorenz,
     "molecules": molecules,
     "robot arm": arm,
+    "springs": springs,
     "Riccati": riccati,
     "Kepler": kepler,
     "Gaussian process": gaussian_process,

@@ -141,8 +141,14 @@ class Held:
 def is_plain_object(thing: Any) -> bool:
     """Whether attributes of an object are no more than what was put there."""
     kind: Any = type(thing)
-    ours = kind.__module__.partition(".")[0] in ("wengert", "numpy", "builtins")
-    return not ours and hasattr(thing, "__dict__") and kind.__setattr__ is object.__setattr__
+    module = kind.__module__
+    ours = module.partition(".")[0] in ("wengert", "numpy", "builtins")
+    # the programs that are measured are written as users write
+    return (
+        (not ours or module.startswith("wengert.bench.programs"))
+        and hasattr(thing, "__dict__")
+        and kind.__setattr__ is object.__setattr__
+    )
 
 
 def objects_in(values: Iterable[Any]) -> list[Any]:
