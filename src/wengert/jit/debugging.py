@@ -155,7 +155,7 @@ def _checked_compute(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any
     return result
 
 
-class _Step(NamedTuple):
+class _PlanStep(NamedTuple):
     """A step of a plan, for whoever asks for its line."""
 
     source: str | None
@@ -165,7 +165,7 @@ class _Step(NamedTuple):
 def _plan_by_operations(plan: Replay, values: Sequence[Any], quick: bool = False) -> list[Any]:
     env = [*values, *plan.constants]
     for (apply, _, places, params), source in zip(plan.steps, plan._sources, strict=True):
-        node = _Step(source)  # noqa: F841 - read by `user_line`
+        node = _PlanStep(source)  # noqa: F841 - read by `user_line`
         env.append(apply(*[env[place] for place in places], **params))
     return [None if place is None else env[place] for place in plan.outputs]
 
