@@ -44,6 +44,8 @@ MANY = np.array(c.NODES_36), np.array(c.WEIGHTS_36)
 SHIFT = 1.5 * 2.0**52
 # log(2) as a sum of a float of few bits and the rest.
 LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)
+# Of parameters below this one side is nearly everything, and the other has a series of its own.
+TINY = 0.25
 # Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u; the
 # incomplete gamma function itself, whose few nodes would lie too far apart, until exp(-NEARLY).
 ENOUGH, MORE, NEARLY = 37.0, 4.0, 32.0
@@ -378,40 +380,39 @@ def betainc(a: Array, b: Array, x: Array, upper: bool = False) -> Array:
     front = at * (1 - at) * beta_moment(first, second, at, 0, 0, 0) + step
     value = beta_density(above, below, at) * front
     value = np.where(left != upper, value, 1 - value)
-    if upper:
-        first, second, left = second, first, ~left
-    small, rest = ~left & (second < 0.25), at if upper else 1 - at
-    value = choose(small, _betainc_small, lambda a, b, y, value: value, first, second, rest, value)
     allowed = (a >= 0) & (b >= 0) & (a + b > 0) & (a < np.inf) & (b < np.inf)
     known = np.where((x == 0) | (b == 0), 0.0, np.where((x == 1) | (a == 0), 1.0, np.nan))
     known = np.where(allowed & (x >= 0) & (x <= 1), known, np.nan)
     return np.where(inside, value, 1 - known if upper else known)
 
 
-def _betainc_small(a: Array, b: Array, y: Array, value: Array) -> Array:
+def _betainc_small(a: Array, b: Array, y: Array) -> Array:
     """1 - I(y; b, a) for small b and y < 1/2, without the cancellation.
 
     I is y^b / (b beta(a, b)) times the series 1 + b sum of (1 - a)_k y^k / (k! (b + k)).
     """
-    total, term = np.zeros_like(y), np.ones_like(y)
-    for k in range(1, 50):
-        term = term * y * ((k - a) * (1 / k))
-        total = total + term / (b + k)
+    q, total = a * y, 1 / (b + 44)
+    for k in range(43, 0, -1):
+        total = 1 / (b + k) + (y - q * (1 / (k + 1))) * total
+    total = (y - q) * total
     exponent = b * np.log(y) - _log_gamma_above_one(b) + _log_gamma_step(a, b)
     return -np.expm1(exponent) - np.exp(exponent) * b * total
 
 
 def _log_gamma_step(a: Array, b: Array) -> Array:
     """log gamma(a + b) - log gamma(a) for b < 1, accurate as a part of b."""
-    total = np.zeros_like(a)
-    for k in range(8):
-        total = total - np.log1p(b / (a + k))
+    # the product of 1 + b / (a + k) less 1, two factors by one division
+    grown = np.zeros_like(a)
+    for k in range(0, 8, 2):
+        low, high = a + k, a + (k + 1)
+        pair = b * (low + high + b) / (low * high)
+        grown = grown + pair + grown * pair
     up = a + 8
-    total = total + (up - 0.5) * np.log1p(b / up) + b * (np.log(up + b) - 1)
+    total = (up - 0.5) * np.log1p(b / up) + b * (np.log(up + b) - 1) - np.log1p(grown)
     # Stirling's series: differences of powers of 1 / (up + b) and 1 / up as products
     first, second = 1 / up, 1 / (up + b)
     difference, power, rest = np.ones_like(a), first, np.zeros_like(a)
-    for coefficient in STIRLING:
+    for coefficient in STIRLING[:6]:
         rest = rest + coefficient * difference
         for _ in range(2):
             difference, power = second * difference + power, power * first
@@ -498,6 +499,28 @@ incomplete_beta: Op = special(
     domains=((1.2, 3.0), (1.2, 3.0), (0.1, 0.9)),
     params=({"upper": False}, {"upper": True}),
 )
+
+# 1 - I(y; b, a) for b < TINY and y < 1/2.
+rest_beta: Op = special(
+    "incomplete_beta_rest",
+    _betainc_small,
+    lambda ans, a, b, y: _betainc_by("a")(ans, a, b, 1 - y),
+    lambda ans, a, b, y: _betainc_by("b")(ans, a, b, 1 - y),
+    lambda ans, a, b, y: -density_beta(a, b, 1 - y),
+    domains=(SHAPE, (0.1, 0.24), (0.1, 0.4)),
+)
+
+
+def regularized_beta(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """I(x; a, b), or 1 less it if upper: the rest of a tiny parameter by its own operation."""
+    value, left = incomplete_beta(a, b, x, upper=upper), _left(a, b, x)
+    other, small, y = (b, a, x) if upper else (a, b, 1 - x)
+    side = left if upper else logical_not(left)
+    tiny = logical_and(side, logical_and(less(0.0, small), less(small, TINY)))
+    tiny = logical_and(tiny, logical_and(less(0.0, y), less(0.0, other)))
+    other, small, y = (select(tiny, one, 0.2) for one in (other, small, y))
+    return select(tiny, rest_beta(other, small, y), value)
+
 
 # ---------------------------------------------------------------- Student's t
 

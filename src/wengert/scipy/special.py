@@ -98,7 +98,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     >>> print(f"{wg.grad(wsp.special.betainc)(2.0, 3.0, 0.5):.12f}")
     -0.195288686635
     """
-    return incomplete.incomplete_beta(as_value(a), as_value(b), as_value(x), upper=False)
+    return incomplete.regularized_beta(as_value(a), as_value(b), as_value(x), upper=False)
 
 
 def betaincc(a: Any, b: Any, x: Any) -> Any:
@@ -108,7 +108,7 @@ def betaincc(a: Any, b: Any, x: Any) -> Any:
     >>> print(f"{wsp.special.betaincc(2.0, 3.0, 0.99):.9e}")
     3.970000000e-06
     """
-    return incomplete.incomplete_beta(as_value(a), as_value(b), as_value(x), upper=True)
+    return incomplete.regularized_beta(as_value(a), as_value(b), as_value(x), upper=True)
 
 
 def exp1(z: Any) -> Any:
