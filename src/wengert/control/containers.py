@@ -75,7 +75,7 @@ def _refilled(container: Any, new: Any) -> Any:
     return container
 
 
-class Held:
+class Attributes:
     """An object from outside some of whose attributes a turn changes."""
 
     def __init__(self, thing: Any):

@@ -24,7 +24,7 @@ from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
-from .containers import Held, Twin, held_twice, is_plain_object, objects_in, owner_of
+from .containers import Attributes, Twin, held_twice, is_plain_object, objects_in, owner_of
 from .growing import Deeper, Growing
 from .histories import History, early_rows, history
 from .pieces import Abandon, Grows, Sets, TracedPiece, captured, closed
@@ -90,7 +90,7 @@ class Turns:
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
         self.growing: list[Growing] = []  # the lists that a turn appends to
-        self.held: list[Held] = []  # the objects whose attributes a turn changes
+        self.held: list[Attributes] = []  # the objects whose attributes a turn changes
         self.rows: np.ndarray | None = None  # what the turns go along, where that is known
         self.index = Variable("", None, COUNT, active=False)
 
@@ -181,7 +181,7 @@ class Turns:
             known = any(one is thing for one in objects_in(self.variables.before))
             if not (self.attempt and known and is_plain_object(thing)):
                 raise Abandon
-            held = Held(thing)
+            held = Attributes(thing)
             held.before = dict(vars(thing))
             self.held.append(held)
         elif not name or name in held.names:
