@@ -100,12 +100,10 @@ def _pull_node(node: Operator, g: Any, cotangents: dict[int, Any], quick: bool) 
         held = cotangents.setdefault(source.serial, [None] * len(source.type))
         held[node.params["index"]] = g
         return
-    rule = op.pull_rule
-    if rule is None:
+    if op.pull_rule is None:
         results = _derived_pull(node, g, quick)
-    else:
-        # defaults, because variables that a function inside refers to are slower for all
-        results = rule(node, g, lambda k, at=inputs, held=cotangents: taken(at[k], held))
+    else:  # with defaults: variables that a function inside refers to are slower for all
+        results = op.pull_rule(node, g, lambda k, at=inputs, c=cotangents: taken(at[k], c))
     for source, result in zip(inputs, results, strict=True):
         if result is not None and source.active:
             held = cotangents.get(source.serial)
