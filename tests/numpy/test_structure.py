@@ -204,6 +204,15 @@ def test_pad_float32_vectors_and_traced_values():
         np.testing.assert_array_equal(got, np.pad(one, 3, mode, reflect_type="odd"))
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+def test_narrow_pads_are_put_together_of_slices(mode):
+    x = np.arange(40.0).reshape(5, 8)
+    found = {node.op.name for node in wg.trace(lambda x: np.pad(x, 3, mode), x).operators}
+    assert "gather" not in found
+    wide = wg.trace(lambda x: np.pad(x, 40, "reflect"), x)
+    assert "gather" in {node.op.name for node in wide.operators}
+
+
 def test_pad_errors():
     def error(kind, match, *args, **kwargs):
         with pytest.raises(kind, match=match):

@@ -1,7 +1,7 @@
 """``numpy.pad`` in all its modes.
 
 Axes are padded one after the other. Where the padding repeats elements of the array, NumPy pads
-the numbers 0, 1, 2, ... of the axis instead, and the elements are taken at those places.
+the numbers 0, 1, 2, ... of the axis instead, and the elements are taken from those places.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from .structure import known, moveaxis, numpy_if_plain, take_places
 __all__ = ["pad"]
 
 Widths = tuple[int, int]
+
+# Of more runs than this a padded axis is not put together.
+_MOST_RUNS = 8
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "constant": {"constant_values": 0},
@@ -145,10 +148,35 @@ def _repeating(mode: str) -> Function:
     def rule(x: Any, widths: Widths, axis: int, rank: int, reflect_type: str = "even") -> Any:
         length = type_of(x).shape[0]
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]
-        taken = take_places(x, places, 0)
+        taken = _taken(x, places)
         return taken if reflect_type == "even" else _odd(x, taken, widths, mode == "reflect")
 
     return rule
+
+
+def _taken(x: Any, places: np.ndarray) -> Any:
+    """The rows at some places: cut out, where they are a few runs of neighbours or of equals, which
+    is quick in both directions; else looked up."""
+    runs: list[list[int]] = []  # first place, step, count
+    for place in places.tolist():
+        last = runs[-1] if runs else None
+        if last and last[2] == 1 and abs(place - last[0]) <= 1:
+            last[1:] = [place - last[0], 2]
+        elif last and place == last[0] + last[1] * last[2]:
+            last[2] += 1
+        else:
+            runs.append([place, 0, 1])
+    if len(runs) > _MOST_RUNS:
+        return take_places(x, places, 0)
+    pieces = [_run(x, *run) for run in runs]
+    return concatenate(*pieces, axis=0) if len(pieces) > 1 else pieces[0]
+
+
+def _run(x: Any, first: int, step: int, count: int) -> Any:
+    if step:
+        end = first + step * count
+        return getitem(x, slice(first, None if end < 0 else end, step))
+    return broadcast_to(getitem(x, slice(first, first + 1)), shape=(count, *type_of(x).shape[1:]))
 
 
 def _odd(x: Any, taken: Any, widths: Widths, reflect: bool) -> Any:
