@@ -108,27 +108,26 @@ def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
     lower = _is_lower(a, x)
     a = np.where(lower & (a < 1), a + 1, a)
     slope = np.abs(x - a)
-    end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, _enough(n, k))
-    return _gamma_integral(slope, x, np.where(lower, -1.0, 1.0), end, n, k)
+    enough = ENOUGH + MORE * n if n or k else NEARLY
+    end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, enough)
+    return _gamma_integral(slope, x, np.where(lower, -1.0, 1.0), end, enough, n, k)
 
 
 def upper_gamma(a: Array, x: Array) -> Array:
     """The integral of exp(a u + x (1 - e^u)) for x >= 1, x >= a."""
-    slope, enough = x - a, _enough(0, 0)
-    end = 2 * enough / (slope + np.sqrt(slope * slope + 2 * enough * x))
-    return _gamma_integral(slope, x, np.ones_like(x), _no_further(end, x, enough), 0, 0)
+    slope = x - a
+    end = _no_further(2 * ENOUGH / (slope + np.sqrt(slope * slope + 2 * ENOUGH * x)), x, ENOUGH)
+    return _gamma_integral(slope, x, np.ones_like(x), end, ENOUGH)
 
 
-def _enough(n: int, k: int) -> float:
-    return ENOUGH + MORE * n if n or k else NEARLY
-
-
-def _gamma_integral(slope: Array, x: Array, turn: Array, end: Array, n: int, k: int) -> Array:
+def _gamma_integral(
+    slope: Array, x: Array, turn: Array, end: Array, enough: float, n: int = 0, k: int = 0
+) -> Array:
     """The moment from the slope of the exponent at 0, and about where the integrand ends."""
     square = exp_square(turn * end)
-    rest = slope * end + x * square - _enough(n, k)
+    rest = slope * end + x * square - enough
     end = end - rest / (slope + x * (end + turn * square))
-    nodes, weights = MANY if n or k else FEW
+    nodes, weights = FEW if enough == NEARLY else MANY
     u = along(nodes, end) * end
     v = turn * u
     value = along(weights, end) * np.exp(-slope * u - x * exp_square(v))

@@ -334,7 +334,7 @@ log_quotient = special(
 
 def _divergence(x: Array, y: Array) -> Array:
     """x log(x / y) - x + y for x, y > 0, which is small where they are near."""
-    return -x * approx.log1pmx((y - x) / x, y / x)
+    return 0.0 - x * approx.log1pmx((y - x) / x, y / x)  # no -0.0
 
 
 divergence = special(

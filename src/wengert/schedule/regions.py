@@ -158,7 +158,7 @@ class ChannelCutter(TimedCutter):
             return rounds * (width + wanted.per_block)
 
         widths = [n for n in range(most, 0, -1) if self.length % n == 0]
-        return min(widths, key=time, default=1)
+        return min((n for n in widths if 2 * n >= widths[0]), key=time)
 
     def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
         if self._is_heavy(node):
