@@ -386,6 +386,32 @@ def _power_dx(ans: Any, x: Any, y: Any) -> Any:
     return select(flat, 0, scale(y, power(select(flat, 1, x), y - 1)))
 
 
+# NumPy refuses negative exponents of integers, which takes a look at them.
+_power_function = pointwise("power", np.power, kinds="f")
+
+
+def _power_loops(index: Index, x: Operand, y: Operand) -> Expr:
+    """Products and a root where the exponent is a small half-integer, else the function."""
+    assert _power_function is not None
+    found = _power_function.rule(index, x, y)
+    assert isinstance(found, Apply)
+    base, exponent = found.args
+    half = float(exponent.value) if isinstance(exponent, Literal) else 0.0
+    if abs(half) not in (0.5, 1.5, 2.5):
+        return found
+    dtype = found.dtype
+    result: Expr = Apply("sqrt", (base,), dtype)
+    if half == 0.5:
+        return result  # as NumPy has it
+    for _ in range(int(abs(half))):
+        result = Apply("multiply", (base, result), dtype)
+    # of -0.0 and -inf the same as of 0.0 and inf
+    least, most = (Literal(dtype.type(number), dtype) for number in (-np.inf, np.inf))
+    result = Apply("absolute", (result,), dtype)
+    result = Apply("where", (Apply("equal", (base, least), BOOL), most, result), dtype)
+    return Apply("reciprocal", (result,), dtype) if half < 0 else result
+
+
 power: Op = binary(
     "power",
     _power,
@@ -394,8 +420,7 @@ power: Op = binary(
     domains=(POSITIVE, REAL),
     like=np.power,
     dtypes=FIELDS,
-    # NumPy refuses negative exponents of integers, which takes a look at them
-    loops=pointwise("power", np.power, kinds="f"),
+    loops=Pointwise(_power_loops, kinds="f"),
 )
 
 
