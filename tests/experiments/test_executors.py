@@ -120,7 +120,7 @@ def test_the_command_is_killed_and_goes_on(tmp_path):
     found = tables_of(out)
     assert len(found["search"]) == len(found["models"]) == 6
     others = ["mpi"] if ranks.needs_mpi.args == (False,) else []
-    others += ["dask"] if importlib.util.find_spec("distributed") else []
+    others += ["dask"] if importlib.util.find_spec("dask") else []
     for other in others:
         subprocess.run(command(other, tmp_path / other), check=True, timeout=300, **options)
         assert tables_of(tmp_path / other) == found
