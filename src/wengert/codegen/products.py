@@ -224,7 +224,7 @@ class Products(Tasks):
             f"{name}.packing", pack, 3, True, watched
         )
         rounds = more.pop(-2 if watched else -1)
-        # columns first: their units are longer, and it is those at the end that others wait for
+        # columns first: their units can be longer, and it is those at the end that others wait for
         number = b.sub(i64(tasks - 1), number)
         bounds = [b.udiv(b.mul(end, units), i64(tasks)) for end in (number, b.add(number, i64(1)))]
         b.call(pack, [out, x, y, space, rounds, *bounds, *more])

@@ -17,7 +17,7 @@ from typing import Any
 
 PATIENCE = 1.0  # seconds
 # New objects between two looks of the garbage collector while something is compiled. What compiling
-# makes stays until the end: at Python's 700 a tenth of the time went into looking at it.
+# makes stays until the end: at Python's 700 a twentieth to a tenth of the time is spent on looking.
 OBJECTS = 100_000
 _DOING = {
     "trace": "tracing the function",
