@@ -18,7 +18,6 @@ import numpy as np
 from ..errors import user_line
 from ..ops import elementwise as ew
 from ..ops import logic
-from ..ops.layout import convert, reshape
 from ..ops.op import Traced
 from ..trace.made import adopt
 from ..trace.preparing import turn_by_turn
@@ -26,9 +25,10 @@ from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
-from .lists import OF_ARRAYS, Items, items_of, of_lists, row, total
+from .lists import OF_ARRAYS, Items, items_of, of_lists, row
 from .pieces import Abandon, local
 from .repeats import ChangedType, Turns
+from .replaced import METHODS, REPLACED
 from .rewriting import Statement
 from .values import NOTHING, UNDEFINED, failure, is_abstract
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
@@ -111,10 +111,12 @@ class Runtime:
     def of(self, function: Any) -> Any:
         """What is called in place of a function."""
         kind = type(function)
-        replaced = _REPLACED.get(function) if kind in _KINDS else None
+        replaced = REPLACED.get(function) if kind in _KINDS else None
         if replaced is not None:
             return replaced
         called = conversion.called(function)
+        if kind is types.MethodType and function.__func__ in METHODS:
+            return types.MethodType(METHODS[function.__func__], function.__self__)
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
             return _copying(called) if type(function.__self__) is np.ndarray else called
         return of_lists(called) if kind is np.ufunc or function in OF_ARRAYS else called
@@ -495,22 +497,6 @@ def _traced_range(*args: Any) -> Steps:
     return Steps(ew.maximum(count, 0), lambda k: start + k * step)
 
 
-# ---------------------------------------------------------------- built-in functions
-
-
-def _extreme(better: Any, plain: Any) -> Any:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        items = args if len(args) > 1 else (args[0] if args else ())
-        if kwargs or not isinstance(items, (tuple, list)) or not any(map(is_abstract, items)):
-            return plain(*args, **kwargs)
-        best = items[0]
-        for item in items[1:]:
-            best = ew.select(truth(better(item, best), plain.__name__), item, best)
-        return best
-
-    return function
-
-
 def _copying(method: Any) -> Any:
     """A method that makes a new array of a plain one: traced values can be written to it."""
 
@@ -521,21 +507,5 @@ def _copying(method: Any) -> Any:
     return function
 
 
-def _integer(*args: Any) -> Any:
-    """``int(x)``, also of a number that is not known yet."""
-    if len(args) != 1 or not is_abstract(args[0]):
-        return int(*args)
-    own = type_of(args[0])
-    if own.size != 1 or own.dtype.kind not in "biuf":
-        return int(args[0])  # the error for it
-    return convert(reshape(logic.trunc(args[0]), shape=()), dtype=np.dtype(np.int64))
-
-
-_REPLACED: dict[Any, Any] = {
-    builtins.int: _integer,
-    builtins.max: _extreme(lambda a, b: a > b, builtins.max),
-    builtins.min: _extreme(lambda a, b: a < b, builtins.min),
-    builtins.sum: total,
-}
 _COPYING = frozenset(("astype", "copy", "flatten"))
 _KINDS = (types.BuiltinFunctionType, type)
