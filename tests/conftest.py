@@ -6,6 +6,7 @@ WENGERT_RANDOM_EXAMPLES=1 draws others.
 """
 
 import os
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -17,6 +18,8 @@ import pytest
 from wengert.jit import debugging
 
 debugging.verify_always = True
+# A job in the background of a script ignores Ctrl-C, and a test that waits for it would not end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None)
 hypothesis.settings.register_profile("other", deadline=None)
