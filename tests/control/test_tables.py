@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.schedule.cost import kernel_cost
 
 RNG = np.random.default_rng(0)
 
@@ -292,7 +291,7 @@ def check_growth(f, transform, shape=()):
 
     def count(n):
         loops = wg.jit(transform(f)).program(np.ones((*shape, n))).stages.loops
-        return sum(map(kernel_cost, loops.kernels)), loops.arena_bytes
+        return sum(kernel.work for kernel in loops.kernels), loops.arena_bytes
 
     few, many = count(24), count(48)
     most = 1.3 * GROWTH.get(f, 4)

@@ -7,7 +7,6 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert.errors import OutOfRangeError
 from wengert.loops import Contraction, Loop, inside
-from wengert.schedule.memory import read_by, written_by
 
 rng = np.random.default_rng(11)
 
@@ -274,7 +273,7 @@ class TestPasses:
         assert self.products(gradient, w, w / 2, h, xs) == [4, 2]
         assert_native(gradient, w, w / 2, h, xs, tolerance=1e-11)
         backward = [k for k in kernels(gradient, w, w / 2, h, xs) if isinstance(k, Loop)][1]
-        read, written = ({*find(backward)} for find in (read_by, written_by))
+        read, written = {*backward.reads}, {*backward.writes}
         moving = {b for b in read - written if b.start.coefficient(backward.var)}
         assert len(moving) == 2  # rows of h and the cotangents; the others are read after it
 
@@ -303,7 +302,7 @@ class TestPasses:
         (loop,) = (k for k in kernels(f, H, XS) if isinstance(k, Loop))
         assert "exp" not in str(loop) and "cos" not in str(loop)
         assert len(loop.carries) == 1
-        assert not any(b.start.coefficient(loop.var) for b in written_by(loop))
+        assert not any(b.start.coefficient(loop.var) for b in loop.writes)
         assert_native(f, H, XS)
 
 

@@ -12,7 +12,6 @@ from wengert.passes import optimise
 from wengert.schedule import chunks, plan, schedule
 from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
 from wengert.schedule.chunks import choose_width, cut_chunks
-from wengert.schedule.memory import read_by, written_by
 from wengert.schedule.sample_axes import SampleClasses
 
 MB = 1 << 20
@@ -179,7 +178,7 @@ def test_sums_stay_where_they_are(n):
     assert [loop.turns for loop in loops] == ([4] if n == 64 else [4, 1])
     for loop in loops:
         assert not loop.carries
-        used = [{root(b) for b in buffers} for buffers in (read_by(loop), written_by(loop))]
+        used = [{root(b) for b in buffers} for buffers in (loop.reads, loop.writes)]
         in_place = (used[0] & used[1]) - {root(b) for b in loop.private}
         assert sum(b.kind is MemoryKind.OUTPUT for b in in_place) == 3
 

@@ -29,7 +29,7 @@ from wengert.loops import (
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
 from wengert.schedule.memory import loops_of as loops_in
-from wengert.schedule.memory import read_by, root, written_by
+from wengert.schedule.memory import root
 from wengert.schedule.verify import verify_loops
 from wengert.trace import trace
 
@@ -131,14 +131,14 @@ def owners(buffers):
 
 def is_needed(program, number):
     """Whether something that a kernel writes is read later, or is a result."""
-    later = [b for kernel in program.kernels[number + 1 :] for b in read_by(kernel)]
-    return bool(owners(written_by(program.kernels[number])) & owners([*later, *program.outputs]))
+    later = [b for kernel in program.kernels[number + 1 :] for b in kernel.reads]
+    return bool(owners(program.kernels[number].writes) & owners([*later, *program.outputs]))
 
 
 def continues_another(program, number):
     """Whether a kernel writes only what another one has written before it."""
-    before = [b for kernel in program.kernels[:number] for b in written_by(kernel)]
-    return owners(written_by(program.kernels[number])) <= owners(before)
+    before = [b for kernel in program.kernels[:number] for b in kernel.writes]
+    return owners(program.kernels[number].writes) <= owners(before)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def is_found(program, message):
 
 def written_in(program):
     """The buffers that its kernels write."""
-    owned = [root(buffer) for kernel in program.kernels for buffer in written_by(kernel)]
+    owned = [root(buffer) for kernel in program.kernels for buffer in kernel.writes]
     return list({id(buffer): buffer for buffer in owned}.values())
 
 
@@ -205,9 +205,9 @@ def test_kernels_in_the_wrong_order_are_found(programs):
     for program in programs.values():
         for number in range(len(program.kernels) - 1):
             one, other = program.kernels[number : number + 2]
-            before = [b for k in program.kernels[:number] for b in written_by(k)]
-            new = owners(written_by(one)) - owners(before)
-            if new & owners(read_by(other)):
+            before = [b for k in program.kernels[:number] for b in k.writes]
+            new = owners(one.writes) - owners(before)
+            if new & owners(other.reads):
                 kernels = list(program.kernels)
                 kernels[number : number + 2] = other, one
                 broken = LoopProgram(program.inputs, program.outputs, kernels)
@@ -266,7 +266,7 @@ def test_buffers_at_one_place_are_found(programs):
     found = 0
     for program in programs.values():
         for kernel in program.kernels:
-            used = map(root, (*written_by(kernel), *read_by(kernel)))
+            used = map(root, (*kernel.writes, *kernel.reads))
             arena = list(
                 {id(b): b for b in used if b.kind is MemoryKind.ARENA and b.nbytes}.values()
             )

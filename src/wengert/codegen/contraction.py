@@ -16,7 +16,6 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from ..machine import policy
-from ..schedule.cost import epilogue_cost, prologue_cost
 from ..schedule.prologues import Packing
 from .driver import Driver, shared_loops
 from .llvm_types import I64, POINTER, i64, private_function
@@ -56,8 +55,8 @@ def units(kernel: Contraction, target: Target) -> tuple[int, int]:
 
 def is_shared(kernel: Contraction) -> bool:
     """Whether a product, with all that is done before and after it, is enough work for threads."""
-    before, least = prologue_cost(kernel), policy().threads
-    work = flops(kernel) + before + epilogue_cost(kernel)
+    before, least = kernel.prologue_work, policy().threads
+    work = flops(kernel) + before + kernel.epilogue_work
     return before >= least.least_shared or work >= least.least_flops
 
 

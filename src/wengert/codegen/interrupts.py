@@ -13,7 +13,7 @@ three steps, each much rarer than the one before:
   passes the exception on.
 
 A watch lives on the stack of the call: when it may ask next, whether it has stopped, and the thread
-that asks. Short programs have none; see `schedule.cost.watched_kernels`.
+that asks. Short programs have none; see `LoopProgram.watched`.
 """
 
 from __future__ import annotations

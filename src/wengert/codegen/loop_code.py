@@ -14,7 +14,6 @@ from llvmlite import ir
 from ..loops import Branch, Carry, Kernel, Loop, Nest, can_fail, inside
 from ..machine import policy
 from ..runtime.limits import MORE_STEPS, STEP_CODES
-from ..schedule.cost import kernel_cost
 from . import pool
 from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
@@ -379,7 +378,7 @@ class Loops(Products):
 
     def _look(self, builder: ir.IRBuilder, loop: Loop, turn: ir.Value, watch: ir.Value) -> None:
         """See whether to end early: at every turn, or where these are short at some of them."""
-        cost = max(1, sum(map(kernel_cost, loop.body)))
+        cost = max(1, sum(kernel.work for kernel in loop.body))
         period = 1 << (policy().costs.watch_period // cost).bit_length()
         leave_if_stopped(builder, watch, (turn, period))
 

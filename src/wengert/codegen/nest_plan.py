@@ -17,7 +17,6 @@ from ..loops import (
     walk,
 )
 from ..machine import policy
-from ..schedule.cost import iterations, nest_cost
 from .ordering import has_chains
 from .summation import loses, place_folds
 from .target import Target
@@ -152,7 +151,7 @@ class NestPlan:
 
         The deepest one that takes long: those inside it end soon enough by themselves.
         """
-        body, costs = nest_cost(self.nest) // iterations(self.nest), policy().costs
+        body, costs = self.nest.work // self.nest.iterations, policy().costs
         for level in range(self.last, -1, -1):
             whole = body * self.vars[level].extent
             if whole >= costs.watched_loop:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
-from ..loops import Buffer, Loop, MemoryKind, Var
+from ..loops import Buffer, MemoryKind, Var
 from ..runtime.limits import ROOM_GRAIN
 from ..schedule.memory import ALIGNMENT
 from .llvm_types import I8, I32, I64, i64
 from .llvm_types import POINTER as PTR
+
+if TYPE_CHECKING:
+    from ..loops import Loop
 
 
 def rounded(size: int) -> int:
@@ -59,7 +63,7 @@ def is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:
 
 # What a loop gives to the kernels inside: a counter, where the private memory of a turn lies, or
 # where a value lies that it hands on from turn to turn.
-Key = Var | Loop | Buffer
+Key: TypeAlias = "Var | Loop | Buffer"
 
 
 @dataclass(frozen=True)

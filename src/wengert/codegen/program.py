@@ -28,7 +28,6 @@ from ..loops import (
     walk,
 )
 from ..machine import compiling_for, policy
-from ..schedule.cost import kernel_cost
 from ..schedule.memory import buffers_of, root
 from ..schedule.steps import is_on
 from .interrupts import INTERRUPTED, leave, start_watch, stopped
@@ -124,7 +123,7 @@ class Segments(Scope):
         if any(kernel in self.watched for kernel in kernels):
             watch = start_watch(builder)
         for number, kernel in enumerate(kernels):
-            cost = kernel_cost(kernel)
+            cost = kernel.work
             is_watched = kernel in self.watched
             may_be_long = cost >= long or getattr(kernel, "length", None) is not None
             own = watch if is_watched and may_be_long else None

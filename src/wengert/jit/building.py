@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..graph import Graph
-from ..loops import Buffer, Contraction, Kernel, Loop, LoopProgram, c_strides, inside
+from ..loops import Buffer, LoopProgram, c_strides
 from ..machine import compiling_for, policy
 from ..schedule import schedule
-from ..schedule.cost import costs_from, kernel_cost
+from ..schedule.memory import loops_of
 from ..schedule.steps import is_on
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
 from .frames import CallLayout
-from .placement import can_be_direct, first_writer
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
 
 if TYPE_CHECKING:
     from ..codegen.target import Target
+    from ..loops import Contraction, Loop
     from ..passes.lengths import AnyLength
     from ..schedule.prologues import Packing
 
@@ -118,24 +119,18 @@ def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:
     """For each piece of state that is written, whether that may happen in place.
 
     Also decides which kernels may end early: none of a short program, and none from the first on
-    that writes state in place. Where too much would come after that, state is computed aside.
+    that writes state in place.
     """
-    read, written = captured.read, captured.written
-    inputs = loops.inputs[len(loops.inputs) - len(read) :]
-    outputs = loops.outputs[len(loops.outputs) - len(written) :]
-    old = {id(change): buffer for change, buffer in zip(read, inputs, strict=True)}
-    costs, limits = costs_from(loops.kernels), policy().costs
-    is_long = bool(costs) and (costs[0] >= limits.long_program or loops.length is not None)
+    works = [kernel.work for kernel in reversed(loops.kernels)]
+    costs = list(accumulate(works))[::-1]  # of every kernel with all that follow
+    least = policy().costs.long_program
+    is_long = bool(costs) and (costs[0] >= least or loops.length is not None)
     loops.watched = len(loops.kernels) if is_long else 0
-    found = []
-    for change, buffer in zip(written, outputs, strict=True):
-        direct = can_be_direct(loops, buffer, old.get(id(change)))
-        if direct and is_long:
-            first = first_writer(loops, buffer)
-            direct = costs[first] <= limits.unwatched_tail
-            loops.watched = min(loops.watched, first) if direct else loops.watched
-        found.append(direct)
-    return found
+    if not captured.written:
+        return []
+    from .placement import direct
+
+    return direct(captured, loops, costs)
 
 
 def _layout(stages: Stages, constants: Sequence[Buffer], workspace: int) -> CallLayout:
@@ -156,13 +151,13 @@ def _work(loops: LoopProgram) -> int:
     """How much a call does: the elements of the largest buffer, or what a loop of many steps
     costs."""
     sizes = [b.size for b in [*loops.inputs, *loops.outputs]]
-    steps = [kernel_cost(k) for k in loops.kernels if any(map(_is_steps, inside(k)))]
+    steps = [k.work for k in loops.kernels if any(map(_is_steps, loops_of([k])))]
     return max([*sizes, *steps], default=0)
 
 
-def _is_steps(kernel: Kernel) -> bool:
+def _is_steps(loop: Loop) -> bool:
     """Whether it is a loop over steps, or over chunks."""
-    return isinstance(kernel, Loop) and not kernel.parallel and kernel.blocks is None
+    return not loop.parallel and loop.blocks is None
 
 
 def _copies(constants: Sequence[Buffer]) -> list[np.ndarray]:

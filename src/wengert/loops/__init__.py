@@ -18,6 +18,11 @@ An operation's entry in the registry has, as `loops`, one of
 and None where it is evaluated by NumPy from inside the compiled program.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .buffers import (
     Buffer,
     MemoryKind,
@@ -54,7 +59,6 @@ from .infix import format_expr
 from .kernels import (
     NO_RESULT,
     Check,
-    Contraction,
     Host,
     Nest,
     Store,
@@ -76,17 +80,11 @@ from .lowerings import (
     Scatter,
 )
 from .pairs import as_reals, pairs_in, part_of, reals_in
-from .programs import (
-    Blocks,
-    Branch,
-    Carry,
-    Kernel,
-    Loop,
-    LoopProgram,
-    Transfer,
-    can_fail,
-    inside,
-)
+from .programs import Kernel, LoopProgram, can_fail, inside
+
+if TYPE_CHECKING:
+    from .loop import Blocks, Branch, Carry, Loop, Transfer
+    from .products import Contraction
 
 __all__ = [
     "BOOL",
@@ -151,3 +149,15 @@ __all__ = [
     "walk",
     "with_parts",
 ]
+
+# What a plain program has none of is imported on first use.
+_LATER = {
+    **dict.fromkeys(("Blocks", "Branch", "Carry", "Loop", "Transfer"), "loop"),
+    "Contraction": "products",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Any
+from math import inf, prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..functions import FUNCTIONS
+from ..functions import FUNCTIONS, Cost
+from ..machine import policy
 from .buffers import Buffer
-from .expressions import Expr, InRange, Load, walk
+from .expressions import Choose, Expr, InRange, Load, LoadAt, takes_long, walk
 from .indices import Affine, Var
 from .infix import format_expr
+
+if TYPE_CHECKING:
+    from .programs import Kernel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,14 +81,66 @@ def add_exactly(apply: Callable[[str, Any, Any], Any], before: Any, value: Any) 
     return after, apply("add", of_before, apply("subtract", value, gained))
 
 
+class KernelBase:
+    """What is true of a kernel that says nothing else."""
+
+    @property
+    def work(self) -> int:
+        """What it costs on one thread, in units of a load and an addition.
+
+        A unit takes between a tenth of a nanosecond and two, so what is decided by these numbers
+        must hold for a range of that width. What runs outside native code counts as nothing.
+        """
+        return 0
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it can end the program with an error code."""
+        return False
+
+    def parts(self) -> list[Kernel]:
+        """All kernels directly inside."""
+        return []
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Nest:
+class Nest(KernelBase):
     """Loops around stores."""
 
     vars: list[Var]
     stores: list[Store]
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+
+    @property
+    def iterations(self) -> int:
+        """How often the body runs."""
+        return prod(var.extent for var in self.vars)
+
+    @property
+    def iteration_work(self) -> int:
+        """The work of one iteration."""
+        values = walk(roots_of(self.stores))
+        calls = sum(map(takes_long, values))
+        return len(self.stores) + len(values) // 4 + calls * Cost.LONG
+
+    @property
+    def work(self) -> int:
+        """That of all iterations."""
+        scalar = any(store.picks for store in self.stores)
+        scalar = scalar or any(isinstance(expr, Choose) for expr in walk(roots_of(self.stores)))
+        factor = policy().costs.scalar if scalar else 1
+        return self.iterations * self.iteration_work * factor
+
+    @property
+    def reads(self) -> list[Buffer]:
+        """The buffers that it reads."""
+        return loaded(roots_of(self.stores))
+
+    @property
+    def writes(self) -> list[Buffer]:
+        """The buffers that it writes."""
+        return [store.buffer for store in self.stores]
 
     def __str__(self) -> str:
         header = " ".join(f"for {v} < {v.extent}" for v in self.vars) or "once"
@@ -93,112 +149,7 @@ class Nest:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contraction:
-    """out[o] = sum over the rest of x * y; every label is a loop, with strides in each buffer.
-
-    What else is to be done with a sum, once it is finished, are its `stores`: their values are
-    expressions of `Sum` and of loads, and their indices are affine in `vars`, a loop variable for
-    each label of the result.
-
-    A factor may be computed from what lies in memory: `x_value` is an expression of loads, at
-    indices affine in `vars` and `inner`, and `x` with its strides the one of them that leads.
-    """
-
-    extents: dict[int, int]
-    out: Buffer
-    x: Buffer
-    y: Buffer
-    out_strides: dict[int, int]
-    x_strides: dict[int, int]
-    y_strides: dict[int, int]
-    x_offset: int = 0  # the element where x begins in its buffer
-    y_offset: int = 0
-    label: str = ""
-    nodes: list[Any] = field(default_factory=list)
-    accumulates: bool = False  # whether the sums are added to what `out` holds
-    vars: dict[int, Var] = field(default_factory=dict)
-    stores: list[Store] = field(default_factory=list)
-    inner: dict[int, Var] = field(default_factory=dict)  # for the labels that are summed over
-    x_value: Expr | None = None
-    y_value: Expr | None = None
-    # Whether somebody reads the sums themselves; else they need memory only while unfinished.
-    keeps_sums: bool = True
-
-    @property
-    def values(self) -> list[Expr]:
-        """The factors that are expressions."""
-        return [value for value in (self.x_value, self.y_value) if value is not None]
-
-    @property
-    def factors(self) -> list[Buffer]:
-        """The factors that are read as they lie in memory."""
-        pairs = (self.x, self.x_value), (self.y, self.y_value)
-        return [buffer for buffer, value in pairs if value is None]
-
-    @property
-    def variables(self) -> dict[int, Var]:
-        """The loop variables, of as many labels as have one."""
-        return {**self.vars, **self.inner}
-
-    def lead(self, is_x: bool) -> Load:
-        """Where a factor, or what leads in its expression, lies in terms of the variables."""
-        buffer, first, strides = (
-            (self.x, self.x_offset, self.x_strides)
-            if is_x
-            else (self.y, self.y_offset, self.y_strides)
-        )
-        at = Affine(first)
-        for label, var in self.variables.items():
-            at = at + Affine.of(var) * strides.get(label, 0)
-        return Load(buffer, at)
-
-    def reading(
-        self,
-        is_x: bool,
-        buffer: Buffer,
-        offset: int,
-        strides: dict[int, int],
-        value: Expr | None = None,
-    ) -> Contraction:
-        """The same product with another factor."""
-        if is_x:
-            return replace(self, x=buffer, x_offset=offset, x_strides=strides, x_value=value)
-        return replace(self, y=buffer, y_offset=offset, y_strides=strides, y_value=value)
-
-    def place(self) -> Affine:
-        """The element number of a sum in `out`, in terms of `vars`."""
-        total = Affine(0)
-        for label, var in self.vars.items():
-            total = total + Affine.of(var) * self.out_strides[label]
-        return total
-
-    def accesses(self) -> list[tuple[Buffer, Affine]]:
-        """What the stores and the values of factors read and write, each place once."""
-        found = [(store.buffer, store.at) for store in self.stores]
-        values = walk([*roots_of(self.stores), *self.values])
-        found += [(expr.buffer, expr.at) for expr in values if isinstance(expr, Load)]
-        return list(dict.fromkeys(found))
-
-    def __str__(self) -> str:
-        pairs = (self.x, self.x_value), (self.y, self.y_value)
-        x, y = (b.name if value is None else format_expr(value) for b, value in pairs)
-        product = f"{x} * {y}"
-        loops = {label: f"{label} < {n}" for label, n in self.extents.items()}
-        named = self.variables if self.values else self.vars if self.stores else {}
-        loops |= {label: f"{var} < {var.extent}" for label, var in named.items()}
-        if not self.stores:
-            header = " ".join(f"for {loop}" for loop in loops.values())
-            return f"{header}: {self.out.name} += {product}  # {self.label}"
-        kept = " ".join(f"for {loops[label]}" for label in self.vars) or "once"
-        summed = [loops[label] for label in self.extents if label not in self.vars]
-        lines = [f"{kept}: sum of {product} for {', '.join(summed) or 'once'}  # {self.label}"]
-        if self.keeps_sums:
-            lines.append(f"  {self.out.name}[{self.place()}] = sum")
-        return "\n".join([*lines, *[f"  {store}" for store in self.stores]])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Host:
+class Host(KernelBase):
     """An operation that NumPy evaluates: it has no loops of its own yet."""
 
     op: Any
@@ -209,6 +160,16 @@ class Host:
     nodes: list[Any] = field(default_factory=list)
     # The inputs that are Python numbers: as arrays they would promote the others.
     numbers: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> list[Buffer]:
+        """The buffers that it reads."""
+        return self.inputs
+
+    @property
+    def writes(self) -> list[Buffer]:
+        """The buffers that it writes."""
+        return self.outputs
 
     def __str__(self) -> str:
         outs = ", ".join(buffer.name for buffer in self.outputs)
@@ -221,13 +182,24 @@ NO_RESULT = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Check:
+class Check(KernelBase):
     """Ends the program with an error code unless the flag is set."""
 
     flag: Buffer
     code: int
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
+    writes = ()
+
+    @property
+    def reads(self) -> list[Buffer]:
+        """The buffers that it reads."""
+        return [self.flag]
+
+    @property
+    def may_fail(self) -> bool:
+        """Always."""
+        return True
 
     def __str__(self) -> str:
         return f"unless {self.flag.name}: stop  # {self.label}"
@@ -236,3 +208,8 @@ class Check:
 def roots_of(stores: Iterable[Store]) -> list[Expr]:
     """Everything that stores compute."""
     return [root for store in stores for root in store.roots()]
+
+
+def loaded(values: Iterable[Expr]) -> list[Buffer]:
+    """The buffers that expressions read."""
+    return [expr.buffer for expr in walk(values) if isinstance(expr, (Load, LoadAt))]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .buffers import Buffer
+from .kernels import KernelBase
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LibraryCall:
+class LibraryCall(KernelBase):
     """A function of a library, called by its name: no Python, and no copies but our own.
 
     Arguments are memory, letters, whole numbers, or numbers of NumPy's, which say their dtype; a
@@ -28,10 +29,15 @@ class LibraryCall:
     arguments: tuple[Any, ...]
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
-    cost: int = 0  # in units of `schedule.cost`
+    cost: int = 0
     label: str = ""
     nodes: list[Any] = field(default_factory=list)
     by_value: bool = False
+
+    @property
+    def work(self) -> int:
+        """As its maker says."""
+        return self.cost
 
     def __str__(self) -> str:
         outs = ", ".join(buffer.name for buffer in self.writes)

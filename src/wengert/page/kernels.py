@@ -29,7 +29,6 @@ from ..loops import (
 from ..machine import Machine
 from ..rates import Floor
 from ..schedule.building import flops_of, is_free
-from ..schedule.cost import iterations, kernel_cost
 from ..schedule.memory import buffers_of
 
 Seconds = Mapping[Kernel, float]  # of each kernel
@@ -71,7 +70,7 @@ class Entry:
             return
         parts = [measured.get(child.kernel, 0.0) for child in self.children]
         if not any(parts):
-            parts = [child.turns * kernel_cost(child.kernel) for child in self.children]
+            parts = [child.turns * child.kernel.work for child in self.children]
         whole = sum(parts) or 1.0
         for child, part in zip(self.children, parts, strict=True):
             child.seconds = self.seconds * part / whole
@@ -173,7 +172,7 @@ def _flops(kernel: Kernel) -> float:
         stores = prod(var.extent for var in kernel.vars.values()) * _applies(kernel)
         return 2.0 * prod(kernel.extents.values()) + stores
     if isinstance(kernel, Nest):
-        return float(iterations(kernel) * (_applies(kernel) + sum(map(_adds, kernel.stores))))
+        return float(kernel.iterations * (_applies(kernel) + sum(map(_adds, kernel.stores))))
     return 0.0
 
 

@@ -44,7 +44,7 @@ from ..machine import policy
 from .building import Region, flops_of, in_parts
 from .fusion import Scheduler
 from .lowering import filled, loop_variables
-from .memory import buffers_of, root, written_by
+from .memory import buffers_of, root
 from .parallel import parallelise
 from .shaping import shape_nest
 
@@ -148,7 +148,7 @@ class BlockScheduler(Scheduler):
     def _begin_sums(self, kernels: list[Kernel]) -> None:
         """Have products begin the large sums that they make, and fill the memory of all others."""
         for own, combine in self.unfilled:
-            writers = [k for k, kernel in enumerate(kernels) if own in written_by(kernel)]
+            writers = [k for k, kernel in enumerate(kernels) if own in kernel.writes]
             product = kernels[writers[0]] if len(writers) == 1 else None
             if not isinstance(product, Contraction):
                 self._fill(own, combine)

@@ -8,7 +8,7 @@ from ..ops.collectives import native
 from .fusion import Scheduler
 from .lowering import is_native
 
-# What a message takes and what an element does, in units of `schedule.cost`.
+# What a message takes and what an element does, in units of `Kernel.work`.
 _MESSAGE, _ELEMENT = 1000, 4
 
 

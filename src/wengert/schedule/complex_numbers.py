@@ -29,7 +29,7 @@ from .fused import FusedNest
 from .fusion import Scheduler
 from .lowering import is_native
 
-# What an element takes, in units of `schedule.cost`.
+# What an element takes, in units of `Kernel.work`.
 _COST = 200
 # Functions of operations whose evaluation is more than that.
 _FUNCTIONS = {power: np.power, direction: np.sign}

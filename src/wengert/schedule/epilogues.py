@@ -42,7 +42,7 @@ from ..loops import (
     walk,
 )
 from .lowering import loop_variables
-from .memory import read_by, root, written_by
+from .memory import root
 from .shaping import merge_loops, rewrite_indices
 from .task import Task
 from .uses import KernelList
@@ -123,7 +123,7 @@ class _Epilogues(KernelList):
     def _can_fail(self, kernel: Kernel) -> bool:
         if isinstance(kernel, Host) or can_fail(kernel):
             return True
-        return any(root(buffer) in self.flags for buffer in written_by(kernel))
+        return any(root(buffer) in self.flags for buffer in kernel.writes)
 
     def _between(self, first: Turn, last: Turn, positions: Iterable[int]) -> list[Turn]:
         """The turns of those kernels that come after `first` and not after `last`."""
@@ -192,8 +192,8 @@ class _Epilogues(KernelList):
     def _moved(self, position: int, nest: Nest, place: int, stores: list[Store]) -> Nest:
         """The nest without those stores, which are now in the product; or as it was."""
         left, product = _without(nest, stores), self._product(place)
-        results = set(written_by(product))
-        if left is None or any(root(buffer) in results for buffer in read_by(left)):
+        results = set(product.writes)
+        if left is None or any(root(buffer) in results for buffer in left.reads):
             return nest  # the results would be read as often as before
         fused = self._over_labels(nest, place, stores)
         turn = self._possible_turn(position, place, stores) if fused else None
@@ -225,8 +225,8 @@ class _Epilogues(KernelList):
         # behind others that wait for the same kernel
         turn = now if after == now else (after[0], self.moves + 1)
         # nobody may miss the product's results, or change what it reads, while it waits,
-        results = written_by(product)
-        users = self._readers(results) + self._writers([*results, *read_by(product)])
+        results = product.writes
+        users = self._readers(results) + self._writers([*results, *product.reads])
         if self._between(now, turn, users):
             return None
         # and what the stores write must not be used between there and the nest

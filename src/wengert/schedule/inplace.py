@@ -25,13 +25,13 @@ from ..loops import (
     roots_of,
     walk,
 )
-from .memory import read_by, root, written_by
+from .memory import root
 
 
 def may_share(loops: LoopProgram, new: Buffer, old: Buffer) -> bool:
     """Whether the output `new` may lie in the memory of the input `old`."""
     writers = writers_of(loops, new)
-    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, read_by(kernel))]
+    readers = [k for k, kernel in enumerate(loops.kernels) if _names(old, kernel.reads)]
     if not readers or readers[-1] < writers[0]:
         return True
     same = len(writers) == 1 and readers[-1] == writers[0]
@@ -40,7 +40,7 @@ def may_share(loops: LoopProgram, new: Buffer, old: Buffer) -> bool:
 
 def writers_of(loops: LoopProgram, new: Buffer) -> list[int]:
     """The numbers of the kernels that write a buffer."""
-    return [k for k, kernel in enumerate(loops.kernels) if _names(new, written_by(kernel))]
+    return [k for k, kernel in enumerate(loops.kernels) if _names(new, kernel.writes)]
 
 
 def _names(buffer: Buffer, found: Iterable[Buffer]) -> bool:

@@ -34,7 +34,7 @@ from ..loops import (
     with_parts,
 )
 from ..machine import policy
-from .memory import read_by, root, written_by
+from .memory import root
 from .shaping import rewrite_indices
 from .task import Task
 
@@ -100,8 +100,8 @@ def _loads(nest: Nest) -> set[tuple[Buffer, Affine]]:
 
 def _apart(one: Nest, other: Nest) -> bool:
     """Whether neither reads or writes what the other writes."""
-    read = [{root(buffer) for buffer in read_by(nest)} for nest in (one, other)]
-    written = [{root(buffer) for buffer in written_by(nest)} for nest in (one, other)]
+    read = [{root(buffer) for buffer in nest.reads} for nest in (one, other)]
+    written = [{root(buffer) for buffer in nest.writes} for nest in (one, other)]
     if read[0] & written[1] or read[1] & written[0]:
         return False
     return not any(_meet(a, b, one.vars) for a in one.stores for b in other.stores)

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..loops import (
-    Branch,
-    Buffer,
-    Check,
-    Contraction,
-    Expr,
-    Host,
-    Kernel,
-    LibraryCall,
-    Load,
-    LoadAt,
-    Loop,
-    LoopProgram,
-    MemoryKind,
-    Transfer,
-    inside,
-    root,
-    roots_of,
-    walk,
-)
+from ..loops import Buffer, Host, Kernel, LoopProgram, MemoryKind, inside, root
 from .task import Task
+
+if TYPE_CHECKING:
+    from ..loops import Loop
 
 ALIGNMENT = 64
 STRETCH = 64  # kernels
@@ -34,53 +18,7 @@ STRETCH = 64  # kernels
 
 def buffers_of(kernel: Kernel) -> list[Buffer]:
     """Every buffer a kernel reads or writes."""
-    return [*written_by(kernel), *read_by(kernel)]
-
-
-def written_by(kernel: Kernel) -> list[Buffer]:
-    """The buffers that a kernel writes."""
-    if isinstance(kernel, Host):
-        return kernel.outputs
-    if isinstance(kernel, LibraryCall):
-        return [*kernel.writes]
-    if isinstance(kernel, Contraction):
-        sums = [kernel.out] if kernel.keeps_sums else []
-        return [*sums, *[store.buffer for store in kernel.stores]]
-    if isinstance(kernel, Transfer):
-        return [kernel.inner if kernel.inward else kernel.outer]
-    if isinstance(kernel, Check):
-        return []
-    if isinstance(kernel, (Loop, Branch)):
-        carries = kernel.carries if isinstance(kernel, Loop) else ()
-        left = [home for carry in carries for home in carry.homes]
-        return [*left, *[buffer for part in kernel.parts() for buffer in written_by(part)]]
-    return [store.buffer for store in kernel.stores]
-
-
-def read_by(kernel: Kernel) -> list[Buffer]:
-    """The buffers that a kernel reads."""
-    if isinstance(kernel, Host):
-        return kernel.inputs
-    if isinstance(kernel, LibraryCall):
-        return [*kernel.reads]
-    if isinstance(kernel, Contraction):
-        return [*kernel.factors, *_loaded([*roots_of(kernel.stores), *kernel.values])]
-    if isinstance(kernel, Transfer):
-        return [kernel.outer if kernel.inward else kernel.inner]
-    if isinstance(kernel, Check):
-        return [kernel.flag]
-    if isinstance(kernel, (Loop, Branch)):
-        found: list[Buffer] = []
-        if isinstance(kernel, Loop):
-            found = [one for carry in kernel.carries for one in (carry.start, *carry.homes)]
-        deciding = kernel.limit if isinstance(kernel, Loop) else kernel.value
-        found += [] if deciding is None else [deciding]
-        return [*found, *[buffer for part in kernel.parts() for buffer in read_by(part)]]
-    return _loaded(roots_of(kernel.stores))
-
-
-def _loaded(values: Iterable[Expr]) -> list[Buffer]:
-    return [expr.buffer for expr in walk(values) if isinstance(expr, (Load, LoadAt))]
+    return [*kernel.writes, *kernel.reads]
 
 
 def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
@@ -116,7 +54,12 @@ def temporaries(kernels: Sequence[Kernel]) -> tuple[Buffer, ...]:
 
 def loops_of(kernels: Iterable[Kernel]) -> list[Loop]:
     """All loops around kernels, at any depth."""
-    return [one for kernel in kernels for one in inside(kernel) if isinstance(one, Loop)]
+    around = [one for kernel in kernels for one in inside(kernel) if one.parts()]
+    if not around:
+        return []
+    from ..loops import Loop
+
+    return [one for one in around if isinstance(one, Loop)]
 
 
 def _leave_to_numpy(kernels: Sequence[Kernel]) -> None:

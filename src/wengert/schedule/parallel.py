@@ -26,7 +26,6 @@ from ..loops import (
     c_strides,
 )
 from ..machine import policy
-from .cost import iteration_cost, iterations
 from .shaping import rewrite_indices
 from .task import Task
 
@@ -50,7 +49,7 @@ def threads(program: LoopProgram, task: Task) -> LoopProgram:
 
 def _told(nest: Nest, found: Kernel, awake: bool) -> str:
     """What a nest is estimated to cost, and whether threads share it."""
-    cost, least = iterations(nest) * iteration_cost(nest), _least_cost(awake)
+    cost, least = nest.iterations * nest.iteration_work, _least_cost(awake)
     choice = f"{found.turns} tasks" if isinstance(found, Loop) else "one thread"
     name = nest.label or ", ".join(dict.fromkeys(node.op.name for node in nest.nodes))
     return f"{name}: cost {cost:,}, worth sharing from {least:,} on: {choice}"
@@ -71,7 +70,7 @@ def keeps_awake(kernel: Kernel, awake: bool) -> bool:
 
 def parallelise(nest: Nest, awake: bool = False) -> Nest | Loop:
     """The nest in tasks, if it is worth it; less is needed where threads are `awake`."""
-    cost = iterations(nest) * iteration_cost(nest)
+    cost = nest.iterations * nest.iteration_work
     if cost < _least_cost(awake) or not nest.vars or any(store.picks for store in nest.stores):
         return nest
     var = _choose_loop(nest, cost)
@@ -116,7 +115,7 @@ def _joins_little(nest: Nest, var: Var) -> bool:
     """Whether all parts of sums over a loop are few beside what is added up."""
     over = [store for store in nest.stores if not store.at.coefficient(var)]
     parts = sum(store.at.bounds()[1] + 1 for store in over)
-    is_little = iterations(nest) >= 32 * policy().threads.most_tasks * parts
+    is_little = nest.iterations >= 32 * policy().threads.most_tasks * parts
     return is_little and all(store.combine for store in over)
 
 

@@ -47,7 +47,6 @@ from ..loops import (
     walk,
 )
 from ..machine import policy
-from .cost import iteration_cost
 from .lowering import loop_variables
 from .memory import root
 from .shaping import merge_loops, order_loops, rewrite_indices
@@ -213,7 +212,7 @@ class _Prologues(KernelList):
             return False
         new = self.packing(after)
         times = new.x if is_x else new.y
-        extra = (times - 1) * iteration_cost(value.own)
+        extra = (times - 1) * value.own.iteration_work
         most = policy().prologues
         good = times > 0 and extra <= most.saved and new.cycles <= most.nearly * old.cycles
         self.note(

@@ -35,7 +35,7 @@ from .fused import FusedNest
 from .fusion import Scheduler
 from .lowering import is_native
 
-# What it takes to compare two elements, in units of `schedule.cost`.
+# What it takes to compare two elements, in units of `Kernel.work`.
 _COMPARED = 2
 _INDEX = np.dtype(np.int64)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..loops import Buffer, Kernel, root
-from .memory import read_by, written_by
 
 
 class KernelList:
@@ -32,6 +31,6 @@ class KernelList:
     def _users(self, kernel: Kernel) -> list[list[int]]:
         """For each buffer that a kernel reads or writes, the positions of all who do."""
         found = []
-        for users, buffers in ((self.readers, read_by(kernel)), (self.writers, written_by(kernel))):
+        for users, buffers in ((self.readers, kernel.reads), (self.writers, kernel.writes)):
             found += [users.setdefault(owner, []) for owner in dict.fromkeys(map(root, buffers))]
         return found
