@@ -11,8 +11,7 @@ and the old one goes with the last of its libraries. What an image needs is foun
 among the symbols given with it, among those registered with `add_symbol`, and in the process
 itself; it is looked for before linking, so that a missing name is reported as such.
 
-The generated code is explicit about vectors and unrolling, so LLVM's optimiser is normally not run
-(`optimise="none"`); scalar code gets a handful of local passes (`"light"`).
+The generated code is explicit about vectors and unrolling, so LLVM's optimiser is not run.
 """
 
 from __future__ import annotations
@@ -23,18 +22,14 @@ import itertools
 import os
 import struct
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..runtime import lapack, numpy_loops
 from .target import Target, llvm
 
 if TYPE_CHECKING:
     from .cache import ObjectCache
-
-Optimise = Literal["none", "light"]
 
 _MAGIC = b"WGIMAGE1"
 _SIZES = struct.Struct("<II")  # bytes of the exported and of the needed names
@@ -45,21 +40,6 @@ _registered: dict[str, int] = {}
 _library_numbers = itertools.count()
 _jit: Any = None
 _jit_lock = threading.Lock()
-
-
-@dataclass
-class Timings:
-    """Seconds that each step took; a step that did not happen (cached code) took none."""
-
-    parse: float = 0.0
-    verify: float = 0.0
-    optimise: float = 0.0
-    codegen: float = 0.0
-    link: float = 0.0
-
-    def __str__(self) -> str:
-        steps = (f"{name} {1e3 * seconds:.2f} ms" for name, seconds in vars(self).items())
-        return ", ".join(steps)
 
 
 class Compiled:
@@ -76,19 +56,15 @@ class Compiled:
         symbols: Mapping[str, int] | None = None,
         *,
         text: str | None = None,
-        optimise: Optimise = "none",
         level: int = 2,
-        timings: Timings | None = None,
         from_cache: bool = False,
     ):
         self.image = image
         self.target = target
-        self.timings = timings or Timings()
         self.from_cache = from_cache
         self.exports, self.needs, self.object_code = _unpack(image)
         self._symbols = dict(symbols or {})
         self._text = text
-        self._optimise = optimise
         self._level = level
         self._library: Any = None
         self._link_lock = threading.Lock()
@@ -100,9 +76,7 @@ class Compiled:
             raise KeyError(f"Compiled.address: got {name!r}, but the module defines {known}")
         with self._link_lock:
             if self._library is None:
-                start = time.perf_counter()
                 self._library = _link(self, self._symbols)
-                self.timings.link = time.perf_counter() - start
         return int(self._library[name])
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
@@ -119,7 +93,6 @@ class Compiled:
                 "compile it with compile_module to see its assembly"
             )
         with _Parsed(self._text) as module:
-            _run_passes(module, self.target, self._optimise)
             assembly: str = _target_machine(self.target, self._level).emit_assembly(module)
         return assembly
 
@@ -127,11 +100,9 @@ class Compiled:
 def compile_module(
     module: Any,
     target: Target | None = None,
-    optimise: Optimise = "none",
     *,
     symbols: Mapping[str, int] | None = None,
     cache: ObjectCache | None = None,
-    verify: bool = True,
     level: int = 2,
 ) -> Compiled:
     """Compile LLVM IR, given as text or as anything whose `str` is IR, for `target`.
@@ -141,36 +112,22 @@ def compile_module(
     instruction selection, scheduling and register allocation try, from 0 to 3: 0 is quick for
     scalar code that need not be fast, and neither quick nor fast for wide vectors.
     """
-    if optimise not in ("none", "light"):
-        raise ValueError(
-            f"compile_module: argument optimise: got {optimise!r}, expected 'none' or 'light'"
-        )
     if level not in (0, 1, 2, 3):
         raise ValueError(f"compile_module: argument level: got {level!r}, expected 0, 1, 2 or 3")
     text = module if isinstance(module, str) else str(module)
     target = target or Target.host()
-    timings = Timings()
     key = ""
     if cache is not None:
         from .cache import cache_key
 
-        key = cache_key("image", target.key(), optimise, level, text)
+        key = cache_key("image", target.key(), level, text)
     image = cache.get(key) if cache is not None else None
     from_cache = image is not None
     if image is None:
-        image = _compile_image(text, target, optimise, level, verify, timings)
+        image = _compile_image(text, target, level)
         if cache is not None:
             cache.put(key, image)
-    return Compiled(
-        image,
-        target,
-        symbols,
-        text=text,
-        optimise=optimise,
-        level=level,
-        timings=timings,
-        from_cache=from_cache,
-    )
+    return Compiled(image, target, symbols, text=text, level=level, from_cache=from_cache)
 
 
 def compile_here(make: Callable[[Target], Any], **options: Any) -> Compiled:
@@ -200,32 +157,13 @@ def add_symbol(name: str, address: int) -> None:
     llvm().add_symbol(name, address)
 
 
-def _compile_image(
-    text: str, target: Target, optimise: Optimise, level: int, verify: bool, timings: Timings
-) -> bytes:
-    clock = time.perf_counter
-    start = clock()
+def _compile_image(text: str, target: Target, level: int) -> bytes:
     with _Parsed(text) as module:
-        timings.parse = clock() - start
-        if verify:
-            start = clock()
-            _verify(module)
-            timings.verify = clock() - start
-        start = clock()
-        _run_passes(module, target, optimise)
-        timings.optimise = clock() - start
-        exports, needs = _names(module)
-        start = clock()
-        code = _target_machine(target, level).emit_object(module)
-        timings.codegen = clock() - start
-    return _pack(exports, needs, code)
-
-
-def _verify(module: Any) -> None:
-    try:
-        module.verify()
-    except RuntimeError as error:
-        raise _invalid(error) from None
+        try:
+            module.verify()
+        except RuntimeError as error:
+            raise _invalid(error) from None
+        return _pack(*_names(module), _target_machine(target, level).emit_object(module))
 
 
 def _invalid(error: Exception) -> ValueError:
@@ -250,21 +188,6 @@ class _Parsed:
     def __exit__(self, *_: object) -> None:
         self.module.close()
         self.context.close()
-
-
-def _run_passes(module: Any, target: Target, optimise: Optimise) -> None:
-    if optimise == "none":
-        return
-    binding = llvm()
-    manager = binding.create_new_module_pass_manager()
-    manager.add_sroa_pass()
-    manager.add_instruction_combine_pass()
-    manager.add_simplify_cfg_pass()
-    manager.add_new_gvn_pass()
-    manager.add_instruction_combine_pass()
-    manager.add_simplify_cfg_pass()
-    tuning = binding.create_pipeline_tuning_options(speed_level=1)
-    manager.run(module, binding.create_pass_builder(_target_machine(target), tuning))
 
 
 def _names(module: Any) -> tuple[list[str], list[str]]:
