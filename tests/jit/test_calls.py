@@ -23,7 +23,7 @@ from wengert.errors import (
     ShapeError,
     StructureError,
 )
-from wengert.jit import function as jit_function
+from wengert.jit import chain
 
 
 def same(got, want):
@@ -465,11 +465,11 @@ def test_bad_calls_raise_and_nothing_else():
 
 def test_more_signatures_than_the_chain_holds():
     jf = wg.jit(polynomial)
-    sizes = range(1, jit_function.CHAIN + 5)
+    sizes = range(1, chain.CHAIN + 5)
     for _ in range(2):
         for n in sizes:
             np.testing.assert_allclose(jf(np.ones(n)), 4.0 * n)
-    assert len(jf._entries) == jit_function.CHAIN
+    assert len(jf._entries) == chain.CHAIN
     assert len(jf._evicted) == 4
     x, out = np.ones(1), np.empty(())  # the first, now outside the chain
     assert jf(x, out=out) is out and out == 4.0

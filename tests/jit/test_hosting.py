@@ -232,9 +232,9 @@ def test_methods():
 
 
 def test_programs_are_forgotten_with_their_entries(monkeypatch):
-    module = importlib.import_module("wengert.jit.function")  # wengert.jit itself is a function
-    monkeypatch.setattr(module, "PROGRAMS", 4)
-    monkeypatch.setattr(module, "CHAIN", 2)
+    for module, name, count in (("function", "PROGRAMS", 4), ("chain", "CHAIN", 2)):
+        # wengert.jit itself is a function
+        monkeypatch.setattr(importlib.import_module(f"wengert.jit.{module}"), name, count)
     f = wg.jit(np.fft.fft)
     for n in (*range(1, 9), 7, 6, 5, 8, 1):
         np.testing.assert_allclose(f(np.arange(float(n))), np.fft.fft(np.arange(float(n))))

@@ -23,45 +23,7 @@ from ..runtime import numpy_loops
 from ..runtime.lapack import library
 from ..runtime.threads import available_cores
 
-# What each x86-64 level adds to the one before it, by LLVM's feature names.
-_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
-_SANDYBRIDGE = (*_V2, "avx")
-_V3 = (*_SANDYBRIDGE, "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
-_ICELAKE = (
-    *_V4,
-    *("avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni"),
-    *("avx512vpopcntdq", "gfni"),
-)
-_SAPPHIRE = (*_ICELAKE, "avx512bf16", "avx512fp16", "avxvnni")
-_ZEN4 = (*_ICELAKE, "avx512bf16")
-_NEON = ("neon",)
-_ARM82 = ("neon", "fullfp16", "lse")
-
-# name -> (architecture, features that its code may use)
-_NAMED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "x86-64": ("x86_64", ()),
-    "x86-64-v2": ("x86_64", _V2),
-    "x86-64-v3": ("x86_64", _V3),
-    "x86-64-v4": ("x86_64", _V4),
-    "nehalem": ("x86_64", _V2),
-    "sandybridge": ("x86_64", _SANDYBRIDGE),
-    "haswell": ("x86_64", _V3),
-    "skylake": ("x86_64", _V3),
-    "skylake-avx512": ("x86_64", _V4),
-    "icelake-server": ("x86_64", _ICELAKE),
-    "sapphirerapids": ("x86_64", _SAPPHIRE),
-    "znver2": ("x86_64", _V3),
-    "znver3": ("x86_64", _V3),
-    "znver4": ("x86_64", _ZEN4),
-    "cortex-a72": ("aarch64", _NEON),
-    "neoverse-n1": ("aarch64", _ARM82),
-    "neoverse-v1": ("aarch64", _ARM82),
-    "apple-m1": ("aarch64", _ARM82),
-    "apple-m2": ("aarch64", _ARM82),
-}
-# LLVM's own definition of these processors already carries the list above; the levels do not.
-_LLVM_NAMES = {"x86-64-v2": "x86-64", "x86-64-v3": "x86-64", "x86-64-v4": "x86-64"}
+ARM82 = ("neon", "fullfp16", "lse")  # what every Apple processor has, by LLVM's names
 
 
 @functools.cache
@@ -90,19 +52,21 @@ class Target(Machine):
     @staticmethod
     def named(name: str) -> Target:
         """Return the target called `name` (see `Target.names`), whatever machine this is."""
-        if name not in _NAMED:
-            raise ValueError(_unknown_name("Target.named: argument name", name))
-        return _named(name)
+        from .processors import checked
+
+        return checked(name, "Target.named: argument name")
 
     @staticmethod
     def names() -> tuple[str, ...]:
         """Return the names that `Target.named` and `WENGERT_CPU` know."""
-        return tuple(_NAMED)
+        from .processors import NAMED
+
+        return tuple(NAMED)
 
     @property
     def architecture(self) -> str:
         """The instruction set family: `x86_64`, `aarch64`, or the triple's first word."""
-        return _architecture(self.triple)
+        return architecture_of(self.triple)
 
     def missing_here(self) -> tuple[str, ...]:
         """Return the features that its code needs and this machine lacks (empty: it runs)."""
@@ -134,31 +98,12 @@ class Target(Machine):
 @functools.cache
 def _host(override: str, cores: int) -> Target:
     there = {"lapack": library(), "numpy_loops": numpy_loops.are_there()}
-    return _chosen(override).replace(**caches(), cores=cores, **there)
+    target = _machine()
+    if override not in ("", "host", "native"):
+        from .processors import chosen
 
-
-def _chosen(override: str) -> Target:
-    if override in ("", "host", "native"):
-        return _machine()
-    if override not in _NAMED:
-        raise ValueError(_unknown_name("environment variable WENGERT_CPU", override, "host"))
-    target = _named(override)
-    missing = target.missing_here()
-    if missing:
-        raise ValueError(
-            f"environment variable WENGERT_CPU: got {override!r}, whose code needs "
-            f"{', '.join(missing)}, which this machine lacks; "
-            f"choose one of {', '.join(_runnable_names())}"
-        )
-    return target
-
-
-def _unknown_name(where: str, got: str, *extra: str) -> str:
-    return f"{where}: got {got!r}, expected one of {', '.join((*extra, *_NAMED))}"
-
-
-def _runnable_names() -> list[str]:
-    return ["host", *(name for name in _NAMED if _named(name).runs_here())]
+        target = chosen(override)
+    return target.replace(**caches(), cores=cores, **there)
 
 
 @functools.cache
@@ -166,36 +111,21 @@ def _machine() -> Target:
     binding = llvm()
     triple = binding.get_process_triple()
     available = dict(binding.get_host_cpu_features())
-    if _architecture(triple) == "aarch64":
+    if architecture_of(triple) == "aarch64":
         available.setdefault("neon", True)  # part of the base instruction set
         if sys.platform == "darwin":
-            available.update(dict.fromkeys(_ARM82, True))  # true of every Apple processor
-    return _describe(triple, binding.get_host_cpu_name(), available)
+            available.update(dict.fromkeys(ARM82, True))
+    return describe(triple, binding.get_host_cpu_name(), available)
 
 
-@functools.cache
-def _named(name: str) -> Target:
-    architecture, features = _NAMED[name]
-    cpu = _LLVM_NAMES.get(name, name)
-    return _describe(_triple_for(architecture, name), cpu, dict.fromkeys(features, True))
-
-
-def _triple_for(architecture: str, name: str) -> str:
-    """Prefer this machine's system, so that the code can be loaded here where it can run."""
-    here: str = llvm().get_process_triple()
-    if _architecture(here) == architecture:
-        return here
-    if name.startswith("apple-"):
-        return "arm64-apple-macosx"
-    return f"{architecture}-unknown-linux-gnu"
-
-
-def _architecture(triple: str) -> str:
+def architecture_of(triple: str) -> str:
+    """The instruction set family of a triple."""
     first = triple.split("-")[0]
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(first, first)
 
 
-def _describe(triple: str, cpu: str, available: Mapping[str, bool]) -> Target:
+def describe(triple: str, cpu: str, available: Mapping[str, bool]) -> Target:
+    """The target with what follows from its features."""
     features = dict(available)
     if features.get("avx512f"):
         features["prefer-256-bit"] = False
@@ -203,7 +133,7 @@ def _describe(triple: str, cpu: str, available: Mapping[str, bool]) -> Target:
         triple=triple,
         cpu=cpu,
         features=_flatten(features),
-        **_vector_unit(_architecture(triple), features),
+        **_vector_unit(architecture_of(triple), features),
     )
 
 

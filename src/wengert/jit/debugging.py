@@ -211,11 +211,36 @@ def evaluate_checked(graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 def run_checked(jitted: Any, program: Any, call: Any, key: Any, leaves: list, out: Any) -> Any:
     """A call operation by operation; what makes a NaN is told with all that its line has to say."""
+    from .inside import graph_for, traced_for
+
     try:
-        return program.run_checked(jitted._graph_for(program, call, key, leaves), leaves, out)
+        return _run_checked(program, graph_for(jitted, program, call, key, leaves), leaves, out)
     except NotANumberError:
-        program.run_checked(jitted._traced_for(call, key, leaves), leaves, out)
+        _run_checked(program, traced_for(jitted, call, key, leaves), leaves, out)
         raise
+
+
+def _run_checked(program: Any, graph: Any, values: Sequence[Any], out: Any = None) -> Any:
+    """Call operation by operation in NumPy, for `debug_nans`; `graph` is for such values."""
+    length = program.length_of(values)
+    state = [s.cell.memory.copy() for s in program.state if s.read]
+    found = evaluate_checked(graph, [*values, *state])
+    for one, new in zip(
+        (s for s in program.state if s.written), found[program.result_count :], strict=True
+    ):
+        one.cell.store(new)
+    for one in program.state:
+        if one.removed:
+            one.cell.store(None)
+    results = [
+        np.array(value, dtype).reshape(shape)
+        for value, (dtype, shape) in zip(found, program.result_types(length), strict=False)
+    ]
+    if out is None:
+        return program._rebuild(results)
+    for target, result in zip(program._targets(out, length), results, strict=True):
+        np.copyto(target, result)
+    return out
 
 
 def report(program: Any, kinds: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,11 @@ from .. import tree
 from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
+from .state import trace_lock
 from .tracing import Captured, CapturesTraced, StaticResult, capture
+
+if TYPE_CHECKING:
+    from .function import Jitted
 
 Axes = dict[str, tuple[int, ...]]
 
@@ -212,6 +216,43 @@ def _outside(captured: Captured) -> Any:
     results = [r.value if isinstance(r, StaticResult) else None for r in captured.results]
     owners = [id(change.owner) for change in captured.changes]
     return captured.structure, [(type(r), r) for r in results], owners, captured.outline()
+
+
+# ---------------------------------------------------------------- calls
+
+
+def for_length(
+    jitted: Jitted, program: Any, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
+) -> tuple[Any, Any]:
+    """The program for any length, or where the function is another at this one, its own."""
+    length = program.length_of(leaves)
+    if not program.lengths.get(length):
+        with trace_lock, jitted._lock:
+            if length not in program.lengths:
+                program.lengths[length] = _is_same(jitted, program, call, key, leaves, length)
+            if not program.lengths[length]:
+                return one_length(jitted, call, key, leaves, args, kwargs)
+    program.room.admit(length)
+    return program, key
+
+
+def _is_same(jitted: Jitted, program: Any, call: Call, key: Any, leaves: list, length: int) -> bool:
+    """Whether the function does at this length what it does at any."""
+    try:
+        with jitted._controlled():
+            kinds = list(map(describe, leaves))
+            one = capture(jitted.function, call, kinds, key[0], shares=False)
+    except Exception:  # the program for this length alone will say what is wrong
+        return False
+    return bool(program.alike(one, length))
+
+
+def one_length(
+    jitted: Jitted, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
+) -> tuple[Any, Any]:
+    """The program for the length at hand alone."""
+    key = (key[0], tuple(map(describe, leaves)), key[2])
+    return jitted._find(key) or jitted._compile(call, key, args, kwargs), key
 
 
 def warn_fixed(name: str, reason: DependsOnLength) -> None:

@@ -16,6 +16,7 @@ from ..schedule.chunking import tell_chunks
 from ..schedule.memory import arena_bytes
 from ..schedule.regions import tell_regions
 from ..schedule.steps import Step
+from .inside import memory_of
 from .measuring import Measured, label, measure
 from .program import Program
 
@@ -94,8 +95,7 @@ class Explanation:
     @property
     def memory(self) -> str:
         """The memory plan, in bytes."""
-        length = None if self._values is None else self.program.length_of(self._values)
-        plan = self.program.memory(length)
+        plan = memory_of(self.program, self._values)
         allocated = plan.pop("allocations_per_call"), plan.pop("allocations_with_out")
         lines = [f"{use + ':':<11}{count:>14,} bytes" for use, count in plan.items()]
         made = "arrays that a call allocates: {}, with out= {}".format(*allocated)

@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..graph import Node
 from ..loops import Host
-from ..runtime.arena import COUNTED_BYTES, Arena, aligned_memory
+from ..runtime.arena import COUNTED_BYTES, Arena, Workspace
 from ..runtime.layout import address_of
-from ..runtime.limits import KNOWN_LENGTHS, ROOM_GRAIN
 from .hosting import Values, body_lines
-from .state import Cell, Change
+from .state import State
 
 ALIGNMENT = 64
 _RUN = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -33,84 +30,6 @@ class CallLayout:
     arena_bytes: int
     work: int  # elements of the largest buffer, or the cost of a loop of many steps
     room_bytes: int = 0  # for each unit of length, of a program for any length
-
-
-class Workspace:
-    """Memory of a program for any length that grows with the length, and is kept.
-
-    Native code reads the three words of `table`: the capacity in bytes, the address, and that of
-    the lengths that are known: each at its number modulo `KNOWN_LENGTHS`.
-    """
-
-    def __init__(self, bytes_per_unit: int):
-        self.bytes_per_unit = bytes_per_unit
-        self.known = np.full(KNOWN_LENGTHS, -1, np.int64)
-        self.table = np.array([0, 0, self.known.ctypes.data], np.uint64)
-        self._memory: np.ndarray | None = None
-
-    def grow(self, length: int) -> bool:
-        """Make it large enough for a length; whether it has more memory now."""
-        needed = -(-length // ROOM_GRAIN) * ROOM_GRAIN * self.bytes_per_unit
-        if needed > self.nbytes:
-            self._memory = aligned_memory(needed)
-            self.table[:2] = needed, self._memory.ctypes.data
-            return True
-        return False
-
-    @property
-    def nbytes(self) -> int:
-        """Its capacity."""
-        return int(self.table[0])
-
-    def drop(self) -> None:
-        """Give the memory back; the next call will ask for it."""
-        self.table[:2] = 0
-        self._memory = None
-
-    def admit(self, length: int) -> None:
-        """Let calls of this length through."""
-        self.known[length % KNOWN_LENGTHS] = length
-
-
-class State:
-    """One piece of state of a program, bound to its memory."""
-
-    def __init__(self, change: Change, slot: int):
-        self.cell: Cell = change.cell()
-        _check_type(change, self.cell)
-        self.present = change.present
-        self.read = change.before is not None
-        self.written = isinstance(change.after, Node)
-        self.removed = change.after is None
-        self.slot = slot  # in the table of captured addresses
-        # where it is computed: bytes into the arena, or None for straight into its memory
-        self.scratch: int | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is now as the program expects it."""
-        return self.present is None or self.cell.present == self.present
-
-    @property
-    def settled(self) -> bool | None:
-        """Whether it is present before and after every call; None where a call changes that."""
-        after = self.present
-        if self.written:
-            after = True
-        elif self.removed:
-            after = False
-        return after if self.present in (None, after) else None
-
-
-def _check_type(change: Change, cell: Cell) -> None:
-    if not isinstance(change.after, Node):
-        return
-    new, memory = change.after.type, cell.memory
-    if (new.dtype, new.shape) != (memory.dtype, memory.shape):
-        raise ShapeError(
-            f"jit: the {change.kind} of a tensor becomes {new}, but its memory holds "
-            f"{memory.dtype} of shape {memory.shape}. Keep dtype and shape, or use a new tensor."
-        )
 
 
 class Failed(Exception):  # noqa: N818 - steers, never seen

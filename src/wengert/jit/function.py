@@ -2,9 +2,9 @@
 
 CPython calls a `Jitted` almost as fast as a built-in: it is a kind of `staticmethod`, whose C code
 passes the call straight on to whatever callable it holds. That is the native entry of the newest
-program; what an entry does not recognise it gives to the next, and the last in the chain is
+program; what an entry does not recognise it gives to the next (see `chain`), and the last of all is
 `_dispatch`, in Python. It brings the arguments in order, finds the program or compiles it, and
-runs it. There are at most `CHAIN` entries in a row; older ones are found by a dictionary.
+runs it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from .dynamic import (
     check_names,
     checked_axes,
     describe_any,
+    for_length,
     is_any,
+    one_length,
     owners,
     warn_fixed,
 )
@@ -50,10 +52,6 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-# Entries that are tried one after the other, at some 20 ns each.
-CHAIN = 8
-# Ways to write a call of one program that have entries of their own.
-ENTRIES = 8
 # Programs of one function, of which the one not used for longest goes first. The entries of a chain
 # are never among those: a hot call need not tell that it was made.
 PROGRAMS = 256
@@ -197,13 +195,8 @@ class Jitted(staticmethod, Generic[P, R]):
         return f"<jit of {function_name(self.function)}, {count} program{plural}>"
 
     def __reduce__(self) -> Any:
-        return _unpickled, (
-            self.function,
-            self.static_argnames,
-            self.threads,
-            self.dynamic,
-            self.control,
-        )
+        options = (self.static_argnames, self.threads, self.dynamic, self.control)
+        return Jitted, (self.function, *options)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = self.attribute or name
@@ -288,12 +281,16 @@ class Jitted(staticmethod, Generic[P, R]):
             if program is None:
                 program, key = self._find_or_compile(call, key, leaves, args, kwargs)
             if program.any_length:
-                program, key = self._for_length(program, call, key, leaves, args, kwargs)
+                program, key = for_length(self, program, call, key, leaves, args, kwargs)
         except CapturesTraced:
             return _fill(out, self._inside(args, kwargs))
         if debugging.checking_nans():
             return debugging.run_checked(self, program, call, key, leaves, out)
-        entry = self._add_entry(program, args, kwargs, out is not None)
+        entry = None
+        if program.entries or (program.native and _is_on("entries")):
+            from .chain import entry_for
+
+            entry = entry_for(self, program, args, kwargs, out is not None)
         if program.arena is not None and program.arena.wake():
             return self._again(args, kwargs, out)
         if entry is not None and native and entry in self._evicted:
@@ -372,41 +369,10 @@ class Jitted(staticmethod, Generic[P, R]):
             try:
                 return self._find(key) or self._compile(call, key, args, kwargs), key
             except DependsOnLength as reason:
-                found = self._one_length(call, key, leaves, args, kwargs)
+                found = one_length(self, call, key, leaves, args, kwargs)
                 self._fixed.add(key)
                 warn_fixed(function_name(self.function), reason)
                 return found
-
-    def _for_length(
-        self, program: Any, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
-    ) -> tuple[Any, Any]:
-        """The program for any length, or where the function is another at this one, its own."""
-        length = program.length_of(leaves)
-        if not program.lengths.get(length):
-            with trace_lock, self._lock:
-                if length not in program.lengths:
-                    program.lengths[length] = self._is_alike(program, call, key, leaves, length)
-                if not program.lengths[length]:
-                    return self._one_length(call, key, leaves, args, kwargs)
-        program.room.admit(length)
-        return program, key
-
-    def _is_alike(self, program: Any, call: Call, key: Any, leaves: list, length: int) -> bool:
-        """Whether the function does at this length what it does at any."""
-        try:
-            with self._controlled():
-                kinds = list(map(describe, leaves))
-                one = capture(self.function, call, kinds, key[0], shares=False)
-        except Exception:  # the program for this length alone will say what is wrong
-            return False
-        return bool(program.alike(one, length))
-
-    def _one_length(
-        self, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
-    ) -> tuple[Any, Any]:
-        """The program for the length at hand alone."""
-        key = (key[0], tuple(map(describe, leaves)), key[2])
-        return self._find(key) or self._compile(call, key, args, kwargs), key
 
     def _compile(self, call: Call, key: Any, args: tuple, kwargs: dict) -> Any:
         key = (key[0].frozen(), *key[1:])  # before the function, which may change its arguments
@@ -423,17 +389,20 @@ class Jitted(staticmethod, Generic[P, R]):
 
         with clock("trace"):
             captured = self._capture(call, key)
-        style = (*self._way, *_written(args, kwargs))
+        style = (*self._way, *written(args, kwargs))
         program, entry = self._compile_graph(captured, kinds, prepare, clock, style)
         entry = entry or hosted_entry(program, args, kwargs, self.owner)
         program.used = next(self._turns)
         program.alike = captured.alike
         self._programs.setdefault(key, []).insert(0, program)
-        if program.native or entry is not None:
-            program.entries[_style(args, kwargs)] = entry
-        if entry is not None and entry.native:
-            self._put(program, entry)
-        self._forget_oldest()
+        if _is_on("entries") or entry is not None:
+            from .chain import keep
+
+            keep(self, program, args, kwargs, entry)
+        if sum(map(len, self._programs.values())) > PROGRAMS:
+            from .chain import forget_oldest
+
+            forget_oldest(self, PROGRAMS)
         debugging.report(program, kinds)
         self._count(call)
         return program
@@ -448,20 +417,6 @@ class Jitted(staticmethod, Generic[P, R]):
         parameters = self._known_parameters()
         names = owners(call, parameters)
         warn_often(parameters, list(self._programs), names, bool(self.dynamic), count)
-
-    def _forget_oldest(self) -> None:
-        """Let go of the programs not used for longest, beyond `PROGRAMS`; calls inside go on."""
-        chained = {id(entry) for entry in self._entries}
-        everything = [p for programs in self._programs.values() for p in programs]
-        idle = [p for p in everything if not any(id(e) in chained for e in p.entries.values())]
-        idle.sort(key=lambda program: program.used)
-        gone = set(map(id, idle[: max(0, len(everything) - PROGRAMS)]))
-        if not gone:
-            return
-        entries = {id(e) for p in idle if id(p) in gone for e in p.entries.values()}
-        self._evicted = [entry for entry in self._evicted if id(entry) not in entries]
-        kept = {k: [p for p in ps if id(p) not in gone] for k, ps in self._programs.items()}
-        self._programs = {key: programs for key, programs in kept.items() if programs}
 
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
@@ -488,26 +443,6 @@ class Jitted(staticmethod, Generic[P, R]):
             lookup.save(key, found[0])
         return found
 
-    def _add_entry(self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool) -> Any:
-        """The entry for this way of writing a call; made where there is none and could be one."""
-        style = (*_style(args, kwargs), *["out"] * with_out)
-        known = style in program.entries or len(program.entries) >= ENTRIES
-        if known or not program.native or not _is_on("entries"):
-            return program.entries.get(style)
-        if not all(_is_plain(leaf) for leaf in tree.leaves((args, kwargs))):
-            return None  # converted; one without that may still come
-        with self._lock:
-            if style not in program.entries:
-                from .entries import add_entry
-
-                signature = self._signature(program, args, kwargs, with_out)
-                taken = program.is_flat and program.flat is not None
-                entry = None if signature is None or taken else add_entry(program, signature)
-                program.entries[style] = entry
-                if entry is not None and entry.native:
-                    self._put(program, entry)
-            return program.entries[style]
-
     def _signature(
         self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool = False
     ) -> Any:
@@ -515,31 +450,6 @@ class Jitted(staticmethod, Generic[P, R]):
         from .entries import signature_of
 
         return signature_of(program, self._known_parameters(), args, kwargs, with_out)
-
-    def _put(self, program: Any, entry: Any) -> None:
-        """Bring a new entry into use."""
-        if program.is_flat:
-            entry.next = _missed
-            program.flat = entry.call
-        else:
-            self._chain(entry)
-
-    def _chain(self, entry: Any) -> None:
-        """Put a new entry in front of the others; the oldest beyond the limit leaves."""
-        self._entries = [entry, *self._entries]
-        for one in self._entries[CHAIN:]:
-            one.next = self._from_evicted
-            self._evicted.append(one)
-        del self._entries[CHAIN:]
-        self._link()
-
-    def _link(self) -> None:
-        """Have each entry hand on to the next one what it does not take."""
-        following: Any = self._dispatch
-        for one in reversed(self._entries):
-            one.next = following
-            following = one.call
-        self._point()
 
     # ------------------------------------------------------------ looking inside
 
@@ -552,9 +462,11 @@ class Jitted(staticmethod, Generic[P, R]):
                 f"{function_name(self.function)}: got traced values or tensors, expected arrays "
                 "and numbers: only calls with these are compiled"
             )
+        from .inside import with_stages
+
         with trace_lock, self._lock:
             program, key = self._find_or_compile(call, key, leaves, args, kwargs)
-            return self._story(program, call, key)
+            return with_stages(self, program, call, key)
 
     def captured(self, *args: Any, **kwargs: Any) -> Captured:
         """The function as a graph for arguments like these, traced now; nothing is compiled."""
@@ -562,28 +474,6 @@ class Jitted(staticmethod, Generic[P, R]):
         _, key = self._key(call)
         with trace_lock, self._lock:
             return self._capture(call, key)
-
-    def _story(self, program: Any, call: Call, key: Any) -> Any:
-        """The program with its stages: one that came from the cache goes through them now."""
-        from ..codegen.target import Target
-        from .building import Stages
-
-        if program.stages is None:
-            with trace_lock, self._lock:
-                captured = program.captured or self._capture(call, key)
-                program.stages = Stages(captured, key[1], debugging.Clock(), Target.host())
-        return program
-
-    def _graph_for(self, program: Any, call: Call, key: Any, leaves: list) -> Any:
-        """The graph as it is for such leaves, to be evaluated."""
-        if not program.any_length:
-            return self._story(program, call, key).stages.graph
-        return self._traced_for(call, key, leaves)
-
-    def _traced_for(self, call: Call, key: Any, leaves: list) -> Any:
-        """The graph for such leaves, traced now."""
-        with trace_lock, self._lock, self._controlled():
-            return capture(self.function, call, list(map(describe, leaves)), key[0]).graph
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """The story of the compilation for these arguments, as text, or as a page: `html(path)`."""
@@ -601,7 +491,9 @@ class Jitted(staticmethod, Generic[P, R]):
     def memory(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """Bytes of arena, inputs, outputs, constants and state, and allocations per call."""
         program = self.program(*args, **kwargs)
-        return program.memory(program.length_of(self._key(self._order(args, kwargs))[0]))
+        from .inside import memory_of
+
+        return memory_of(program, self._key(self._order(args, kwargs))[0])
 
     def clear(self) -> None:
         """Forget all programs."""
@@ -609,16 +501,6 @@ class Jitted(staticmethod, Generic[P, R]):
             self._programs, self._entries, self._evicted, self._fixed = {}, [], [], set()
             self._compilations = 0
             self._point()
-
-
-def _unpickled(
-    f: Callable,
-    static_argnames: tuple[str, ...],
-    threads: int | None,
-    dynamic: Axes,
-    control: str = "python",
-) -> Jitted:
-    return Jitted(f, static_argnames, threads, dynamic, control)
 
 
 def _convert(function: Any) -> Any:
@@ -650,23 +532,9 @@ def _is_on(step: str) -> bool:
     return is_on(step)
 
 
-def _missed(*args: Any) -> Any:
-    return MISSED
-
-
-def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
-    """How a call is written, and how the objects among its arguments are read."""
-    return (*_written(args, kwargs), *tree.readings((args, kwargs)))
-
-
-def _written(args: tuple, kwargs: dict[str, Any]) -> tuple:
+def written(args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """How a call is written."""
     return (len(args), *sorted(kwargs))
-
-
-def _is_plain(leaf: Any) -> bool:
-    if type(leaf) is np.ndarray:
-        return leaf.flags.aligned and leaf.dtype.isnative
-    return True
 
 
 def _is_array_tree(instance: Any) -> bool:

@@ -69,10 +69,6 @@ class Method(Jitted):
     def _leading(self) -> tuple[Any, ...]:
         return (self.owner(),)
 
-    def _chain(self, entry: Any) -> None:
-        super()._chain(entry)
-        _find_natively()
-
     def _signature(
         self, program: Any, args: tuple, kwargs: dict[str, Any], with_out: bool = False
     ) -> Any:
@@ -113,7 +109,7 @@ class Method(Jitted):
 
 
 @functools.cache
-def _find_natively() -> None:
+def find_natively() -> None:
     """From now on the methods of instances are found by native code."""
     from ..codegen.binding import native_binding
 

@@ -13,6 +13,7 @@ from ..page import Compilation
 from ..page.building import Stage
 from .building import Stages
 from .debugging import Clock
+from .inside import memory_of, traced_for
 from .measuring import Measured, measure
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ def compilation(story: Explanation) -> Compilation:
     measured = Measured([], [])
     if story._values is not None:
         measured = measure(program, story._values, loops)
-    length = None if story._values is None else program.length_of(story._values)
-    plan = program.memory(length)
     return Compilation(
         name=program.name,
         arguments=[
@@ -40,7 +39,7 @@ def compilation(story: Explanation) -> Compilation:
         target=stages.target,
         native=measured.native or emit_program(loops, stages.target, program.threads),
         stored=measured.stored,
-        memory=plan,
+        memory=memory_of(program, story._values),
         regions=story.regions,
         measured=dict(measured.kernels),
         measured_inside=dict(measured.inside),
@@ -104,7 +103,7 @@ def _graph_to_run(story: Explanation, stages: Any) -> Any:
     call = jitted._order(args, kwargs)
     leaves, key = jitted._key(call)
     with in_detail():
-        return jitted._traced_for(call, key, leaves)
+        return traced_for(jitted, call, key, leaves)
 
 
 def _values(story: Explanation) -> list[Any] | None:

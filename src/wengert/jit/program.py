@@ -20,14 +20,15 @@ import numpy as np
 
 from .. import tree
 from ..errors import MoreSteps, ShapeError
-from ..loops import Buffer, Host
+from ..loops import Buffer
 from ..ops.op import Traced
-from ..runtime.limits import ROOM_GRAIN, STACK_ARENA_LIMIT, steps_code
+from ..runtime.arena import Workspace
+from ..runtime.limits import STACK_ARENA_LIMIT, steps_code
 from . import debugging
 from .arguments import ANY, Leaf
 from .dynamic import is_any, sized
-from .frames import ALIGNMENT, CallLayout, Failed, Frame, State, Workspace
-from .state import Change
+from .frames import ALIGNMENT, CallLayout, Failed, Frame
+from .state import Change, State
 from .tracing import StaticResult
 
 # What a flat entry gives back for a call that it does not take.
@@ -244,28 +245,6 @@ class Program:
             frame.scratch.release()
         self._frames.append(frame)
 
-    def run_checked(self, graph: Any, values: Sequence[Any], out: Any = None) -> Any:
-        """Call operation by operation in NumPy, for `debug_nans`; `graph` is for such values."""
-        length = self.length_of(values)
-        state = [s.cell.memory.copy() for s in self.state if s.read]
-        found = debugging.evaluate_checked(graph, [*values, *state])
-        for one, new in zip(
-            (s for s in self.state if s.written), found[self.result_count :], strict=True
-        ):
-            one.cell.store(new)
-        for one in self.state:
-            if one.removed:
-                one.cell.store(None)
-        results = [
-            np.array(value, dtype).reshape(shape)
-            for value, (dtype, shape) in zip(found, self.result_types(length), strict=False)
-        ]
-        if out is None:
-            return self._rebuild(results)
-        for target, result in zip(self._targets(out, length), results, strict=True):
-            np.copyto(target, result)
-        return out
-
     def _rebuild(self, arrays: Sequence[np.ndarray]) -> Any:
         return self._finish(map(_number_or_array, arrays))
 
@@ -299,26 +278,6 @@ class Program:
                     f"of shape {shape}. Make it with np.empty({shape}, np.{dtype})."
                 )
         return targets
-
-    def memory(self, length: int | None = None) -> dict[str, int]:
-        """Bytes by use, and how many arrays a call allocates, without `out=` and with it.
-
-        A result without axes is a NumPy scalar, which takes no array. An operation that NumPy
-        evaluates makes its results itself. Of a program for any length, at this one.
-        """
-        made = sum(shape != () for _, shape in self.result_types())
-        hosts = sum(len(one.outputs) for one in self.segments if isinstance(one, Host))
-        types = [(leaf.type.dtype, sized(leaf.type.shape, length)) for leaf in self.leaves]
-        room = self.layout.room_bytes * -(-(length or 0) // ROOM_GRAIN) * ROOM_GRAIN
-        return {
-            "arena": self.arena_bytes + room,
-            "inputs": sum(size_in_bytes(*one) for one in types),
-            "outputs": sum(size_in_bytes(*one) for one in self.result_types(length)),
-            "constants": sum({c.ctypes.data: c.nbytes for c in self.layout.constants}.values()),
-            "state": sum(s.cell.memory.nbytes for s in self.state),
-            "allocations_per_call": made + hosts,
-            "allocations_with_out": hosts,
-        }
 
 
 def _raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..graph import Node, Variable
 from ..ops.op import Traced
 from ..runtime.arena import ARENA_ALIGNMENT, aligned_memory
@@ -281,6 +282,47 @@ class Change:
 
 
 UNCHANGED = object()
+
+
+class State:
+    """One piece of state of a program, bound to its memory."""
+
+    def __init__(self, change: Change, slot: int):
+        self.cell: Cell = change.cell()
+        _check_type(change, self.cell)
+        self.present = change.present
+        self.read = change.before is not None
+        self.written = isinstance(change.after, Node)
+        self.removed = change.after is None
+        self.slot = slot  # in the table of captured addresses
+        # where it is computed: bytes into the arena, or None for straight into its memory
+        self.scratch: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is now as the program expects it."""
+        return self.present is None or self.cell.present == self.present
+
+    @property
+    def settled(self) -> bool | None:
+        """Whether it is present before and after every call; None where a call changes that."""
+        after = self.present
+        if self.written:
+            after = True
+        elif self.removed:
+            after = False
+        return after if self.present in (None, after) else None
+
+
+def _check_type(change: Change, cell: Cell) -> None:
+    if not isinstance(change.after, Node):
+        return
+    new, memory = change.after.type, cell.memory
+    if (new.dtype, new.shape) != (memory.dtype, memory.shape):
+        raise ShapeError(
+            f"jit: the {change.kind} of a tensor becomes {new}, but its memory holds "
+            f"{memory.dtype} of shape {memory.shape}. Keep dtype and shape, or use a new tensor."
+        )
 
 
 class _Gradient:

@@ -17,6 +17,9 @@ from ..runtime.limits import (
     STEP_CODES,
     steps_code,
 )
+from .chain import link
+from .dynamic import for_length, one_length
+from .inside import graph_for
 from .state import trace_lock
 
 if TYPE_CHECKING:
@@ -32,14 +35,14 @@ def go_on(function: Jitted, program: Any, code: int, args: tuple, kwargs: dict[s
         program.grow(program.length_of(leaves))
         return function._again(args, kwargs, out)
     if code == NEW_LENGTH:
-        found, key = function._for_length(program, call, key, leaves, args, kwargs)
+        found, key = for_length(function, program, call, key, leaves, args, kwargs)
         return function._again(args, kwargs, out) if found is program else found.run(leaves, out)
     if code == NO_ELEMENTS:  # length 0 has ways of its own
         with trace_lock, function._lock:
-            fixed = function._one_length(call, key, leaves, args, kwargs)[0]
+            fixed = one_length(function, call, key, leaves, args, kwargs)[0]
         return fixed.run(leaves, out)
     if code > MORE_STEPS:
-        graph = function._graph_for(program, call, key, leaves)
+        graph = graph_for(function, program, call, key, leaves)
         try:
             _evaluate(program, graph, leaves)
         except MoreSteps as more:
@@ -79,4 +82,4 @@ def _make_room(function: Jitted, program: Any, loop: int, steps: int) -> None:
         gone = {id(entry) for entry in program.entries.values()}
         function._entries = [entry for entry in function._entries if id(entry) not in gone]
         function._evicted = [entry for entry in function._evicted if id(entry) not in gone]
-        function._link()
+        link(function)

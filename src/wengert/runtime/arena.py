@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from .limits import KNOWN_LENGTHS, ROOM_GRAIN
+
 ARENA_ALIGNMENT = 64
 # What all arenas keep, and what an arena has to have to count.
 KEPT_BYTES, COUNTED_BYTES = 256 << 20, 1 << 20
@@ -112,6 +114,43 @@ class Arena:
 
 
 _arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
+
+
+class Workspace:
+    """Memory of a program for any length that grows with the length, and is kept.
+
+    Native code reads the three words of `table`: the capacity in bytes, the address, and that of
+    the lengths that are known: each at its number modulo `KNOWN_LENGTHS`.
+    """
+
+    def __init__(self, bytes_per_unit: int):
+        self.bytes_per_unit = bytes_per_unit
+        self.known = np.full(KNOWN_LENGTHS, -1, np.int64)
+        self.table = np.array([0, 0, self.known.ctypes.data], np.uint64)
+        self._memory: np.ndarray | None = None
+
+    def grow(self, length: int) -> bool:
+        """Make it large enough for a length; whether it has more memory now."""
+        needed = -(-length // ROOM_GRAIN) * ROOM_GRAIN * self.bytes_per_unit
+        if needed > self.nbytes:
+            self._memory = aligned_memory(needed)
+            self.table[:2] = needed, self._memory.ctypes.data
+            return True
+        return False
+
+    @property
+    def nbytes(self) -> int:
+        """Its capacity."""
+        return int(self.table[0])
+
+    def drop(self) -> None:
+        """Give the memory back; the next call will ask for it."""
+        self.table[:2] = 0
+        self._memory = None
+
+    def admit(self, length: int) -> None:
+        """Let calls of this length through."""
+        self.known[length % KNOWN_LENGTHS] = length
 
 
 def _counted() -> list[Arena]:
