@@ -7,12 +7,13 @@ from ..loops import Buffer, MemoryKind
 from .blocks import BlockScheduler
 from .channels import ChannelScheduler
 from .fusion import Scheduler
+from .strided import items_of, view_of
 
 
 def lower_region(scheduler: Scheduler, node: Operator) -> None:
     """A loop over blocks of samples, with the program of one block inside."""
-    inputs = [scheduler._view(source) for source in node.inputs]
-    items = scheduler._items_of(node)
+    inputs = [view_of(scheduler, source) for source in node.inputs]
+    items = items_of(scheduler, node)
     region = node.op.region
     kind = ChannelScheduler if region.direct and region.inner else BlockScheduler
     outputs = [

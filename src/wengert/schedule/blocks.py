@@ -43,6 +43,7 @@ from ..loops import (
 from ..machine import policy
 from .building import Region, flops_of, in_parts
 from .fusion import Scheduler
+from .inner import inside
 from .lowering import filled, loop_variables
 from .memory import buffers_of, root
 from .parallel import parallelise
@@ -73,7 +74,7 @@ class BlockScheduler(Scheduler):
             for node, axis in zip(region.graph.outputs, region.out_axes, strict=True)
             if node is not None and axis is None
         )
-        task = outer.task.inside("block", region.graph, continued=summed)
+        task = inside(outer.task, "block", region.graph, continued=summed)
         super().__init__(task, region.graph)
         self.outer, self.region = outer, region
         self.outer_inputs, self.outer_outputs = inputs, outputs

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..graph import Operator
 from ..loops import Affine, Branch, Buffer, Host, InRange, Kernel
 from .fusion import Scheduler
+from .inner import schedule_step
 from .lowering import is_native
 from .overwriting import find_targets, overwrite
 from .repeat import copied_whole
@@ -46,8 +47,8 @@ def _branches(
     for body in branches.bodies:
         strides = [buffer.strides for buffer in given]
         found = overwrite(body.graph, targets, unchanged=True)
-        program = scheduler.task.schedule_step(
-            found.graph, strides, places=found.places, reads=found.reads
+        program = schedule_step(
+            scheduler.task, found.graph, strides, places=found.places, reads=found.reads
         )
         if any(isinstance(kernel, Host) for kernel in program.kernels):
             return None

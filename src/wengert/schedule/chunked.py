@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..graph import Operator
 from ..loops import LoopProgram
 from ..machine import policy
 from .chunking import chunk_kernels, memory_of
 from .chunks import NotNative, cut_chunks
 from .fusion import Scheduler
+from .inner import inside, schedule_chunk
+from .strided import items_of, view_of
 from .task import Task
 
 
@@ -37,16 +41,16 @@ def _in_chunks(task: Task, memory: int) -> LoopProgram | None:
         cut = cut_chunks(task.graph, memory)
         if cut is None:
             return None
-        return task.run(task.inside("chunked", cut, input_strides=task.input_strides))
+        return task.run(inside(task, "chunked", cut, input_strides=task.input_strides))
     except NotNative:
         return None
 
 
 def lower_chunks(scheduler: Scheduler, node: Operator) -> None:
     """A loop over chunks of samples, with the program of one chunk inside."""
-    inputs = [scheduler._view(source) for source in node.inputs]
-    items = scheduler._items_of(node)
+    inputs = [view_of(scheduler, source) for source in node.inputs]
+    items = items_of(scheduler, node)
     outputs = [scheduler.buffer_of(items[number]) for number in range(len(node.type))]
-    schedule = scheduler.task.schedule_chunk
+    schedule = partial(schedule_chunk, scheduler.task)
     kernels = chunk_kernels(node, inputs, outputs, schedule, scheduler._arena_buffer)
     scheduler.add(node, kernels)

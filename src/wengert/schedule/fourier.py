@@ -19,6 +19,7 @@ from ..machine import current, policy
 from ..ops.fft import fft, ifft, irfft, rfft
 from ..ops.linalg import real_dtype
 from .fusion import Scheduler
+from .strided import strided
 
 
 class _Strided(NamedTuple):
@@ -35,7 +36,7 @@ def lower_fourier(scheduler: Scheduler, node: Operator) -> None:
     if not current().numpy_loops or not source.type.size or not _has_loop(node, source):
         scheduler._schedule_host(node)
         return
-    given = _Strided(*scheduler._strided(source))
+    given = _Strided(*strided(scheduler, source))
     out = scheduler.buffer_of(node)
     found = _Strided(out, out.strides)
     kernels: list[Kernel] = []

@@ -64,31 +64,17 @@ class FusedNest:
             return True
         if not self.scheduler.lowerings.task.has("pieces"):  # what is guarded is cut at its guards
             return False
-        if len(self.shape) != len(shape) or 0 in self.shape or 0 in shape:
-            return False
-        return all(
-            a == b or (abs(a - b) <= 2 and min(a, b) >= 8)
-            for a, b in zip(self.shape, shape, strict=True)
-        )
+        from .near import is_near
+
+        return is_near(self.shape, shape)
 
     def cover(self, shape: tuple[int, ...]) -> tuple[InRange, ...]:
         """Widen the loops to hold `shape`; the guards for a store over that shape alone."""
         if self.shape == shape:
             return ()
-        for axis, (var, length) in enumerate(zip(self.vars, shape, strict=True)):
-            if length > var.extent:
-                guard = InRange(self.index[axis], 0, var.extent)
-                self.stores = [s.changed(guards=(*s.guards, guard)) for s in self.stores]
-                self.members.clear()  # their expressions are no longer known everywhere
-                self.memo.clear()
-                var.extent = length
-        guards = tuple(
-            InRange(at, 0, length)
-            for at, var, length in zip(self.index, self.vars, shape, strict=True)
-            if length < var.extent
-        )
-        self.shape = tuple(var.extent for var in self.vars)
-        return guards
+        from .near import widen
+
+        return widen(self, shape)
 
     def element(self, node: Node, index: Index) -> Expr:
         """The expression of a node's element; what is missing is built iteratively."""

@@ -449,19 +449,7 @@ class Scheduler:
             buffer, buffer.flat(out), value, "add", continues=self.lowerings.continues(node)
         )
 
-    def _strided(self, node: Node) -> tuple[Buffer, Sequence[int], int]:
-        """A value as a buffer with strides: slices, transposes, windows need no copy."""
-        if isinstance(node, Operator) and node.serial not in self.stored:
-            nest = FusedNest(self, node.type.shape)
-            element = nest.element(node, nest.index)
-            if isinstance(element, Load) and element.dtype == node.type.dtype:
-                strides = [element.at.coefficient(var) for var in nest.vars]
-                return element.buffer, strides, element.at.constant
-            self._materialise(node)
-        buffer = self.buffer_of(node)
-        return buffer, buffer.strides, 0
-
-    def _materialise(self, node: Operator) -> None:
+    def materialise(self, node: Operator) -> None:
         """Give memory to a value that was to be computed where it is needed."""
         self.stored.add(node.serial)
         self._schedule_pointwise(node)
@@ -470,7 +458,7 @@ class Scheduler:
         """The arguments of an operation as whole arrays, and memory for its results."""
         for source in node.inputs:
             if isinstance(source, Operator) and source.serial not in self.stored:
-                self._materialise(source)
+                self.materialise(source)
         inputs = [self._contiguous(source) for source in node.inputs]
         outputs = self._results(node) if node.op.multiple else [self.buffer_of(node)]
         return inputs, outputs
@@ -501,21 +489,6 @@ class Scheduler:
         self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
     ) -> Buffer:
         return self._new_buffer(ArrayType(dtype, shape), MemoryKind.ARENA, "t", strides)
-
-    def _items_of(self, node: Operator) -> dict[int, Operator]:
-        """The results of an operation that has several, by number."""
-        return {
-            user.params["index"]: user
-            for user in self.graph.operators
-            if user.op is ITEM and user.inputs[0] is node
-        }
-
-    def _view(self, node: Node) -> Buffer:
-        """A value as memory with any strides."""
-        buffer, strides, offset = self._strided(node)
-        if tuple(strides) == buffer.strides and not offset:
-            return buffer
-        return buffer.view(Affine(offset), node.type.shape, tuple(strides))
 
     def _schedule_item(self, node: Operator) -> None:
         source = node.inputs[0]

@@ -52,6 +52,7 @@ from .fused import FusedNest
 from .fusion import Scheduler
 from .lowering import is_native
 from .shaping import shape_nest
+from .strided import items_of, strided
 
 
 def by_calls(rule: Callable[[Stack], None]) -> Callable[[Scheduler, Operator], None]:
@@ -153,7 +154,7 @@ class Stack:
     def matrices(self, number: int, rank: int = 2) -> tuple[Buffer, Sequence[int], int]:
         """An argument as it lies in memory, with a stride for each axis of the stack."""
         source = self.node.inputs[number]
-        buffer, strides, offset = self.scheduler._strided(source)
+        buffer, strides, offset = strided(self.scheduler, source)
         missing = len(self.batch) - (len(source.type.shape) - rank)
         lengths = source.type.shape[:-rank]
         own = [0 if n == 1 else s for n, s in zip(lengths, strides, strict=False)]
@@ -234,7 +235,7 @@ class Stack:
 
     def is_wanted(self, number: int) -> bool:
         """Whether somebody reads one of several results."""
-        return number in self.scheduler._items_of(self.node)
+        return number in items_of(self.scheduler, self.node)
 
     def result(self, number: int = 0) -> Buffer:
         """Memory that LAPACK can put a result into, row by row: where it is wanted, if it can."""

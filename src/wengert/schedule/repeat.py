@@ -32,6 +32,7 @@ from ..loops import (
     Var,
 )
 from .fusion import Scheduler
+from .inner import schedule_step
 from .loop_sums import NewBuffer, find_totals, join_parts, total_places
 from .lowering import Element, filled, is_native, loop_variables
 from .memory import temporaries
@@ -47,7 +48,7 @@ def lower_scan(scheduler: Scheduler, node: Operator) -> None:
     inputs, outputs = scheduler.arrays_of(node)
     loop = None
     if all(map(is_native, node.inputs)):
-        schedule = scheduler.task.schedule_step
+        schedule = functools.partial(schedule_step, scheduler.task)
         loop = repeat_kernels(node, inputs, outputs, schedule, scheduler._arena_buffer)
     if loop is None:
         scheduler.add_host(node, inputs, outputs)

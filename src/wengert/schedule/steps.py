@@ -39,6 +39,37 @@ class Step(NamedTuple):
     is_speed: bool = True
 
 
+# How operations lower to calls of functions outside.
+_LIBRARY = {
+    "collectives:lower_collective": (
+        "all_extreme",
+        "all_gather",
+        "all_reduce",
+        "broadcast",
+        "reduce",
+        "reduce_scatter",
+    ),
+    "complex_numbers:lower_complex_of": ("complex_of",),
+    "complex_numbers:lower_function": ("complex function", "direction"),
+    "complex_numbers:part": ("imag", "real"),
+    "factorisations:banded_solve": ("solve_banded",),
+    "factorisations:cholesky": ("cholesky",),
+    "factorisations:eigenvalues": ("eigh", "eigvalsh"),
+    "factorisations:general_eigenvalues": ("eig", "eigvals"),
+    "factorisations:least_squares": ("lstsq",),
+    "factorisations:lu": ("lu",),
+    "factorisations:qr": ("qr",),
+    "factorisations:schur": ("schur",),
+    "factorisations:singular_values": ("svd", "svdvals"),
+    "factorisations:solve": ("solve",),
+    "factorisations:triangular_product": ("triangular_product",),
+    "factorisations:triangular_solve": ("solve_triangular",),
+    "factorisations:triangular_sylvester": ("triangular_sylvester",),
+    "fourier:lower_fourier": ("fft", "ifft", "irfft", "rfft"),
+    "sorting:lower_argsort": ("argsort",),
+    "sorting:lower_sort": ("sort",),
+}
+
 STEPS = [
     Step(
         "lengths", "dynamic_length:lengths", ("program",), (("region", "batch_loops:lower_region"),)
@@ -54,42 +85,7 @@ STEPS = [
     ),
     Step("products", rules=(("contract", "products:lower_product"),)),
     Step(
-        "library",
-        rules=(
-            ("all_extreme", "collectives:lower_collective"),
-            ("all_gather", "collectives:lower_collective"),
-            ("all_reduce", "collectives:lower_collective"),
-            ("argsort", "sorting:lower_argsort"),
-            ("broadcast", "collectives:lower_collective"),
-            ("cholesky", "factorisations:cholesky"),
-            ("complex function", "complex_numbers:lower_function"),
-            ("complex_of", "complex_numbers:lower_complex_of"),
-            ("direction", "complex_numbers:lower_function"),
-            ("eig", "factorisations:general_eigenvalues"),
-            ("eigh", "factorisations:eigenvalues"),
-            ("eigvals", "factorisations:general_eigenvalues"),
-            ("eigvalsh", "factorisations:eigenvalues"),
-            ("fft", "fourier:lower_fourier"),
-            ("ifft", "fourier:lower_fourier"),
-            ("imag", "complex_numbers:part"),
-            ("irfft", "fourier:lower_fourier"),
-            ("lstsq", "factorisations:least_squares"),
-            ("lu", "factorisations:lu"),
-            ("qr", "factorisations:qr"),
-            ("real", "complex_numbers:part"),
-            ("reduce", "collectives:lower_collective"),
-            ("reduce_scatter", "collectives:lower_collective"),
-            ("rfft", "fourier:lower_fourier"),
-            ("schur", "factorisations:schur"),
-            ("solve", "factorisations:solve"),
-            ("solve_banded", "factorisations:banded_solve"),
-            ("solve_triangular", "factorisations:triangular_solve"),
-            ("sort", "sorting:lower_sort"),
-            ("svd", "factorisations:singular_values"),
-            ("triangular_product", "factorisations:triangular_product"),
-            ("triangular_sylvester", "factorisations:triangular_sylvester"),
-            ("svdvals", "factorisations:singular_values"),
-        ),
+        "library", rules=tuple((name, rule) for rule, names in _LIBRARY.items() for name in names)
     ),
     Step("keeps"),
     Step("lower", "fusion:lower", (*WHOLE, "step"), is_speed=False),

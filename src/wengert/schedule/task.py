@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
-from ..graph import Graph, Node
+from ..graph import Graph
 from ..loops import LoopProgram
 from ..policy import Record
 
@@ -46,32 +46,6 @@ class Task(Record):
     def has(self, step: str) -> bool:
         """Whether a speed step is on."""
         return step in self.steps
-
-    def inside(self, kind: str, graph: Graph, **given: Any) -> Task:
-        """The task for a program inside this one."""
-        alone: dict[str, Any] = {
-            "input_strides": None,
-            "output_strides": None,
-            "any_length": None,
-            "continued": frozenset(),
-            "places": {},
-            "reads": frozenset(),
-            "watch": None,
-        }
-        return self.replace(kind=kind, graph=graph, **(alone | given))
-
-    def schedule_step(
-        self, graph: Graph, strides: Strides, totals: Sequence[Node] = (), **given: Any
-    ) -> LoopProgram:
-        """The loops of one step of a scan; `totals` are added to where they lie."""
-        continued = frozenset(node.serial for node in totals)
-        return self.run(
-            self.inside("step", graph, input_strides=strides, continued=continued, **given)
-        )
-
-    def schedule_chunk(self, graph: Graph, strides: Strides, results: Strides) -> LoopProgram:
-        """The loops of one chunk of samples."""
-        return self.run(self.inside("chunk", graph, input_strides=strides, output_strides=results))
 
     def note(self, tell: Callable[[], str]) -> None:
         """Tell of a decision, where somebody watches."""

@@ -23,11 +23,13 @@ from ..transforms.bodies import Body, extract
 from ..transforms.repetition import Turn
 from .cost_model import time_apart
 from .fusion import Scheduler
+from .inner import schedule_step
 from .lowering import is_native
 from .memory import temporaries
 from .overwriting import find_tables, overwrite
 from .repeat import copied, copied_whole
 from .splitting import Samples
+from .strided import items_of
 
 # So many turns are taken for granted where a cost is estimated: Ctrl-C ends loops of any length.
 MANY = 1 << 40
@@ -71,12 +73,12 @@ def _while_kernels(
     """The loop from buffers to buffers; None: not native."""
     body = turn.body
     strides = [buffer.strides for buffer in inputs]
-    first = scheduler.task.schedule_step(turn.test.graph, strides)
+    first = schedule_step(scheduler.task, turn.test.graph, strides)
     tables = body.derived(find_tables)
     over = overwrite(_turn_and_test(turn), {k + 1: body.constants + k for k in tables})
     for k in tables:
         strides[body.constants + k] = outputs[k].strides
-    again = scheduler.task.schedule_step(over.graph, strides, places=over.places, reads=over.reads)
+    again = schedule_step(scheduler.task, over.graph, strides, places=over.places, reads=over.reads)
     if any(isinstance(kernel, Host) for kernel in [*first.kernels, *again.kernels]):
         return None
     own = [*temporaries(first.kernels)]
@@ -92,7 +94,7 @@ def _while_kernels(
     found.lie_in(flag)
     asked, *after = again.outputs
     going = _carry(scheduler, Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED), asked, flag)
-    wanted = scheduler._items_of(node)
+    wanted = items_of(scheduler, node)
     carries, copies, begin = [going], [], []
     row = Var("turn", turn.room or MANY)
     for number, inner in enumerate(after[body.carry :], body.carry):

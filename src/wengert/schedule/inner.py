@@ -1,0 +1,39 @@
+"""Programs inside a program: a step of a scan, a chunk or a block of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph import Graph, Node
+from ..loops import LoopProgram
+from .task import Strides, Task
+
+
+def inside(task: Task, kind: str, graph: Graph, **given: Any) -> Task:
+    """The task for a program inside of that of another task."""
+    alone: dict[str, Any] = {
+        "input_strides": None,
+        "output_strides": None,
+        "any_length": None,
+        "continued": frozenset(),
+        "places": {},
+        "reads": frozenset(),
+        "watch": None,
+    }
+    return task.replace(kind=kind, graph=graph, **(alone | given))
+
+
+def schedule_step(
+    task: Task, graph: Graph, strides: Strides, totals: Sequence[Node] = (), **given: Any
+) -> LoopProgram:
+    """The loops of one step of a scan; `totals` are added to where they lie."""
+    continued = frozenset(node.serial for node in totals)
+    return task.run(
+        inside(task, "step", graph, input_strides=strides, continued=continued, **given)
+    )
+
+
+def schedule_chunk(task: Task, graph: Graph, strides: Strides, results: Strides) -> LoopProgram:
+    """The loops of one chunk of samples."""
+    return task.run(inside(task, "chunk", graph, input_strides=strides, output_strides=results))
