@@ -443,6 +443,18 @@ class NestLimits(Record):
     square_vectors: int = 4
 
 
+class LaneLimits(Record):
+    """Factorisations that are generated, one lane a matrix; all others LAPACK is called for."""
+
+    # Rows, and columns, of a matrix: a block of 16 x 16 takes half of a first-level cache.
+    # Elimination of 6 rows takes a tenth of the time of LAPACK, of 16 rows a sixth.
+    most_rows: int = 16
+    # Matrices along one axis: fewer take no time at all.
+    fewest: int = 16
+    # Lanes of float64 that a vector must have: with two, LAPACK's own are as good.
+    narrowest: int = 4
+
+
 class CodeLimits(Record):
     """How much code is written out, by what it saves and what it costs LLVM."""
 
@@ -479,6 +491,7 @@ class Policy(Record):
     prologues: PrologueLimits
     products: ProductLimits
     nests: NestLimits
+    lanes: LaneLimits
     code: CodeLimits
 
     def changed(self, **groups: dict[str, Any]) -> Policy:
@@ -517,5 +530,6 @@ def policy_for(
         prologues=PrologueLimits(large_bytes=l2 // 4),
         products=ProductLimits(),
         nests=NestLimits(),
+        lanes=LaneLimits(),
         code=CodeLimits(),
     )

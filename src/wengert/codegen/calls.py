@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from llvmlite import ir
 from ..loops import Buffer, LibraryCall, Symbol
 from ..machine import Machine
 from ..runtime.lapack import PREFIX
-from . import ties
+from . import lane_factorisations, ties
 from .llvm_types import I8, POINTER, declare, element_type, i64
 from .llvm_types import I64 as LENGTH
 from .pointers import Pointers
@@ -24,7 +25,7 @@ def emit_call(
     After all arguments Fortran wants the length of each letter.
     """
     if call.by_value:
-        _emit_by_value(builder, call, pointers)
+        _emit_by_value(builder, call, pointers, machine)
         return
     integer = ir.IntType(int(machine.lapack[-2:]))
     given: list[ir.Value] = []
@@ -53,16 +54,22 @@ def emit_call(
     builder.call(function, [*given, *[i64(1)] * letters])
 
 
-def _emit_by_value(builder: ir.IRBuilder, call: LibraryCall, pointers: Pointers) -> None:
+def _emit_by_value(
+    builder: ir.IRBuilder, call: LibraryCall, pointers: Pointers, machine: Machine
+) -> None:
     given = [_value(builder, one, pointers) for one in call.arguments]
-    signature = ir.FunctionType(ir.VoidType(), [value.type for value in given])
-    is_own = call.function.startswith(ties.PREFIX)
-    function = (
-        ties.ties(builder.module, call.function)
-        if is_own
-        else declare(builder.module, call.function, signature)
-    )
-    builder.call(function, given)
+    builder.call(_function(builder.module, call.function, given, machine), given)
+
+
+def _function(
+    module: ir.Module, name: str, given: Sequence[ir.Value], machine: Machine
+) -> ir.Function:
+    """The function of a name: one of our own, which the module then has, or one from outside."""
+    if name.startswith(ties.PREFIX):
+        return ties.ties(module, name)
+    if name.startswith(lane_factorisations.PREFIX):
+        return lane_factorisations.lane_function(module, name, machine.has_fma)
+    return declare(module, name, ir.FunctionType(ir.VoidType(), [value.type for value in given]))
 
 
 def _value(builder: ir.IRBuilder, one: Any, pointers: Pointers) -> ir.Value:

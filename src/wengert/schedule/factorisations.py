@@ -43,7 +43,7 @@ def _same(index: Index, x: Operand, *rest: Operand) -> Expr:
     return x.broadcast(index)
 
 
-def _symmetric(stack: Stack) -> Callable[..., Expr]:
+def symmetric(stack: Stack) -> Callable[..., Expr]:
     """(x + xᴴ) / 2, as the operations on symmetric matrices take it."""
     dtype = stack.real
 
@@ -56,17 +56,18 @@ def _symmetric(stack: Stack) -> Callable[..., Expr]:
     return value
 
 
-def _where(test: Expr, value: Expr) -> Expr:
+def where(test: Expr, value: Expr) -> Expr:
     """The value, or 0."""
     return Apply("where", (test, value, _number(0, value.dtype)), value.dtype)
 
 
-def _lower(index: Index) -> Expr:
+def is_lower(index: Index) -> Expr:
     """Whether an element is in the lower triangle."""
     return Apply("greater_equal", (IndexValue(index[-2]), IndexValue(index[-1])), BOOL)
 
 
-def _upper(index: Index) -> Expr:
+def is_upper(index: Index) -> Expr:
+    """Whether an element is in the upper triangle."""
     return Apply("less_equal", (IndexValue(index[-2]), IndexValue(index[-1])), BOOL)
 
 
@@ -79,8 +80,8 @@ def cholesky(stack: Stack) -> None:
     *batch, n, _ = stack.types[0].shape
     stack.over(batch)
     out, info = stack.result(), stack.info()
-    half = _symmetric(stack)
-    stack.put(out, lambda at, x: _where(_lower(at), half(at, x)))
+    half = symmetric(stack)
+    stack.put(out, lambda at, x: where(is_lower(at), half(at, x)))
     matrix, said = stack.at(out, n, n), stack.at(info)
     # row by row, the lower triangle is what LAPACK calls the upper one
     stack.call(
@@ -326,7 +327,7 @@ def qr(stack: Stack) -> None:
     )  # fmt: skip
     stack.check_info(info)
     r = stack.result(1)
-    stack.put(r, lambda at, x: _where(_upper(at), stack.load(factors, factors.flat(at))))
+    stack.put(r, lambda at, x: where(is_upper(at), stack.load(factors, factors.flat(at))))
     stack.finish(q, r)
 
 
@@ -340,7 +341,7 @@ def eigenvalues(stack: Stack) -> None:
     stack.over(batch)
     vectors = len(stack.types) > 1
     matrices, info, values = stack.memory(n, n, turned=True), stack.info(), stack.result()
-    stack.put(matrices, _symmetric(stack))
+    stack.put(matrices, symmetric(stack))
     length = 1 + 6 * n + 2 * n * n + _BLOCK * n
     count = 3 + 5 * n
     work, numbers = stack.work(length), stack.work(count, dtype=stack.integer)
@@ -466,7 +467,7 @@ def _one_of_pairs(stack: Stack, vectors: Buffer, imaginary: Buffer, at: Index) -
     if stack.part == 0:
         return Apply("where", (second, column(-1), column(0)), stack.real)
     negative = Apply("negative", (column(0),), stack.real)
-    return Apply("where", (first, column(1), _where(second, negative)), stack.real)
+    return Apply("where", (first, column(1), where(second, negative)), stack.real)
 
 
 @by_calls

@@ -83,7 +83,7 @@ class Stack:
         self.real = np.dtype(np.float64)
         self.dtype = np.dtype(np.complex128) if self.is_complex else self.real
         self.part = 0  # of complex numbers, that is being put somewhere
-        self.integer = np.dtype(f"i{int(current().lapack[-2:]) // 8}")
+        self.integer = np.dtype(f"i{int(current().lapack[-2:] or 64) // 8}")
         self.kernels: list[Kernel] = []
         self.body: list[Kernel] = []  # of the loop over the stack
         self.own: set[Buffer] = set()  # memory of a turn

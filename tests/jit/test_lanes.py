@@ -1,0 +1,323 @@
+"""Factorisations of many small matrices: generated code, one lane a matrix."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import machine
+from wengert.bench.run import _same
+from wengert.ops.linalg import lu, triangular_solve
+from wengert.runtime import lapack
+
+needs_lapack = pytest.mark.skipif(not lapack.library(), reason="no LAPACK with plain symbols")
+SIZES = [2, 5, 6, 7, 8, 11, 12, 13, 15, 16]
+# around multiples of the lanes of any machine
+LENGTHS = [16, 17, 23, 24, 25, 31, 40, 101]
+
+
+def _regular(n, *batch):
+    """Matrices that need rows swapped."""
+    return np.random.default_rng(n).normal(size=(*batch, n, n))
+
+
+def _definite(n, *batch):
+    a = _regular(n, *batch)
+    return a @ a.swapaxes(-1, -2) + np.eye(n)
+
+
+def _right(n, *batch, m=3):
+    return np.random.default_rng(n + 1).normal(size=(*batch, n, m))
+
+
+def _triangular(**params):
+    return lambda a, b: triangular_solve(a, b, **params)
+
+
+def _triangle(n, *batch):
+    return _regular(n, *batch) / n + 2 * np.eye(n), _right(n, *batch)
+
+
+FUNCTIONS = {
+    "solve": (np.linalg.solve, lambda n, *b: (_regular(n, *b), _right(n, *b))),
+    "one side": (np.linalg.solve, lambda n, *b: (_regular(n, *b), _right(n, *b, m=1))),
+    "turned": (
+        lambda a, b: np.linalg.solve(np.swapaxes(a, -1, -2), b),
+        lambda n, *b: (_regular(n, *b), _right(n, *b)),
+    ),
+    "the same side": (np.linalg.solve, lambda n, *b: (_regular(n, *b), _right(n, m=1))),
+    "the same matrix": (np.linalg.solve, lambda n, *b: (_regular(n), _right(n, *b))),
+    "inv": (np.linalg.inv, lambda n, *b: (_regular(n, *b),)),
+    "det": (np.linalg.det, lambda n, *b: (_regular(n, *b) / np.sqrt(n),)),
+    "slogdet": (lambda a: tuple(np.linalg.slogdet(a)), lambda n, *b: (_regular(n, *b),)),
+    "lu": (lu, lambda n, *b: (_regular(n, *b),)),
+    "cholesky": (np.linalg.cholesky, lambda n, *b: (_definite(n, *b),)),
+    "lower": (_triangular(lower=True, unit_diagonal=False), _triangle),
+    "upper": (_triangular(lower=False, unit_diagonal=False), _triangle),
+    "unit lower": (_triangular(lower=True, unit_diagonal=True), _triangle),
+    "unit upper": (_triangular(lower=False, unit_diagonal=True), _triangle),
+    "qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b),)),
+    "tall qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b)[..., n // 2 :],)),
+    "wide qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b)[..., 1:, :],)),
+    "complete qr": (
+        lambda a: tuple(np.linalg.qr(a, "complete")),
+        lambda n, *b: (_regular(n, *b)[..., n // 2 :],),
+    ),
+}
+
+
+def _each(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _in_lanes(f, *args):
+    return "by lanes_" in f.explain(*args).loops
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_numpy_does(name):
+    function, arguments = FUNCTIONS[name]
+    for n, length in ((6, 16), (8, 40), (13, 17), (16, 25)):
+        args = arguments(n, length)
+        f = wg.jit(lambda *args: function(*args))
+        assert _same(f(*args), function(*args), 1e-8)
+        assert _in_lanes(f, *args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_all_sizes_and_lengths(name):
+    function, arguments = FUNCTIONS[name]
+    for n in SIZES:
+        for length in LENGTHS:
+            args = arguments(n, length)
+            assert _same(wg.jit(lambda *args: function(*args))(*args), function(*args), 1e-7)
+
+
+@pytest.mark.parametrize("batch", [(3, 20), (20, 3), (1, 17), (17, 1), (2, 16, 2)])
+def test_several_axes_of_matrices(batch):
+    for name in ("solve", "the same side", "the same matrix", "slogdet", "qr", "cholesky"):
+        function, arguments = FUNCTIONS[name]
+        args = arguments(7, *batch)
+        f = wg.jit(lambda *args, function=function: function(*args))
+        assert _same(f(*args), function(*args), 1e-9)
+        assert _in_lanes(f, *args)
+
+
+def test_axes_before_the_matrices_broadcast():
+    a, b = _regular(6, 18, 1), _right(6, 3)
+    f = wg.jit(np.linalg.solve)
+    assert _same(f(a, b), np.linalg.solve(a, b), 1e-9)
+    assert _in_lanes(f, a, b)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_other_dtypes_and_layouts(name):
+    function, arguments = FUNCTIONS[name]
+    args = arguments(6, 19)
+    single = [x.astype("f4") for x in args]
+    got, want = wg.jit(lambda *a: function(*a))(*single), function(*single)
+    for x, y in zip(_each(got), _each(want), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+    turned = [np.asfortranarray(x) for x in args]
+    assert _same(wg.jit(lambda *a: function(*a))(*turned), function(*args), 1e-9)
+    wide = [np.repeat(x, 2, axis=0)[::2] for x in args]
+    assert _same(wg.jit(lambda *a: function(*a))(*wide), function(*args), 1e-9)
+
+
+def _scaled(n, many=800):
+    """Of all sizes of pivots: rows are scaled by powers of ten, and many elements are zero."""
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(many, n, n)) * 10.0 ** rng.integers(-6, 7, size=(many, n, 1))
+    a *= rng.random(size=a.shape) < 0.8
+    return a[np.linalg.cond(a) < 1e14]
+
+
+def _nearly_singular(n, many=100):
+    a = _regular(n, many)
+    a[:, -1] = a[:, 0] + 1e-10 * a[:, -1]
+    return a
+
+
+@pytest.mark.parametrize("n", [6, 9, 16])
+@pytest.mark.parametrize("kind", [_scaled, _nearly_singular, lambda n: _regular(n, 200)])
+def test_as_accurate_as_lapack(n, kind):
+    a = kind(n)
+    b = _right(n, len(a))
+
+    def error(x):
+        size = np.abs(a).sum(-1).max(-1)[:, None, None] * np.abs(x).max(-2, keepdims=True)
+        return (np.abs(a @ x - b) / size).max()
+
+    assert error(wg.jit(np.linalg.solve)(a, b)) <= max(2 * error(np.linalg.solve(a, b)), 4e-16)
+    q, r = wg.jit(lambda a: tuple(np.linalg.qr(a)))(a)
+    size = np.abs(a).max((-1, -2), keepdims=True)
+    assert (np.abs(q @ r - a) / size).max() < 4e-16 * n
+    assert np.abs(np.swapaxes(q, -1, -2) @ q - np.eye(n)).max() < 4e-16 * n
+    definite = a @ a.swapaxes(-1, -2)
+    definite = definite / np.abs(definite).max((-1, -2), keepdims=True) + 1e-9 * np.eye(n)
+    low = wg.jit(np.linalg.cholesky)(definite)
+    assert np.abs(low @ low.swapaxes(-1, -2) - definite).max() < 4e-16 * n
+
+
+def test_sizes_at_the_ends_of_the_range():
+    for scale in (1e-308, 1e-150, 1e150, 1e305):
+        a, b = _regular(6, 16) * scale, _right(6, 16) * scale
+        want = np.linalg.solve(a / scale, b / scale)
+        np.testing.assert_allclose(wg.jit(np.linalg.solve)(a, b), want, rtol=1e-6)
+        q, r = wg.jit(lambda a: tuple(np.linalg.qr(a)))(a)
+        np.testing.assert_allclose(q, np.linalg.qr(a / scale)[0], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(r / scale, np.linalg.qr(a / scale)[1], rtol=1e-6, atol=1e-9)
+
+
+BAD = {
+    "zero": ("solve", np.zeros((6, 6))),
+    "two rows are equal": ("solve", np.ones((6, 6)) + np.diag([0.0, 0, 1, 2, 3, 4])),
+    "inverse": ("inv", np.diag([1.0, 2, 3, 4, 0, 5])),
+    "last": ("inv", np.diag([1.0, 2, 3, 4, 5, 0])),
+    "triangle": ("lower", np.diag([1.0, 2, 3, 0, 4, 5])),
+    "not definite": ("cholesky", np.diag([1.0, 2, 3, -1, 4, 5])),
+    "semidefinite": ("cholesky", np.diag([1.0, 2, 3, 0, 4, 5])),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("place", [0, 5, 16])
+def test_one_bad_matrix_among_many_raises_as_evaluated(name, place):
+    kind, matrix = BAD[name]
+    function, arguments = FUNCTIONS[kind]
+    good = arguments(6, 17)
+    bad = [good[0].copy(), *good[1:]]
+    bad[0][place] = matrix
+    f = wg.jit(lambda *args: function(*args))
+    want = f(*good)
+    assert _in_lanes(f, *good)
+    with pytest.raises(np.linalg.LinAlgError) as compiled:
+        f(*bad)
+    with pytest.raises(np.linalg.LinAlgError) as evaluated:
+        wg.trace(function, *good)(*bad)
+    said = [str(error.value).split("): ")[1] for error in (compiled, evaluated)]
+    assert said[0] == said[1]
+    assert _same(f(*good), want, 0.0)
+
+
+def test_singular_matrices_have_determinants():
+    a = np.stack([np.ones((6, 6)), np.diag([1.0, 2, 0, 3, -1, 2]), -np.eye(6)] * 7)
+    for f in (np.linalg.det, lambda a: np.linalg.slogdet(a)[0], lambda a: np.linalg.slogdet(a)[1]):
+        np.testing.assert_allclose(wg.jit(f)(a), f(a), rtol=1e-12)
+
+
+@needs_lapack
+@pytest.mark.parametrize("name", ["solve", "inv", "det", "slogdet", "cholesky", "lower", "qr"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_stays_in_its_own_matrix_as_lapack_has_it(name, value):
+    function, arguments = FUNCTIONS[name]
+    args = [x.copy() for x in arguments(6, 18)]
+    args[0][4, 3, 2] = args[0][4, 2, 3] = value
+    found = []
+    for most_rows in (0, 16):
+        with machine.use(lanes={"most_rows": most_rows}):
+            f = wg.jit(lambda *args: function(*args))
+            try:
+                found.append(_each(f(*args)))
+            except np.linalg.LinAlgError as error:
+                found.append(str(error))
+            assert _in_lanes(f, *args) == (most_rows == 16)
+    if isinstance(found[0], str):
+        assert found[0] == found[1]
+        return
+    others = np.arange(18) != 4
+    for x, y in zip(*found, strict=True):
+        np.testing.assert_array_equal(np.isnan(x), np.isnan(y))
+        np.testing.assert_allclose(x[others], y[others], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("lu", "complete qr")])
+def test_gradients(name):
+    function, arguments = FUNCTIONS[name]
+
+    args = arguments(6, 17)
+    args = (args[0] + 4 * np.eye(*args[0].shape[-2:]), *args[1:])
+    sizes = [np.abs(x).max() for x in _each(function(*args))]
+
+    def loss(*args):
+        found = zip(_each(function(*args)), sizes, strict=True)
+        return sum(np.sum(np.sin(x / size)) for x, size in found)
+
+    f = wg.jit(wg.value_and_grad(loss))
+    value, gradient = f(*args)
+    assert _in_lanes(f, *args)
+    assert _same(value, loss(*args), 1e-9)
+    step = np.random.default_rng(0).normal(size=args[0].shape)
+    if name == "cholesky":  # which takes its matrix to be symmetric
+        step = step + step.swapaxes(-1, -2)
+    near = [loss(args[0] + h * step, *args[1:]) for h in (1e-5, -1e-5)]
+    np.testing.assert_allclose(np.sum(gradient * step), (near[0] - near[1]) / 2e-5, rtol=1e-5)
+    assert _same(gradient, wg.grad(loss)(*args), 1e-8)
+
+
+@pytest.mark.parametrize("name", ["solve", "cholesky", "qr", "slogdet"])
+def test_mapped_and_in_loops(name):
+    function, arguments = FUNCTIONS[name]
+    args = arguments(6, 19)
+    f = wg.jit(wg.vmap(lambda *args: function(*args)))
+    assert _same(f(*args), function(*args), 1e-9)
+    assert _in_lanes(f, *args)
+
+    def steps(first, *rest):
+        def step(x, _):
+            found = function(x, *rest)
+            found = found[-1] if isinstance(found, tuple) else found
+            return x + 0.01 * np.mean(found) * np.eye(6), np.sum(found)
+
+        return wg.scan(step, first, None, 3)
+
+    compiled = wg.jit(steps)
+    assert _same(compiled(*args), steps(*args), 1e-8)
+    assert _in_lanes(compiled, *args)
+
+
+@pytest.mark.parametrize("name", ["solve", "lu", "cholesky", "qr"])
+def test_any_number_of_threads_gives_the_same_bits(name):
+    function, arguments = FUNCTIONS[name]
+    args = arguments(12, 5003)
+    found = []
+    try:
+        for count in (1, 2, 3):
+            wg.set_threads(count)
+            found.append(wg.jit(lambda *args: function(*args))(*args))
+    finally:
+        wg.set_threads(None)
+    assert _same(found[0], function(*args), 1e-6)
+    for one in found[1:]:
+        assert _same(one, found[0], 0.0)
+    assert "in parallel" in wg.jit(lambda *args: function(*args)).explain(*args).loops
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_vectors_of_any_width(vector_bytes):
+    with machine.use(vector_bytes=vector_bytes):
+        for name in ("solve", "lu", "cholesky", "qr"):
+            function, arguments = FUNCTIONS[name]
+            args = arguments(7, 21)
+            f = wg.jit(lambda *args, function=function: function(*args))
+            assert _same(f(*args), function(*args), 1e-9)
+            assert _in_lanes(f, *args) == (vector_bytes >= 32)
+
+
+def test_no_lapack_is_needed():
+    with machine.use(lapack=""):
+        for name in ("solve", "cholesky", "qr", "lower"):
+            function, arguments = FUNCTIONS[name]
+            args = arguments(6, 21)
+            f = wg.jit(lambda *args, function=function: function(*args))
+            assert _same(f(*args), function(*args), 1e-9)
+            assert not f.explain(*args).hosts
+
+
+@needs_lapack
+def test_few_or_large_or_complex_ones_are_lapacks():
+    for a in (_regular(6, 3), _regular(17, 20), _regular(6, 20) + 1j):
+        f = wg.jit(np.linalg.inv)
+        assert _same(f(a), np.linalg.inv(a), 1e-9)
+        assert not _in_lanes(f, a) and not f.explain(a).hosts
