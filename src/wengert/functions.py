@@ -54,7 +54,7 @@ FUNCTIONS: dict[str, Function] = {
     **_all("floor ceil trunc rint copysign fmax fmin", Cost.QUICK, True),
     **_all("divide reciprocal floor_divide", Cost.SLOW),
     **_all("sqrt", Cost.SLOW, True),
-    **_all("fmod remainder", Cost.LONG),
+    **_all("fmod remainder whole_power", Cost.LONG),
     **_all(
         "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh "
         "tanh arcsinh arccosh arctanh expit expit_tail erf erfc power cbrt hypot logaddexp gammaln "

@@ -180,8 +180,19 @@ def planets(x):
     return one.place, one.speed
 
 
+def powers_of_integers(x):
+    s = 0.0
+    for i in range(1, 12):
+        t = 0.0
+        for k in range(1, 2**i, 2):
+            t = t + np.sin(x[i] * k)
+        s = s + t / (4**i - 1)
+    return s
+
+
 ALIKE = [
     plain_tables,
+    powers_of_integers,
     planets,
     counted_by_hand,
     looked_up,

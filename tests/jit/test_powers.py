@@ -28,3 +28,22 @@ def test_no_function_is_called():
     loops = text[text.index("# loops") :]
     assert "sqrt(" in loops
     assert "power(" not in loops
+
+
+@pytest.mark.parametrize("dtype", "i1 i2 i4 i8 u1 u2 u4 u8 ?".split())
+@pytest.mark.parametrize("length", [1, 7, 64])
+def test_integers_to_powers_of_integers_are_native_and_wrap_around_as_in_numpy(dtype, length):
+    rng = np.random.default_rng(length)
+    low, high = (0, 2) if dtype == "?" else (-9 if dtype[0] == "i" else 0, 10)
+    x = rng.integers(low, high, length).astype(dtype)
+    n = rng.integers(0, 2 if dtype == "?" else 100, length).astype(dtype)
+    compiled = wg.jit(lambda x, n: x**n)
+    got, want = compiled(x, n), x**n
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    assert "evaluated by NumPy" not in str(compiled.explain(x, n))
+
+
+def test_integers_to_negative_powers_are_refused():
+    with pytest.raises(ValueError, match="negative integer powers"):
+        wg.jit(lambda x: 2**x)(np.arange(-1, 5))

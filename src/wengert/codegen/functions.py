@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from . import vmath
+from .llvm_types import type_suffix
 
 if TYPE_CHECKING:
     from .scalars import Scalars
@@ -195,6 +196,42 @@ def _integer_divmod(
     return b.select(by_zero, zero, quotient), b.select(by_zero, zero, rest)
 
 
+def _whole_power(k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
+    """Integers to powers that are not negative, modulo the width of their dtype as NumPy has them.
+
+    A function of its own, with a loop over the bits of the exponents.
+    """
+    module, kind = k.builder.module, args[0].type
+    name = f"wengert.whole_power.{type_suffix(kind)}"
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(kind, [kind, kind]), name)
+        function.linkage = "internal"
+        _emit_whole_power(function, k, dtype)
+    return k.builder.call(function, args)
+
+
+def _emit_whole_power(function: ir.Function, k: Scalars, dtype: np.dtype) -> None:
+    """x**n = (x * x)**(n // 2), times x if n is odd."""
+    zero, one = k.literal(0, dtype), k.literal(1, dtype)
+    entry, turn, end = (function.append_basic_block(name) for name in ("entry", "turn", "end"))
+    ir.IRBuilder(entry).branch(turn)
+    b = ir.IRBuilder(turn)
+    starts = (one, *function.args)
+    result, x, n = held = [b.phi(one.type) for _ in starts]
+    is_odd = b.icmp_unsigned("!=", b.and_(n, one), zero)
+    after = b.select(is_odd, b.mul(result, x), result), b.mul(x, x), b.lshr(n, one)
+    for phi, start, following in zip(held, starts, after, strict=True):
+        phi.add_incoming(start, entry)
+        phi.add_incoming(following, turn)
+    left = b.icmp_unsigned("!=", after[2], zero)
+    if k.lanes > 1:  # as long as one of them needs
+        bits = b.bitcast(left, ir.IntType(k.lanes))
+        left = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+    b.cbranch(left, turn, end)
+    ir.IRBuilder(end).ret(after[0])
+
+
 def _float_divmod(
     k: Scalars, x: ir.Value, y: ir.Value, dtype: np.dtype
 ) -> tuple[ir.Value, ir.Value]:
@@ -264,4 +301,5 @@ EMITTERS: dict[str, Emit] = {
     "fmod": _fmod,
     "floor_divide": partial(_divided, 0),
     "remainder": partial(_divided, 1),
+    "whole_power": _whole_power,
 }

@@ -42,6 +42,7 @@ from .logic import (
     sign,
     signbit,
     trunc,
+    whole_power,
 )
 from .op import Op
 from .python_integers import takes_promoted
@@ -386,7 +387,6 @@ def _power_dx(ans: Any, x: Any, y: Any) -> Any:
     return select(flat, 0, scale(y, power(select(flat, 1, x), y - 1)))
 
 
-# NumPy refuses negative exponents of integers, which takes a look at them.
 _power_function = pointwise("power", np.power, kinds="f")
 
 
@@ -421,6 +421,7 @@ power: Op = binary(
     like=np.power,
     dtypes=FIELDS,
     loops=Pointwise(_power_loops, kinds="f"),
+    compose=lambda x, y: whole_power(x, y),
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Pointwise, cast
 from ..types import ArrayType
-from .families import REAL, Interval, binary, broadcast_samples, loop_dtypes, unary
+from .families import REAL, Interval, binary, broadcast_samples, loop_dtypes, pointwise, unary
 from .op import Op
 
 REALS = ("float64", "float32")
@@ -104,6 +104,20 @@ left_shift = _integer("left_shift", np.left_shift)
 right_shift = _integer("right_shift", np.right_shift)
 gcd = _integer("gcd", np.gcd, hosted=EUCLID)
 lcm = _integer("lcm", np.lcm, hosted=EUCLID)
+
+
+def _is_counted(index: Index, x: Operand, n: Operand) -> Expr:
+    exponent = n.broadcast(index)
+    zero = Literal(exponent.dtype.type(0), exponent.dtype)
+    return Apply("greater_equal", (exponent, zero), BOOL)
+
+
+_powers = pointwise("whole_power", np.power)
+assert _powers is not None
+# Integers to the power of integers, which NumPy refuses where these are negative.
+whole_power = _integer(
+    "whole_power", np.power, loops=Pointwise(_powers.rule, kinds="iu", check=_is_counted)
+)
 invert = unary("invert", np.invert, domain=SMALL, zero=DISCRETE, dtypes=(*INTEGERS, "bool"))
 
 

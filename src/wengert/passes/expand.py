@@ -55,8 +55,8 @@ def _is_composed(node: Operator) -> bool:
 
 
 def _has_loops(node: Operator) -> bool:
-    loops = node.op.loops
-    return bool(loops(**node.params) if callable(loops) else loops)
+    loops = node.op.loops(**node.params) if callable(node.op.loops) else node.op.loops
+    return bool(loops) and (not hasattr(loops, "kinds") or node.type.dtype.kind in loops.kinds)
 
 
 def composition(node: Operator, compose: Callable[..., Any]) -> Graph | None:
