@@ -68,7 +68,7 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
     if type(plain) is types.FunctionType and is_users(plain.__code__):
         names, known = plain.__code__.co_names, plain.__globals__
         inside.roots += [known[name] for name in names if name in known]
-        inside.roots += [_content(cell) for cell in plain.__closure__ or ()]
+        inside.roots += [content(cell) for cell in plain.__closure__ or ()]
         inside.roots += [*(plain.__defaults__ or ()), getattr(function, "__self__", function)]
         found = conversion(plain)
         effects = bool(found) if isinstance(found, str) else not found.plain
@@ -78,7 +78,8 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
     return pure(function) if inside.attempt else function
 
 
-def _content(cell: types.CellType) -> Any:
+def content(cell: types.CellType) -> Any:
+    """What a variable of a function around holds; None where it has no value."""
     try:
         return cell.cell_contents
     except ValueError:

@@ -20,6 +20,7 @@ import numpy as np
 from .. import tree
 from ..graph import Node
 from ..types import ArrayType, weaken
+from .lists import ListedRows
 from .pieces import Abandon, TracedPiece, local
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
@@ -32,12 +33,40 @@ class Deeper(Abandon):
     """One more of the last items has to be carried on."""
 
 
+class Collector:
+    """The list that a comprehension appends to, of which nobody else knows."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.rows: ListedRows | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def append(self, item: Any) -> None:
+        """Take an item."""
+        self.items.append(item)
+
+    def take(self, appended: Sequence[Any], rows: Sequence[Any], types: Any, turns: int) -> None:
+        """Take the items of all turns, of which each appends one or none."""
+        for structure, _ in appended:
+            found = ListedRows(turns, structure, rows, types)
+            if self.items:
+                self.items += [found.at(k) for k in range(turns)]
+            else:
+                self.rows = found
+
+    def result(self) -> Any:
+        """The list, or what stands for it."""
+        return self.items if self.rows is None else self.rows
+
+
 class Growing:
     """What stands for a list in a turn."""
 
     is_stand_in = True  # whose methods have no effects outside of the turn
 
-    def __init__(self, original: list[Any]):
+    def __init__(self, original: Any):
         self._original = original
         self._depth = 0
 
@@ -89,6 +118,9 @@ class Growing:
 
     def _extend(self, rows: Sequence[Any], turns: int) -> None:
         """Give the list the items of all turns."""
+        if isinstance(self._original, Collector):
+            self._original.take(self._nodes, rows, self._types, turns)
+            return
         for turn in range(turns):
             leaves = iter(
                 weaken(row[turn]) if t.weak else row[turn]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -363,12 +364,61 @@ class _Rewriter(ast.NodeTransformer):
         return self._runtime_call("chain", node, left, *pairs)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+        if _is_named(node.func, ("super",)) and not node.args:
             node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
             return ast.fix_missing_locations(node)
-        self.generic_visit(node)
-        node.func = self._runtime_call("of", node.func, node.func)
+        taken = [_is_taken(arg, node.func) and _is_convertible(arg) for arg in node.args]
+        counted = _is_named(node.func, ("sum", "len")) and len(node.args) == 1
+        node.func = self.visit(node.func)
+        node.args = [
+            self._taken(arg, counted) if one else self.visit(arg)
+            for arg, one in zip(node.args, taken, strict=True)
+        ]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
+        node.func = self._runtime_call("taking" if any(taken) else "of", node.func, node.func)
         return node
+
+    # ------------------------------------------------------------ comprehensions
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        if not _is_convertible(node):
+            return self.generic_visit(node)
+        return self._comprehension(node, "listed", node.generators)
+
+    def _taken(self, node: Any, counted: bool = False) -> ast.expr:
+        """A comprehension that is taken by a function, or by another comprehension."""
+        listed = "counted" if counted else "collect"
+        name = listed if isinstance(node, ast.ListComp) else "generate"
+        return self._comprehension(node, name, node.generators)
+
+    def _comprehension(self, node: Any, name: str, generators: Any) -> ast.expr:
+        """A call that goes over what the first `for` says; further ones are part of its turn."""
+        first, *rest = generators
+        over = self._iterated(first.iter)
+        self.scopes.append(names_of([first.target]).written)
+        nested = bool(rest) or any(map(_may_loop, ast.walk(node.elt)))
+        pure = not any(isinstance(part, ast.Call) for one in first.ifs for part in ast.walk(one))
+        if rest:
+            element = self._comprehension(node, "generate", rest)
+        elif isinstance(node.elt, ast.ListComp) and _is_convertible(node.elt):
+            element = self._taken(node.elt)
+        else:
+            element = self.visit(node.elt)
+        turn = _of_item(first.target, element)
+        condition: ast.expr = ast.Constant(None)
+        if first.ifs:
+            asked = first.ifs[0] if len(first.ifs) == 1 else ast.BoolOp(ast.And(), first.ifs)
+            condition = _of_item(first.target, self.visit(ast.copy_location(asked, first.ifs[0])))
+        self.scopes.pop()
+        number = len(self.statements)
+        for names, changed in ((["items"], 0), (["result"], 1)):
+            known = frozenset(names)
+            made = Statement(
+                node.lineno, self.name, names, changed, known, known, plain=True, nested=nested
+            )
+            self.statements.append(made)
+        told = [ast.Constant(number), ast.Constant(pure), ast.Constant(bool(rest))]
+        return self._runtime_call(name, node, over, turn, condition, *told)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         return self._element(node)
@@ -387,6 +437,56 @@ class _Rewriter(ast.NodeTransformer):
     def _runtime_call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.expr:
         made = ast.copy_location(ast.Call(_runtime(name), list(args), []), at)
         return ast.fix_missing_locations(made)
+
+
+# Functions that take all items of a generator expression before they do anything else.
+_TAKING = ("sum", "any", "all", "max", "min", "list", "tuple", "sorted")
+
+
+def _is_taken(node: ast.expr, function: ast.expr) -> bool:
+    """Whether an argument is a comprehension that a function takes as a whole."""
+    if isinstance(node, ast.GeneratorExp):
+        return _is_named(function, _TAKING)
+    return isinstance(node, ast.ListComp)
+
+
+def _is_named(function: ast.expr, names: Sequence[str]) -> bool:
+    return isinstance(function, ast.Name) and function.id in names
+
+
+def _is_convertible(node: Any) -> bool:
+    """Whether a comprehension assigns to its own variables alone, each of which is read in its
+    turn and no later: a function inside would see what the last turn has left there."""
+    if _is_bound_to_place(node) or any(one.is_async for one in node.generators):
+        return False
+    plain = all(map(_is_plain_target, (one.target for one in node.generators)))
+    inner: list[Any] = [p for one in ast.iter_child_nodes(node) for p in ast.walk(one)]
+    taken = {
+        id(arg)
+        for part in inner
+        if isinstance(part, ast.Call)
+        for arg in part.args
+        if _is_taken(arg, part.func)
+    }
+    later = (part for part in inner if isinstance(part, (ast.Lambda, ast.GeneratorExp)))
+    return plain and all(id(part) in taken for part in later)
+
+
+def _is_plain_target(node: ast.expr) -> bool:
+    """Whether a target is made of names alone."""
+    kinds = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
+    return all(isinstance(part, kinds) for part in ast.walk(node))
+
+
+def _of_item(target: ast.expr, result: ast.expr) -> ast.expr:
+    """A function of an item: ``lambda i: result``."""
+    name = target.id if isinstance(target, ast.Name) else PREFIX + "item"
+    if not isinstance(target, ast.Name):  # a comprehension of one item takes it apart
+        given = ast.Tuple([ast.Name(name, ast.Load())], ast.Load())
+        parts = ast.ListComp(result, [ast.comprehension(copy.deepcopy(target), given, [], 0)])
+        result = ast.Subscript(parts, ast.Constant(0), ast.Load())
+    made = ast.Lambda(ast.arguments([], [ast.arg(name)], None, [], [], None, []), result)
+    return ast.fix_missing_locations(ast.copy_location(made, target))
 
 
 def _runtime(name: str) -> ast.expr:

@@ -25,7 +25,8 @@ from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
-from .lists import OF_ARRAYS, Items, items_of, of_lists, row
+from .comprehensions import Comprehension, taking
+from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
 from .pieces import Abandon, local
 from .repeats import ChangedType, Turns
 from .replaced import METHODS, REPLACED
@@ -140,13 +141,24 @@ class Runtime:
             raise Abandon
 
     def _variables(self, number: int, get: Any, put: Any, piece: Any) -> Variables:
-        statement = self.statements[number]
-        where = f"{statement.function} ({self.file}:{statement.line})"
-        return Variables(statement, get, put, where, self._roots(piece))
+        roots = self._roots(piece)
+        return Variables(self.statements[number], get, put, self.place(number), roots)
 
     def _roots(self, piece: Any) -> list[Any]:
+        return self.roots_of(piece.piece) if hasattr(piece, "piece") else self._globals(piece)
+
+    def _globals(self, piece: Any) -> list[Any]:
         known = piece.__globals__
         return [known[name] for name in self.names if name in known]
+
+    def roots_of(self, turn: Any) -> list[Any]:
+        """What a turn of a comprehension can reach."""
+        return self._globals(turn) + [conversion.content(cell) for cell in turn.__closure__ or ()]
+
+    def place(self, number: int) -> str:
+        """Where a statement stands, for messages."""
+        statement = self.statements[number]
+        return f"{statement.function} ({self.file}:{statement.line})"
 
     def _here(self) -> str:
         return user_line() or self.file
@@ -350,6 +362,30 @@ class Runtime:
             return _Rows(over)
         found = items_of(over) if type(over) in (list, tuple) and len(over) > few() else None
         return None if found is None else _Items(found, over)
+
+    # ------------------------------------------------------------ comprehensions
+
+    def generate(self, *parts: Any) -> Any:
+        """A generator expression that is an argument."""
+        return Comprehension(self, *parts)
+
+    def counted(self, *parts: Any) -> Any:
+        """A list comprehension whose items are added up or counted."""
+        found = Comprehension(self, *parts)
+        found.is_list = True
+        return found
+
+    def collect(self, *parts: Any) -> Any:
+        """A list comprehension whose items are taken in place."""
+        return self.generate(*parts).collected()
+
+    def listed(self, *parts: Any) -> Any:
+        """A list comprehension."""
+        return exposed(self.collect(*parts))
+
+    def taking(self, function: Any) -> Any:
+        """What is called in place of a function that is given comprehensions."""
+        return taking(function, self.of(function))
 
     # ------------------------------------------------------------ expressions
 
