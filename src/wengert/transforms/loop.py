@@ -176,34 +176,60 @@ def _pull(node: Operator, g: Sequence[Any], take: Function) -> list[Any]:
     values = [source.output for source in node.inputs]
     half = node.params["body"].pullback
     if half is None or half.active != active or any(part is not None for part in g[half.outputs :]):
-        return pull_loop(active, values, g, **node.params)  # recorded where nothing was kept
+        return pull_loop(active, values, g, take, **node.params)  # where nothing was kept
     residuals = [node.output[k] for k in half.residuals]
     return _run_backward(half, values, residuals, g, node.params, take)
 
 
+def nothing_so_far(number: int) -> None:
+    """The cotangent of an argument that there is already, where none is added to: see `pull`."""
+
+
 def pull_loop(
-    active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], **params: Any
+    active: tuple[bool, ...],
+    values: Sequence[Any],
+    g: Sequence[Any],
+    take: Function = nothing_so_far,
+    **params: Any,
 ) -> list[Any]:
     """The pullback at these values; the residuals are found anew."""
     half = params["body"].derived(pullback, active, params["recompute"])
+    return _pull_again(half, values, g, params, take)
+
+
+def _pull_again(
+    half: Pullback,
+    values: Sequence[Any],
+    g: Sequence[Any],
+    params: dict[str, Any],
+    take: Function,
+) -> list[Any]:
     residuals = []
     if half.residuals:
         results = loop(*values, **{**params, "body": half.forward})
         residuals = [results[k] for k in half.residuals]
-    return _run_backward(half, values, residuals, g, params)
+    return _run_backward(half, values, residuals, g, params, take)
 
 
 def pull_counted(
-    active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], count: Any, **params: Any
+    active: tuple[bool, ...],
+    passing: tuple[bool, ...],
+    values: Sequence[Any],
+    g: Sequence[Any],
+    count: Any,
+    take: Function,
+    **params: Any,
 ) -> list[Any]:
-    """The pullback of a loop of `count` steps, a number that is not known yet."""
+    """The pullback of a loop of `count` steps, a number that is not known yet; of the values some
+    may be `passing`."""
     number = _rooms.next_number()
     turn = params["body"]
     params |= {"body": turn.derived(with_count), "counted": number}
-    half = params["body"].derived(pullback, (False, *active), params["recompute"])
+    gone = (False, *passing) if passing else ()
+    half = params["body"].derived(pullback, (False, *active), params["recompute"], gone, ROOM)
     half.forward.repeats = turn
     params["length"] = _room(number, half)
-    return pull_loop((False, *active), [count, *values], g, **params)[1:]
+    return _pull_again(half, [count, *values], g, params, lambda number: take(number - 1))[1:]
 
 
 def with_count(body: Body) -> Body:
@@ -219,7 +245,7 @@ def _run_backward(
     residuals: Sequence[Any],
     g: Sequence[Any],
     params: dict[str, Any],
-    take: Function = lambda number: None,
+    take: Function,
 ) -> list[Any]:
     first = half.forward.constants
     backward, carry, seeds = _seeded(half, g)

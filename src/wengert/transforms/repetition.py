@@ -23,11 +23,21 @@ from ..ops.op import Op, Traced, recorder
 from ..ops.reductions import reduce_any
 from ..trace import Trace
 from ..trace.tracer import concrete
-from ..types import ArrayType, is_weak, type_of, weaken
+from ..types import ArrayType, Function, is_weak, type_of, weaken
 from .batching import Mixed, evaluate_batched
-from .bodies import Body, Primal, Programs, batched_body, extract, pushforward, with_batch, zeros
+from .bodies import (
+    Body,
+    Primal,
+    Programs,
+    batched_body,
+    extract,
+    passing_among,
+    pushforward,
+    with_batch,
+    zeros,
+)
 from .choice import own
-from .loop import COUNT, pull_counted, pull_loop, written
+from .loop import COUNT, nothing_so_far, pull_counted, pull_loop, written
 from .modes import zero_like
 
 
@@ -42,6 +52,7 @@ class Turn(Programs):
         test.graph.name = "while"
         body.graph.name = "turn"
         self.counts = False  # whether the last carry is the number of turns, for reverse mode
+        self.passing: tuple[bool, ...] = ()  # inputs that are gone on the way back, unless kept
         self.masks = False  # whether samples that have ended are carried along
         self.room = 0  # rows for what turns give out beside the carry
         self.number = 0  # of a loop with such rows, as that of a counted loop
@@ -96,7 +107,7 @@ def _evaluate(*values: Any, turn: Turn) -> tuple[Any, ...]:
 # ---------------------------------------------------------------- counting
 
 
-def counting(turn: Turn) -> Turn:
+def counting(turn: Turn, passing: tuple[bool, ...] = ()) -> Turn:
     """The same turns, with their number as the last carry."""
     constants, carry = turn.body.constants, turn.body.carry
     counter = Variable("", None, COUNT, active=False)
@@ -110,6 +121,7 @@ def counting(turn: Turn) -> Turn:
     test = Body(Graph([*turn.test.graph.inputs, idle], turn.test.graph.outputs), 0, 0)
     made = Turn(test, body)
     made.counts, made.masks = True, turn.masks
+    made.passing = (*passing, False) if passing else ()
     return made
 
 
@@ -126,9 +138,8 @@ class _WhileOp(Op):
             for arg in args
         )
         if trace.stores and active and not turn.counts:
-            return trace.record(self, (*args, np.int64(0)), {"turn": turn.derived(counting)})[
-                :count
-            ]
+            counted = turn.derived(counting, passing_among(args, trace))
+            return trace.record(self, (*args, np.int64(0)), {"turn": counted})[:count]
         return trace.record(self, args, {"turn": turn})
 
 
@@ -140,11 +151,16 @@ def _pull(node: Operator, g: Sequence[Any], take: Any) -> list[Any]:
     values = [source.output for source in node.inputs]
     turn: Turn = node.params["turn"]
     count = node.output[-1] if turn.counts else None
-    return pull_while(active, values, g, turn, count)
+    return pull_while(active, values, g, turn, count, take)
 
 
 def pull_while(
-    active: tuple[bool, ...], values: Sequence[Any], g: Sequence[Any], turn: Turn, count: Any = None
+    active: tuple[bool, ...],
+    values: Sequence[Any],
+    g: Sequence[Any],
+    turn: Turn,
+    count: Any = None,
+    take: Function = nothing_so_far,
 ) -> list[Any]:
     """The pullback at these values, by a loop of as many steps as there were turns."""
     if count is None:
@@ -152,8 +168,8 @@ def pull_while(
     known = concrete(count)
     params = {"reverse": False, "recompute": False}
     if known is not None and np.ndim(known) == 0:
-        return pull_loop(active, values, g, body=turn.body, length=int(known), **params)
-    return pull_counted(active, values, g, count, body=turn.body, **params)
+        return pull_loop(active, values, g, take, body=turn.body, length=int(known), **params)
+    return pull_counted(active, turn.passing, values, g, count, take, body=turn.body, **params)
 
 
 def _transpose(g: Sequence[Any], place: int, *args: Any, turn: Turn) -> Any:
