@@ -39,7 +39,6 @@ from ..loops import (
 from ..machine import current, policy
 from ..types import ArrayType
 from . import factorisations
-from .cost import kernel_cost
 from .fused import FusedNest
 from .fusion import Scheduler
 from .library import Stack
@@ -130,7 +129,7 @@ class Block(Stack):
 
     def _shares(self, body: Sequence[Kernel], blocks: int) -> int:
         """Into how many parts threads share the blocks: by sizes alone."""
-        limits, cost = policy().threads, sum(map(kernel_cost, body)) * blocks
+        limits, cost = policy().threads, sum(kernel.work for kernel in body) * blocks
         if self.scheduler.task.kind == "step" or cost < limits.least_shared:
             return 1
         return min(blocks, limits.most_tasks, cost // limits.least_task)
