@@ -5,12 +5,9 @@ The nest is cut at its guards later, see `shaping.pieces`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..loops import InRange
-
-if TYPE_CHECKING:
-    from .fused import FusedNest
 
 
 def is_near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -22,8 +19,8 @@ def is_near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     )
 
 
-def widen(nest: FusedNest, shape: tuple[int, ...]) -> tuple[InRange, ...]:
-    """Widen the loops to hold `shape`; the guards for a store over that shape alone."""
+def widen(nest: Any, shape: tuple[int, ...]) -> tuple[InRange, ...]:
+    """Widen a `FusedNest` to hold `shape`; the guards for a store over that shape alone."""
     for axis, (var, length) in enumerate(zip(nest.vars, shape, strict=True)):
         if length > var.extent:
             guard = InRange(nest.index[axis], 0, var.extent)
