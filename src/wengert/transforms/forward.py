@@ -7,61 +7,14 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from .. import tree
 from ..errors import StructureError
-from ..graph import Graph, Node
-from ..trace import Trace, prepared
-from ..trace.reaching import places_to_change
-from ..trace.tracing import LeafName, argument, check_leaf
-from ..types import Function
-from .modes import owned, push, released, zero_like
+from ..graph import Graph
+from ..trace import Trace
+from .modes import owned
 from .plans import strong
-from .reverse import match_tangents, strong_value
+from .reverse import Recording, match_tangents
 
 R = TypeVar("R")
 Primals = TypeVarTuple("Primals")
-
-
-class Recording:
-    """A function run once at a point: input and output nodes, which hold their values."""
-
-    def __init__(self, f: Function, primals: Sequence[Any], operation: str):
-        leaves, self.in_structure = tree.flatten(tuple(primals))
-        with Trace(places=places_to_change(f)) as trace:
-            trace.stores = operation != "jvp"
-            tracers = [
-                argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))
-                for number, leaf in enumerate(leaves)
-            ]
-            self.inputs: list[Node] = [tracer.node for tracer in tracers]
-            out = prepared(f)(*tree.unflatten(self.in_structure, tracers))
-            out_leaves, self.out_structure = tree.flatten(out)
-            self.outputs = [
-                trace.node_of(check_leaf(leaf, operation, "result")) for leaf in out_leaves
-            ]
-
-    def value(self) -> Any:
-        """The result at the point."""
-        values = [released(strong_value(node)) for node in self.outputs]
-        return tree.unflatten(self.out_structure, values)
-
-    def push(self, tangents: Sequence[Any]) -> list[Any]:
-        """Output tangents for flat input tangents; zeros are filled in."""
-        found = push(self.outputs, self.inputs, tangents)
-        return [
-            zero_like(node.output) if tangent is None else tangent
-            for node, tangent in zip(self.outputs, found, strict=True)
-        ]
-
-    def linear_graph(self) -> Graph:
-        """The derivative at the point as a graph from tangents to tangents."""
-        with Trace() as trace:
-            tangents = [
-                trace.variable(array_type=strong(node.type)) if node.type.inexact else None
-                for node in self.inputs
-            ]
-            live = [tangent for tangent in tangents if tangent is not None]
-            variables = [tangent.node for tangent in live]
-            outputs = [trace.node_of(t) for t in self.push(tangents)]
-        return Graph(variables, outputs, name="linear")  # type: ignore[arg-type]
 
 
 def jvp(f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
@@ -83,6 +36,19 @@ def jvp(f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) ->
     return recording.value(), tree.unflatten(recording.out_structure, out)
 
 
+def linear_graph(recording: Recording) -> Graph:
+    """The derivative at the point as a graph from tangents to tangents."""
+    with Trace() as trace:
+        tangents = [
+            trace.variable(array_type=strong(node.type)) if node.type.inexact else None
+            for node in recording.inputs
+        ]
+        live = [tangent for tangent in tangents if tangent is not None]
+        variables = [tangent.node for tangent in live]
+        outputs = [trace.node_of(t) for t in recording.push(tangents)]
+    return Graph(variables, outputs, name="linear")  # type: ignore[arg-type]
+
+
 def linearize(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[*Primals], R]]:
     """``(f(*primals), jvp_at_point)``: the derivative at the point as a linear function.
 
@@ -93,7 +59,7 @@ def linearize(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callab
     (np.float64(6.0), np.float64(60.0))
     """
     recording = Recording(f, primals, "linearize")
-    graph = recording.linear_graph()
+    graph = linear_graph(recording)
 
     def jvp_at_point(*tangents: *Primals) -> R:
         given = match_tangents(

@@ -16,9 +16,9 @@ from ..trace import prepared
 from ..trace.tracing import function_name
 from ..types import Function
 from .batching import evaluate_batched, vmap
-from .forward import Recording, jvp
+from .forward import jvp, linear_graph
 from .modes import owned, pull, zero_like
-from .reverse import argument_numbers, argument_positions, grad
+from .reverse import Recording, argument_numbers, argument_positions, grad
 
 P = ParamSpec("P")
 X = TypeVar("X")
@@ -128,7 +128,7 @@ def _basis(node: Node) -> np.ndarray:
 
 def _forward_blocks(recording: Recording) -> list[list[Any]]:
     """Block [output][input] of shape output + input, one batched push for each input."""
-    graph = recording.linear_graph()
+    graph = linear_graph(recording)
     columns = []
     for number, node in enumerate(recording.inputs):
         size = node.type.size

@@ -20,7 +20,7 @@ from ..trace.reaching import places_to_change
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
 from ..types import ArrayType, Function, type_of
-from .modes import owned, pull, released, zero_like
+from .modes import owned, pull, push, released, zero_like
 
 X = TypeVar("X")
 R = TypeVar("R")
@@ -73,10 +73,7 @@ def value_and_grad(
             aux = lower(trace, aux) if has_aux else None
         seed = lazily(node.output, node.type.dtype.type(1))
         cotangents = pull([node], [seed], inputs)
-        filled = [
-            zero_like(v.output) if g is None else g for v, g in zip(inputs, cotangents, strict=True)
-        ]
-        gradient = rebuild(owned(filled, trace.taken))
+        gradient = rebuild(owned(filled(inputs, cotangents), trace.taken))
         value = strong_value(node)
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
@@ -114,6 +111,40 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     return gradient
 
 
+class Recording:
+    """A function run once at a point: input and output nodes, which hold their values."""
+
+    def __init__(self, f: Function, primals: Sequence[Any], operation: str):
+        leaves, self.in_structure = tree.flatten(tuple(primals))
+        with Trace(places=places_to_change(f)) as trace:
+            trace.stores = operation != "jvp"
+            tracers = [
+                argument(trace, check_leaf(leaf, operation, LeafName(f, primals, number)))
+                for number, leaf in enumerate(leaves)
+            ]
+            self.inputs: list[Node] = [tracer.node for tracer in tracers]
+            out = prepared(f)(*tree.unflatten(self.in_structure, tracers))
+            out_leaves, self.out_structure = tree.flatten(out)
+            self.outputs = [
+                trace.node_of(check_leaf(leaf, operation, "result")) for leaf in out_leaves
+            ]
+
+    def value(self) -> Any:
+        """The result at the point."""
+        values = [released(strong_value(node)) for node in self.outputs]
+        return tree.unflatten(self.out_structure, values)
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Output tangents for flat input tangents; zeros are filled in."""
+        return filled(self.outputs, push(self.outputs, self.inputs, tangents))
+
+
+def filled(nodes: Sequence[Node], found: Sequence[Any]) -> list[Any]:
+    """Derivatives of nodes, with zeros for None."""
+    pairs = zip(nodes, found, strict=True)
+    return [zero_like(node.output) if one is None else one for node, one in pairs]
+
+
 def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R], tuple[*Primals]]]:
     """``(f(*primals), pullback)``: the pullback takes a cotangent of the result to cotangents
     of the arguments, as a tuple.
@@ -122,28 +153,15 @@ def vjp(f: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[R]
     >>> pullback(1.0)
     (np.float64(5.0), np.float64(2.0))
     """
-    leaves, structure = tree.flatten(primals)
-    with Trace(places=places_to_change(f)) as trace:
-        inputs = [
-            argument(trace, check_leaf(leaf, "vjp", LeafName(f, primals, number)))
-            for number, leaf in enumerate(leaves)
-        ]
-        variables = [tracer.node for tracer in inputs]
-        out = prepared(f)(*tree.unflatten(structure, inputs))
-        out_leaves, out_structure = tree.flatten(out)
-        nodes = [trace.node_of(check_leaf(leaf, "vjp", "result")) for leaf in out_leaves]
-    value = tree.unflatten(out_structure, [released(strong_value(node)) for node in nodes])
+    recording = Recording(f, primals, "vjp")
 
     def pullback(cotangent: Any) -> Any:
-        seeds = match_tangents(cotangent, nodes, out_structure, "pullback", "cotangent")
-        cotangents = pull(nodes, seeds, variables)
-        filled = [
-            zero_like(v.output) if g is None else g
-            for v, g in zip(variables, cotangents, strict=True)
-        ]
-        return tree.unflatten(structure, owned(filled, seeds))
+        nodes, structure = recording.outputs, recording.out_structure
+        seeds = match_tangents(cotangent, nodes, structure, "pullback", "cotangent")
+        cotangents = filled(recording.inputs, pull(nodes, seeds, recording.inputs))
+        return tree.unflatten(recording.in_structure, owned(cotangents, seeds))
 
-    return value, pullback
+    return recording.value(), pullback
 
 
 def stop_gradient(x: X) -> X:
