@@ -23,6 +23,7 @@ ORDER = [
         "snapshot",
         "keeping",
         "tree",
+        "parts",
         "folders",
         "policy",
         "machine",

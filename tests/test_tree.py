@@ -8,6 +8,7 @@ import pytest
 
 from wengert import tree
 from wengert.errors import StructureError
+from wengert.transforms.batching import broadcast_prefix
 
 Point = namedtuple("Point", "x y")
 
@@ -113,12 +114,12 @@ class TestPrefix:
         ],
     )  # fmt: skip
     def test_spreads(self, prefix, expected):
-        assert tree.broadcast_prefix(prefix, self.structure, "f") == expected
+        assert broadcast_prefix(prefix, self.structure, "f") == expected
 
     @pytest.mark.parametrize("prefix", [(0,), (0, {"a": 1}), {"a": 0}, (0, (1, 2))])
     def test_does_not_fit(self, prefix):
         with pytest.raises(StructureError) as caught:
-            tree.broadcast_prefix(prefix, self.structure, "f")
+            broadcast_prefix(prefix, self.structure, "f")
         assert str(caught.value).startswith("f: got the prefix ")
         assert str(caught.value).endswith("Give a single value, or one per argument.")
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from .parts import Parts, Same, Unchanged
 from .snapshot import snapshot
 from .tensor import Tensor
-from .tree import Parts, Same, Unchanged
 
 _SET = np.zeros(())
 

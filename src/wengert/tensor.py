@@ -40,7 +40,6 @@ from .ops.op import Op, Traced
 from .trace.tracer import Trace, Tracer
 from .trace.views import snapshot
 from .transforms.modes import pull
-from .tree import Parts, Same
 from .types import ArrayType, check_class, type_of
 
 
@@ -507,8 +506,10 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
     return Tensor(content, requires_grad)
 
 
-def tensor_parts(tensor: Tensor, number: int) -> Parts:
+def tensor_parts(tensor: Tensor, number: int) -> Any:
     """How compiled functions read what a tensor holds, as a child of an argument."""
+    from .parts import Parts, Same  # needed where entries are native
+
     cell = tensor._data_cell(False)
     inside = Parts(type(cell), ("native",), (number,))
     return Parts(type(tensor), ("_base", "_cell"), (Same(None), inside))

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .errors import StructureError
-from .snapshot import identities
 from .types import Function
 
 
@@ -89,11 +88,11 @@ def register(
     kind: type,
     take_apart: Function,
     rebuild: Function,
-    parts: Callable[[Any], Parts | None] | None = None,
+    parts: Callable[[Any], Any] | None = None,
 ) -> None:
     """Make a class a tree: ``take_apart(value)`` gives children and data, ``rebuild`` undoes it.
 
-    With ``parts(value)`` compiled functions take such arguments apart natively; see `Parts`.
+    With ``parts(value)`` compiled functions take such arguments apart natively; see `parts`.
     """
     _registry[kind] = (take_apart, rebuild)
     _leaf_kinds.discard(kind)
@@ -101,87 +100,6 @@ def register(
     _parts.pop(kind, None)
     if parts is not None:
         _parts[kind] = parts
-
-
-class Same(NamedTuple):
-    """A part of an object that must be the very same in another one."""
-
-    value: Any
-
-
-class Unchanged(NamedTuple):
-    """A part of an object that must be as it was when this `snapshot` of it was taken."""
-
-    kept: Any
-
-
-ANYTHING = object()  # a part that must be there, whatever it is
-
-
-class Parts(NamedTuple):
-    """How the children of an object are read from its attributes, without calling `take_apart`.
-
-    Each child is the number of one of the children that `take_apart` gives, the `Parts` of another
-    object, a `Same`, an `Unchanged`, or `ANYTHING`. Objects of the class whose parts are of these
-    kinds must have equal structures. Without names the object is a tuple of another class. `own` is
-    a `snapshot` of the class, where its attributes count.
-    """
-
-    kind: type
-    names: tuple[str, ...] | None
-    children: tuple[Any, ...]
-    whole: bool = False  # whether the object's dictionary has these names and no others
-    own: Any = None
-
-
-def parts(value: Any) -> Parts | None:
-    """The parts of an object that is a tree; None where only `take_apart` knows them.
-
-    >>> import dataclasses
-    >>> @dataclasses.dataclass
-    ... class Point:
-    ...     x: float
-    ...     y: float
-    >>> parts(Point(1.0, 2.0)).names
-    ('x', 'y')
-    """
-    if _handlers(value) is None:
-        return None
-    kind = type(value)
-    found = _parts.get(kind)
-    if found is not None:
-        answer: Parts | None = found(value)
-        return answer
-    if kind in _plain_kinds and issubclass(kind, tuple):
-        return Parts(kind, None, tuple(range(len(value))))
-    if kind in _plain_kinds:
-        names = tuple(field.name for field in dataclasses.fields(kind))
-        return Parts(kind, names, tuple(range(len(names))))
-    return None
-
-
-def readings(value: Any) -> list[Any]:
-    """How the objects in a tree are read whose class has told: equal for objects read alike."""
-    found: list[Any] = []
-    if not _parts or type(value) in _leaf_kinds:
-        return found
-    if type(value) in _parts:
-        return [_comparable(parts(value))]
-    taken = take_apart(value)
-    for child in () if taken is None else taken[0]:
-        found += readings(child)
-    return found
-
-
-def _comparable(part: Any) -> Any:
-    if isinstance(part, Same):
-        return ("same", id(part.value))
-    if isinstance(part, Unchanged):
-        return ("unchanged", *identities(part.kept))
-    if isinstance(part, Parts):
-        inside = [_comparable(child) for child in part.children]
-        return (part.kind, part.names, part.whole, identities(part.own), *inside)
-    return part
 
 
 def take_apart(value: Any) -> tuple[Sequence[Any], Any] | None:
@@ -309,28 +227,3 @@ def flatten_like(structure: Structure, tree: Any, operation: str) -> list[Any]:
             "Give a tree with the same tuples, lists and dict keys."
         )
     return found
-
-
-def broadcast_prefix(prefix: Any, structure: Structure, operation: str) -> list[Any]:
-    """One value per leaf from a tree that may stop early, such as ``in_axes=(0, None)``.
-
-    None counts as a value here, not as an empty tree.
-    """
-    result: list[Any] = []
-    _broadcast_into(prefix, structure, operation, result)
-    return result
-
-
-def _broadcast_into(prefix: Any, structure: Structure, operation: str, result: list[Any]) -> None:
-    if prefix is None or _handlers(prefix) is None:
-        result.extend([prefix] * structure.leaf_count)
-        return
-    children, data = _handlers(prefix)[0](prefix)  # type: ignore[index]
-    same_kind = type(prefix) is structure.kind or {type(prefix), structure.kind} == {tuple, list}
-    if not same_kind or len(children) != len(structure.children) or data != structure.data:
-        raise StructureError(
-            f"{operation}: got the prefix {prefix!r}, expected one that fits {structure}. "
-            "Give a single value, or one per argument."
-        )
-    for child, part in zip(children, structure.children, strict=True):
-        _broadcast_into(child, part, operation, result)

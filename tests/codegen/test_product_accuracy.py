@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.codegen.summation import Runs
+from wengert.codegen.runs import Runs
 
 # In units of the last place: what short runs lose, for any numbers and where all are the same, so
 # that rounding goes the same way again and again.

@@ -9,6 +9,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import tree
+from wengert.parts import Parts, Same
 from wengert.tensor import tensor_parts
 
 
@@ -143,9 +144,9 @@ def parts(layer):
     def part(rest, numbers):
         scale = rest[0].scale
         read = tensor_parts(scale, numbers[0]) if isinstance(scale, wg.Tensor) else numbers[0]
-        inner = part(rest[1:], numbers[1:]) if rest[1:] else tree.Same(None)
-        names, children = ("scale", "inner", "mode"), (read, inner, tree.Same(rest[0].mode))
-        return tree.Parts(Layer, names, children, True)
+        inner = part(rest[1:], numbers[1:]) if rest[1:] else Same(None)
+        names, children = ("scale", "inner", "mode"), (read, inner, Same(rest[0].mode))
+        return Parts(Layer, names, children, True)
 
     return part(layer.layers(), places)
 

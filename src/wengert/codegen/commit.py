@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ..runtime.signature import Signature
+from .contexts import table_of, words_of
 from .entry import emit_entry
 from .llvm_types import I1, I8, I32, I64, declare, private_function
 from .llvm_types import POINTER as PTR
-from .pointers import table_of, words_of
 from .target import Target
 
 # Arrays of so many bytes are copied by several threads, so many bytes at a time.

@@ -34,10 +34,10 @@ from llvmlite import ir
 from ..errors import WengertError
 from ..loops import Contraction
 from .counted import counted_loop
-from .epilogue import Epilogue
+from .epilogue import Epilogue, moved
 from .interrupts import leave_if_stopped
 from .llvm_types import I8, I64, as_i64, i64
-from .memory import Memory, moved
+from .memory import Memory
 from .packing import Factor, Layout, Placed, packing_of
 from .plans import Axis, Plan, Segment, VectorSegment
 from .target import Target

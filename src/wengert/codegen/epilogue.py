@@ -18,13 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 from llvmlite import ir
 
 from ..loops import Affine, Buffer, Contraction, Expr, Load, Store, Sum, roots_of, walk
 from .counted import counted_loop
 from .expressions import Known, add_values, splats, unchanging, wanted
 from .llvm_types import I64, POINTER, i64, private_function
-from .memory import Memory, moved
+from .memory import Memory
 from .ordering import has_chains, interleave
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
@@ -251,3 +252,19 @@ class VectorStores:
         stride = self.lanes.others[number] if self.lanes.others else 0
         memory = Memory(self.builder, buffer.dtype)
         return memory, memory.at(self.others[number], self.piece.start * stride), stride
+
+
+def moved(
+    builder: ir.IRBuilder,
+    pointers: Sequence[ir.Value],
+    dtypes: Sequence[np.dtype],
+    index: ir.Value,
+    strides: Sequence[int],
+) -> tuple[ir.Value, ...]:
+    """Pointers some turns further along a loop; no strides at all: they stay where they are."""
+    if not strides:
+        return tuple(pointers)
+    return tuple(
+        Memory(builder, dtype).along(pointer, index, stride)
+        for pointer, stride, dtype in zip(pointers, strides, dtypes, strict=True)
+    )

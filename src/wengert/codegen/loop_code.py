@@ -15,10 +15,11 @@ from ..loops import Branch, Carry, Kernel, Loop, Nest, can_fail, inside
 from ..machine import policy
 from ..runtime.limits import MORE_STEPS, STEP_CODES
 from . import pool
+from .contexts import rounded, within, words_of
 from .counted import carried_loop, counted_loop
 from .interrupts import leave_if_stopped
 from .llvm_types import declare
-from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes, rounded, words_of
+from .pointers import I32, I64, PTR, Key, Pointers, i64, is_error, moved_bytes
 from .products import Products
 from .program import values_in_line
 from .scope import Code
@@ -89,7 +90,7 @@ class Loops(Products):
         else:
             turns, left = self._ordered(builder, name, loop, pointers, watch)
             if loop.going is not None or loop.limit is not None:
-                pointers = pointers.within(left)
+                pointers = within(pointers, left)
         join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
         return max(begin, turns, join)
 
@@ -109,7 +110,7 @@ class Loops(Products):
         most = 0
         for number, kernel in enumerate(kernels):
             if in_line and isinstance(kernel, Nest) and values[number]:
-                self._nest(builder, kernel, pointers.within({}), None)
+                self._nest(builder, kernel, within(pointers, {}), None)
                 continue
             scratch = super()._run(builder, name, [kernel], pointers, watch, first + number)
             most = max(most, scratch)
@@ -184,7 +185,7 @@ class Loops(Products):
         given: dict[Key, ir.Value] = {loop.var: turn}
         if merging:
             given[loop] = merging.place(b, around.scratch, b.urem(turn, i64(merging.slots)))
-        inside = around.within(given, shared=True)
+        inside = within(around, given, shared=True)
         code, scratch = self._code_of(f"{name}.in", loop.body, inside, watched)
         own = rounded(scratch)
         if own:
@@ -244,7 +245,7 @@ class Loops(Products):
         around = self._pointers(b, words, pointers.around)
         place = merging.place(b, around.scratch, slot)
         scratch = self._run(
-            b, f"{name}.fold", loop.fold, around.within({loop: place}, shared=True), None
+            b, f"{name}.fold", loop.fold, within(around, {loop: place}, shared=True), None
         )
         assert not scratch  # nests need none
         b.ret_void()
@@ -276,7 +277,7 @@ class Loops(Products):
                 self._look(b, loop, number, watch)
             at = turn_at(b, loop, number, stop)
             values: dict[Key, ir.Value] = {loop.var: at}
-            afters = self._carry(b, loop, number, pointers.within(values))
+            afters = self._carry(b, loop, number, within(pointers, values))
             for carry, after, place in zip(loop.carries, afters, left, strict=True):
                 values[carry.before], values[carry.after] = b.load(place, typ=PTR), after
             if loop.private:
@@ -287,13 +288,13 @@ class Loops(Products):
                 width = i64(loop.blocks.width)
                 rest = b.sub(extent, b.mul(number, width))
                 values[loop.blocks.live] = b.select(b.icmp_signed("<", width, rest), width, rest)
-            within = pointers.within(values, behind, in_blocks=loop.blocks is not None)
-            scratch = self._run(b, f"{name}.in", loop.body, within, endless)
+            inner = within(pointers, values, behind, in_blocks=loop.blocks is not None)
+            scratch = self._run(b, f"{name}.in", loop.body, inner, endless)
             if loop.fold:
                 assert loop.count is not None
-                done = b.add(within.counters[loop.count], i64(1))
+                done = b.add(inner.counters[loop.count], i64(1))
                 with b.if_then(b.icmp_unsigned("==", b.urem(done, i64(loop.run)), i64(0))):
-                    scratch = max(scratch, self._run(b, f"{name}.fold", loop.fold, within, None))
+                    scratch = max(scratch, self._run(b, f"{name}.fold", loop.fold, inner, None))
 
             for after, place in zip(afters, left, strict=True):
                 b.store(after, place)

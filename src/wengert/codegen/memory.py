@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from llvmlite import ir
 
@@ -217,19 +215,3 @@ def lane_offset(
         return 0
     real = builder.extract_element(count.mask, i32(lane))
     return builder.select(real, i64(lane * stride), i64(0))
-
-
-def moved(
-    builder: ir.IRBuilder,
-    pointers: Sequence[ir.Value],
-    dtypes: Sequence[np.dtype],
-    index: ir.Value,
-    strides: Sequence[int],
-) -> tuple[ir.Value, ...]:
-    """Pointers some turns further along a loop; no strides at all: they stay where they are."""
-    if not strides:
-        return tuple(pointers)
-    return tuple(
-        Memory(builder, dtype).along(pointer, index, stride)
-        for pointer, stride, dtype in zip(pointers, strides, dtypes, strict=True)
-    )

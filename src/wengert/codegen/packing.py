@@ -22,12 +22,13 @@ from llvmlite import ir
 from ..loops import Contraction, Expr, Literal, Load, walk
 from .counted import counted_loop
 from .expressions import Known, add_values, splats, unchanging
+from .lanes import transpose_square
 from .llvm_types import I64, POINTER, as_i64, i32, i64, private_function
 from .memory import Memory
 from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
 from .tiles import TileOperand
-from .vectors import First, first_lanes, transpose_square
+from .vectors import First, first_lanes
 
 _ALIGNMENT = 64
 

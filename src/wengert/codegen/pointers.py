@@ -1,7 +1,4 @@
-"""Where a kernel finds the memory of its buffers: a table of pointers, and an arena.
-
-Tables of pointers are also what tasks on other threads get to know of the kernel they belong to.
-"""
+"""Where a kernel finds the memory of its buffers: a table of pointers, and an arena."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from llvmlite import ir
 
 from ..loops import Buffer, MemoryKind, Var
 from ..runtime.limits import ROOM_GRAIN
-from ..schedule.memory import ALIGNMENT
 from .llvm_types import I8, I32, I64, i64
 from .llvm_types import POINTER as PTR
 
@@ -21,34 +17,11 @@ if TYPE_CHECKING:
     from ..loops import Loop
 
 
-def rounded(size: int) -> int:
-    """So many bytes that what follows is aligned."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def moved_bytes(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Value:
     """The address some bytes further on."""
     if not offset:
         return pointer
     return builder.gep(pointer, [i64(offset)], source_etype=I8)
-
-
-def table_of(builder: ir.IRBuilder, words: Sequence[ir.Value]) -> ir.Value:
-    """An array of pointers and numbers on the stack."""
-    table = builder.alloca(PTR, size=i64(len(words)))
-    for number, word in enumerate(words):
-        place = builder.gep(table, [i64(number)], source_etype=PTR)
-        builder.store(word, place)
-    return table
-
-
-def words_of(builder: ir.IRBuilder, context: ir.Value, kinds: Sequence[ir.Type]) -> list[ir.Value]:
-    """The pointers and numbers that a context holds."""
-    places = [
-        builder.gep(context, [i64(k)], source_etype=PTR) if k else context
-        for k in range(len(kinds))
-    ]
-    return [builder.load(place, typ=kind) for place, kind in zip(places, kinds, strict=True)]
 
 
 def room_length(builder: ir.IRBuilder, length: ir.Value) -> ir.Value:
@@ -113,26 +86,6 @@ class Pointers:
     def counters(self) -> dict[Var, ir.Value]:
         """The turns of all loops around."""
         return {key: value for key, value in self.given.items() if isinstance(key, Var)}
-
-    def within(
-        self,
-        given: Mapping[Key, ir.Value],
-        scratch: ir.Value | None = None,
-        shared: bool = False,
-        in_blocks: bool = False,
-    ) -> Pointers:
-        """The same inside of one more loop, which gives these."""
-        around = Around(
-            (*self.around.keys, *given),
-            self.around.slots,
-            shared or self.around.is_shared,
-            in_blocks or self.around.in_blocks,
-        )
-        words = [self.buffers, self.arena, self.scratch if scratch is None else scratch]
-        words += [*self.given.values(), *given.values()]
-        found = Pointers(self.builder, words, self.slots, self.homes, around, self.room)
-        found.known = dict(self.known)
-        return found
 
     def __call__(self, buffer: Buffer) -> ir.Value:
         """Where a buffer begins."""

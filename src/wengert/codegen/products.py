@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from ..machine import policy
+from .contexts import rounded, words_of
 from .contraction import (
     emit_contraction,
     flops,
@@ -23,7 +24,7 @@ from .equal_kernels import form_of_values
 from .interrupts import leave_if_stopped
 from .panels import SharedPanels, emit_panels, pack_name
 from .plans import Plan
-from .pointers import I64, PTR, Pointers, i64, moved_bytes, rounded, words_of
+from .pointers import I64, PTR, Pointers, i64, moved_bytes
 from .tasks import Tasks
 from .tiling import make_plan
 from .unrolled import emit_unrolled, unrolled_form

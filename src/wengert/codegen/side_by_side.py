@@ -13,8 +13,9 @@ from typing import Any
 from llvmlite import ir
 
 from .counted import accumulating_loop, counted_loop
+from .lanes import multiply_add
 from .llvm_types import I64, as_i64, i64, intrinsic
-from .vectors import multiply_add, splat
+from .vectors import splat
 
 DOUBLE = ir.DoubleType()
 Place = Any  # of a row or column: a number that is known, or what a loop counts

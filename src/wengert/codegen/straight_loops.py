@@ -23,6 +23,7 @@ from ..loops import (
 )
 from ..schedule.memory import buffers_of
 from .accumulators import combined
+from .contexts import rounded, within
 from .llvm_types import element_type
 from .loop_code import (
     Loops,
@@ -36,7 +37,7 @@ from .loop_code import (
 from .memory import Memory
 from .nest_values import NestValues
 from .nests import NestEmitter
-from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes, rounded
+from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes
 from .registers import Held, Place, Registers, is_straight, written_out
 
 Elements = dict[int, ir.Value]  # of what is carried, by their places
@@ -66,7 +67,7 @@ class StraightLoops(Loops):
             value = straight.registers.values[buffer, element]
             straight.store(buffer, element, value, pointers)
         if loop.join:
-            pointers = pointers.within(straight.in_memory(loop, pointers))
+            pointers = within(pointers, straight.in_memory(loop, pointers))
         join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
         return max(begin, scratch, join)
 
@@ -201,7 +202,7 @@ class _Straight:
             scope._look(b, loop, number, watch)
         endless = watch if any(map(may_be_endless, loop.body)) else None
         given: dict[Key, ir.Value] = {loop.var: turn_at(b, loop, number, stop)}
-        counted = pointers.within(given)
+        counted = within(pointers, given)
         leaves = {
             carry: left_at(b, loop, carry, number, counted)
             for carry in loop.carries
@@ -211,7 +212,7 @@ class _Straight:
             given[carry.before], given[carry.after] = place, leaves[carry]
         if loop.private:
             given[loop] = pointers.scratch
-        needed = self.run(loop.body, pointers.within(given, scratch), endless)
+        needed = self.run(loop.body, within(pointers, given, scratch), endless)
         values = self.registers.values
         for carry in loop.carries:
             if carry in places:
@@ -274,7 +275,7 @@ class _Straight:
             for way, kernels in zip(ways, (branch.yes, branch.no), strict=True):
                 with way:
                     self.registers.values = dict(before)
-                    inner = pointers.within({})  # what is found here is known here alone
+                    inner = within(pointers, {})  # what is found here is known here alone
                     needed = max(needed, self.run(kernels, inner, watch))
                     sides.append((b.block, self.registers.values))
         self.registers.values = merged = {}
@@ -297,7 +298,7 @@ class _Straight:
         """A loop in a turn of another one."""
         begin = self.run(loop.begin, pointers, None)
         turns = self.turns(loop, pointers, watch)
-        after = pointers.within({k: v for k, v in self.left.items() if k in _carried(loop)})
+        after = within(pointers, {k: v for k, v in self.left.items() if k in _carried(loop)})
         return max(begin, turns, self.run(loop.join, after, watch))
 
 

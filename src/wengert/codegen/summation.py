@@ -10,8 +10,6 @@ dozen instructions more come once in a run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 from llvmlite import ir
@@ -21,14 +19,6 @@ from .scalars import Scalars
 
 # What an accumulator adds up before it hands it on; it goes on to the end where that is near.
 RUN, LONGEST_RUN = 16, 24
-
-# The same for products. The accumulators of matrix products fill the registers, so that handing on
-# what is in them takes a way through memory; those of products that are sums of vectors do not.
-PRODUCT_RUN, VECTOR_RUN = 264, 64
-# A run consists of whole turns of loops in which up to four positions are written out.
-_WHOLE_TURNS = 12
-# Up to so many runs are just added up: this loses no more than a run does.
-FEW_RUNS = 16
 
 # The two parts of a total: the sum so far, and what rounding took from it.
 Total = tuple[ir.Value, ir.Value]
@@ -77,37 +67,3 @@ def settled(scalars: Scalars, total: Total, dtype: np.dtype) -> ir.Value:
     sane = scalars.apply("equal", [lost, lost], [dtype, dtype], np.dtype(bool))
     whole = scalars.apply("add", [value, lost], [dtype, dtype], dtype)
     return scalars.builder.select(sane, whole, value)
-
-
-@dataclass(frozen=True)
-class Runs:
-    """How the loop of a sum of products is cut: turns in a run, and how many runs there are."""
-
-    turns: int
-    count: int
-
-    @classmethod
-    def across(cls, extent: int, each: int, unroll: int) -> Runs | None:
-        """For accumulators that take `each` products at each of `extent` positions of a loop with
-        `unroll` of them in a turn; None: these are few, or so many that the loops inside are cut.
-
-        >>> Runs.across(784, 1, 4)
-        Runs(turns=66, count=3)
-        >>> Runs.across(384, 1, 4), Runs.across(64, 1000, 1)
-        (None, None)
-        """
-        return cls._cut(extent, each, unroll, PRODUCT_RUN, _WHOLE_TURNS if each == 1 else 1)
-
-    @classmethod
-    def along(cls, extent: int, each: int) -> Runs | None:
-        """The same for accumulators that take vectors along the sum."""
-        return cls._cut(extent, each, 1, VECTOR_RUN, 1)
-
-    @classmethod
-    def _cut(cls, extent: int, each: int, unroll: int, run: int, unit: int) -> Runs | None:
-        longest = run * 3 // 2
-        if each > longest or extent * each <= longest:
-            return None
-        most = max(1, run // each)
-        positions = ceil(ceil(extent / ceil(extent / most)) / unit) * unit
-        return cls(positions // unroll, ceil(extent / positions))

@@ -8,10 +8,11 @@ from llvmlite import ir
 
 from ..loops import Nest, Var, roots_of, walk
 from . import pool
+from .contexts import table_of
 from .counted import counted_loop
 from .interrupts import emit_watch
 from .llvm_types import declare
-from .pointers import I64, PTR, Pointers, i64, table_of
+from .pointers import I64, PTR, Pointers, i64
 from .scope import Scope
 from .small_nests import emit_flat, grid_of
 

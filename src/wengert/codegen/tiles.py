@@ -20,12 +20,14 @@ from llvmlite import ir
 
 from ..machine import policy
 from .counted import carried_loop, counted_loop
+from .lanes import multiply_add, widened
 from .llvm_types import I64, POINTER, as_i64, i64, private_function
 from .memory import Memory
 from .plans import Axis, Piece, Plan, tail_pieces
+from .runs import FEW_RUNS, Runs
 from .scalars import Scalars
-from .summation import FEW_RUNS, Runs, fold, settled
-from .vectors import across_lanes, multiply_add, vector_type, widened
+from .summation import fold, settled
+from .vectors import across_lanes, vector_type
 
 # The flags of a tile; and in the first and last block of those that go to a total together.
 ADD_TO_RESULT, LAST_BLOCK, FIRST_TOTAL, END_OF_TOTAL = 1, 2, 4, 8

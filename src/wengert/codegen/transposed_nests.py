@@ -18,9 +18,9 @@ from ..loops import Affine, Buffer, Load, LoadAt, Var
 from ..machine import policy
 from .counted import counted_loop
 from .expressions import Known
+from .lanes import transpose_square
 from .llvm_types import i64
 from .memory import Memory
-from .vectors import transpose_square
 
 if TYPE_CHECKING:
     from .nests import NestEmitter

@@ -23,11 +23,12 @@ from llvmlite import ir
 from ..loops import Contraction
 from ..machine import policy
 from .epilogue import Stores
+from .lanes import multiply_add, widened
 from .llvm_types import POINTER, private_function
 from .memory import LARGEST_SHUFFLED, Memory
 from .plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .target import Target
-from .vectors import lane_order, multiply_add, some_lanes, widened
+from .vectors import lane_order, some_lanes
 
 # Sums that are added up side by side, to wait for none of them.
 _CHAINS, _MOST_CHAINS = 8, 4

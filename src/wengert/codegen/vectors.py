@@ -1,4 +1,4 @@
-"""The lanes of vectors: one number on all of them, some of them, all added, squares transposed."""
+"""The lanes of vectors: one number on all of them, some of them, all added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from .llvm_types import I1, I32, I64, i32, intrinsic
+from .llvm_types import I1, I32, I64, i32
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,6 @@ def some_lanes(builder: ir.IRBuilder, value: ir.Value, start: int, width: int) -
     return builder.shuffle_vector(value, undefined, lane_order(tuple(range(start, start + width))))
 
 
-def widened(builder: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
-    """A narrow vector, or a scalar, with zeros behind it."""
-    width = width_of(value)
-    if width == 1:
-        zeros = ir.Constant(ir.VectorType(value.type, lanes), None)
-        return builder.insert_element(zeros, value, i32(0))
-    order = tuple(min(lane, width) for lane in range(lanes))
-    return builder.shuffle_vector(value, ir.Constant(value.type, None), lane_order(order))
-
-
 def across_lanes(
     builder: ir.IRBuilder, value: ir.Value, combine: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> ir.Value:
@@ -105,32 +95,3 @@ def across_lanes(
         lanes //= 2
         value = combine(*(some_lanes(builder, value, start, lanes) for start in (0, lanes)))
     return value
-
-
-def transpose_square(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors: halves, quarters, ... are exchanged in turn."""
-    side = len(rows)
-    found = list(rows)
-    half = side // 2
-    while half:
-        low = tuple(k if k & half == 0 else side + k - half for k in range(side))
-        high = tuple(k + half if k & half == 0 else side + k for k in range(side))
-        for first in range(side):
-            if first & half:
-                continue
-            pair = found[first], found[first + half]
-            found[first] = builder.shuffle_vector(*pair, lane_order(low))
-            found[first + half] = builder.shuffle_vector(*pair, lane_order(high))
-        half //= 2
-    return found
-
-
-def multiply_add(
-    builder: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value | None, has_fma: bool
-) -> ir.Value:
-    """total + x * y, rounded once where the processor can; None stands for nothing yet."""
-    if total is None:
-        return builder.fmul(x, y)
-    if not has_fma:
-        return builder.fadd(total, builder.fmul(x, y))
-    return intrinsic(builder, "llvm.fma", x, y, total)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
+from ..parts import readings
 from .function import written
 from .program import MISSED, Program
 
@@ -103,7 +104,7 @@ def _missed(*args: Any) -> Any:
 
 def _style(args: tuple, kwargs: dict[str, Any]) -> Any:
     """How a call is written, and how the objects among its arguments are read."""
-    return (*written(args, kwargs), *tree.readings((args, kwargs)))
+    return (*written(args, kwargs), *readings((args, kwargs)))
 
 
 def _is_plain(leaf: Any) -> bool:

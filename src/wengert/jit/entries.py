@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .. import tree
+from ..parts import ANYTHING, Parts, Same, Unchanged
+from ..parts import parts as parts_of
 from ..runtime import builtin
 from ..runtime.arena import Arena
 from ..runtime.limits import STACK_ARENA_LIMIT
@@ -78,13 +80,13 @@ def argument_tree(value: Any, leaves: Iterator[Any]) -> Any:
         return dict(zip(taken[1], children, strict=True))
     if type(value) in (tuple, list):
         return type(value)(children)
-    parts = tree.parts(value)
+    parts = parts_of(value)
     if parts is None:
         raise NoNativeEntry
     return _object_spec(parts, children)
 
 
-def _object_spec(parts: tree.Parts, children: Sequence[Any]) -> Any:
+def _object_spec(parts: Parts, children: Sequence[Any]) -> Any:
     """What the entry checks of an object whose children are to be found by `parts`."""
     numbers: list[int] = []
     spec = _part(parts, children, numbers)
@@ -99,11 +101,11 @@ def _part(part: Any, children: Sequence[Any], numbers: list[int]) -> Any:
     if isinstance(part, int):
         numbers.append(part)
         return children[part]
-    if isinstance(part, tree.Same):
+    if isinstance(part, Same):
         return StaticSpec(part.value)
-    if isinstance(part, tree.Unchanged):
+    if isinstance(part, Unchanged):
         return KeptSpec(part.kept)
-    if part is tree.ANYTHING:
+    if part is ANYTHING:
         return AnySpec()
     inside = tuple(_part(child, children, numbers) for child in part.children)
     inside += () if part.own is None else (KeptSpec(part.own),)

@@ -50,8 +50,8 @@ def _named_kernels(kernels: Sequence[Kernel]) -> Iterator[tuple[str | None, Kern
 def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None = None) -> Measured:
     """Run every kernel several times, in order; `loops` are those of the program, or made alike."""
     from ..codegen.compile import compile_module
+    from ..codegen.contexts import rounded
     from ..codegen.linked import stores_recorded
-    from ..codegen.pointers import rounded
     from ..codegen.program import emit_program
 
     assert program.stages is not None

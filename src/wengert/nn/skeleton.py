@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..flag import Flag
+from ..parts import ANYTHING, Parts, Same, Unchanged
 from ..snapshot import is_native, snapshot, unchanged
 from ..tensor import Tensor, tensor_parts
-from ..tree import ANYTHING, Parts, Same, Unchanged
 
 _COPIED = (list, dict, set)  # an attribute that may be changed in place
 _CLASS = ""  # among what was kept of the attributes; no name of one

@@ -65,7 +65,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
         leaves, structure = tree.flatten(args)
         leaves = [snapshot(check_leaf(leaf, "vmap", name)) for leaf in leaves]
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-        axes = tree.broadcast_prefix(prefix, structure, "vmap in_axes")
+        axes = broadcast_prefix(prefix, structure, "vmap in_axes")
         size = _batch_size(leaves, axes, name)
         with Trace(places=places_to_change(f, (), kwargs)) as trace, mapping:
             tracers = [
@@ -83,7 +83,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
         ]
         graph = Graph(variables, nodes)
         results = evaluate_batched(graph, size, values, [True] * len(values))
-        targets = tree.broadcast_prefix(out_axes, out_structure, "vmap out_axes")
+        targets = broadcast_prefix(out_axes, out_structure, "vmap out_axes")
         moved = [
             _place(value, flag, size, axis)
             for (value, flag), axis in zip(results, targets, strict=True)
@@ -284,3 +284,31 @@ def _writable(value: Any) -> Any:
     """A result for the caller to change: not what is kept of an argument or a captured array."""
     locked = type(value) is np.ndarray and not value.flags.writeable
     return value.copy() if locked else value
+
+
+def broadcast_prefix(prefix: Any, structure: tree.Structure, operation: str) -> list[Any]:
+    """One value per leaf from a tree that may stop early, such as ``in_axes=(0, None)``.
+
+    None counts as a value here, not as an empty tree.
+    """
+    result: list[Any] = []
+    _broadcast_into(prefix, structure, operation, result)
+    return result
+
+
+def _broadcast_into(
+    prefix: Any, structure: tree.Structure, operation: str, result: list[Any]
+) -> None:
+    taken = None if prefix is None else tree.take_apart(prefix)
+    if taken is None:
+        result.extend([prefix] * structure.leaf_count)
+        return
+    children, data = taken
+    same_kind = type(prefix) is structure.kind or {type(prefix), structure.kind} == {tuple, list}
+    if not same_kind or len(children) != len(structure.children) or data != structure.data:
+        raise StructureError(
+            f"{operation}: got the prefix {prefix!r}, expected one that fits {structure}. "
+            "Give a single value, or one per argument."
+        )
+    for child, part in zip(children, structure.children, strict=True):
+        _broadcast_into(child, part, operation, result)
