@@ -136,8 +136,6 @@ def fold(
     tracer._writable = True
     if isinstance(args[0], Tracer):
         tracer._view_of(args[0], op, params)
-        if args[0]._trace is not trace:  # of an array outside of a body: it does not follow
-            tracer._writable = "read-only"
     return tracer
 
 

@@ -66,9 +66,11 @@ class Views:
     def _view_of(
         self, base: Views, op: Op, params: dict[str, Any], rest: tuple[Any, ...] = ()
     ) -> None:
-        """Make this array a view of `base`; `rest` are the operation's other arguments."""
-        if base._trace is not self._trace:
-            return
+        """Make this array a view of `base`; `rest` are the operation's other arguments.
+
+        The base may be one of a trace outside, as in the branch of a condition: then a write finds
+        that out.
+        """
         if op is reshape and not _reshapes_without_copy(base, params["shape"]):
             return
         rest = tuple(snapshot(arg) for arg in rest)
