@@ -89,6 +89,21 @@ class Variables:
                     found[id(value)] = value
         return list(found.values())
 
+    def check_apart(self, arrays: Sequence[Any], inner: Sequence[Any]) -> None:
+        """Refuse a write to one of two arrays that share memory: the other would not see it."""
+        storages = [id(array._storage()) for array in arrays]
+        for storage, one in zip(storages, inner, strict=True):
+            if one._version and storages.count(storage) > 1:
+                shared = [id(a) for a, s in zip(arrays, storages, strict=True) if s == storage]
+                pairs = zip(self.names, self.before, strict=True)
+                names = " and ".join(name for name, value in pairs if id(value) in shared)
+                raise failure(
+                    self.where,
+                    f"{names} share their memory and are changed in a branch or loop that a traced "
+                    "condition decides on",
+                    "Write to one of them alone, or take the views in the branch or loop itself.",
+                )
+
     def retrying(self, work: Callable[[], Any]) -> Any:
         """Work that writes to more arrays than its text says is done again with all of them."""
         try:
@@ -148,6 +163,7 @@ class _Side:
                 run_piece(piece, variables.where)
                 self.after = list(variables.get())
                 variables.check_outside(self.after)
+                variables.check_apart(arrays, inner)
                 places = {id(one): number for number, one in enumerate(inner)}
                 self.array = [places.get(id(value)) for value in self.after]
                 self.contents = [one.node for one in inner]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import OutsideWriteError
+from ..errors import ControlFlowError, OutsideWriteError
 from ..graph import Constant, Node, Operator, Variable
 from ..ops import elementwise as ew
 from ..ops.layout import convert
@@ -151,6 +151,7 @@ class Turns:
                 run_piece(lambda: self.body(item), self.variables.where)
                 after = list(self.variables.get())
                 self.variables.check_outside(after)
+                self._check_apart()
                 return self._left(inside, after, item)
             except Deeper:
                 return None
@@ -169,6 +170,14 @@ class Turns:
             finally:
                 self.variables.put(before)
                 self._leave()
+
+    def _check_apart(self) -> None:
+        try:
+            self.variables.check_apart(self.arrays, self.inner)
+        except ControlFlowError:
+            if self.attempt:  # turn by turn they are views of one array
+                raise Abandon from None
+            raise
 
     def _leave(self) -> None:
         for held in self.held:
