@@ -11,7 +11,7 @@ from llvmlite import ir
 from ..loops import Buffer, LibraryCall, Symbol
 from ..machine import Machine
 from ..runtime.lapack import PREFIX
-from . import lane_factorisations, ties
+from . import lane_functions, ties
 from .llvm_types import I8, POINTER, declare, element_type, i64
 from .llvm_types import I64 as LENGTH
 from .pointers import Pointers
@@ -67,8 +67,8 @@ def _function(
     """The function of a name: one of our own, which the module then has, or one from outside."""
     if name.startswith(ties.PREFIX):
         return ties.ties(module, name)
-    if name.startswith(lane_factorisations.PREFIX):
-        return lane_factorisations.lane_function(module, name, machine.has_fma)
+    if name.startswith(lane_functions.PREFIX):
+        return lane_functions.lane_function(module, name, machine.has_fma)
     return declare(module, name, ir.FunctionType(ir.VoidType(), [value.type for value in given]))
 
 

@@ -1,6 +1,6 @@
 """Factorisations of small matrices, one lane a matrix, by LAPACK's algorithms; see `side_by_side`.
 
-Each is a function of its own in the module, called for a block of matrices. Rows are exchanged
+Rows are exchanged
 where they are read and written anyway: which of them is the pivot of a lane, a mask tells.
 """
 
@@ -11,30 +11,10 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from .llvm_types import POINTER, private_function
 from .side_by_side import Matrices, Place, SideBySide
 
-PREFIX = "lanes_"
 # Columns that are worked on at once: what is read of others is read for all of them.
-_COLUMNS = 4
-
-
-def lane_function(module: ir.Module, name: str, has_fma: bool) -> ir.Function:
-    """The function of a name such as `lanes_solve_8_6_1`: eight lanes, 6 rows, 1 column more."""
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    algorithm, width, *sizes = name.removeprefix(PREFIX).split("_")
-    emit, shapes = _ALGORITHMS[algorithm]
-    columns = shapes(*map(int, sizes))
-    function = private_function(module, name, [POINTER] * len(columns))
-    function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block())
-    lanes = SideBySide(builder, int(width), has_fma)
-    given = [Matrices(lanes, *one) for one in zip(function.args, columns, strict=True)]
-    emit(lanes, *map(int, sizes), *given)
-    builder.ret_void()
-    return function
+COLUMNS = 4
 
 
 # ---------------------------------------------------------------- elimination
@@ -60,12 +40,12 @@ def _eliminate(
     def step(k: ir.Value) -> None:
         pivot, place = _pivot(v, n, a, k)
         if swaps is not None:
-            swaps[k, 0] = v.as_number(place)
+            swaps[k, 0] = place
         _note(v, good, b.fcmp_ordered("==", pivot, v.number(0.0)))
         divided, old, below = v.inverse(pivot), a[k, k], v.next(k)
 
         def factor(i: ir.Value, number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-            x = b.select(b.icmp_signed("==", number, place), old, a[i, k])
+            x = b.select(b.fcmp_ordered("==", number, place), old, a[i, k])
             a[i, k] = divided(x)
             return []
 
@@ -73,8 +53,8 @@ def _eliminate(
         a[k, k] = pivot
         for target, start, stop in ((a, below, n), *((one, 0, m) for one, m in sides)):
             take_off = functools.partial(_take_off, v, n, a, target, k, place)
-            v.together(start, stop, _COLUMNS, take_off)
-        swap = functools.partial(_swap, v, n, k, place)
+            v.together(start, stop, COLUMNS, take_off)
+        swap = functools.partial(swap_rows, v, n, k, place)
         if swaps is not None:
             v.loop(0, k, functools.partial(swap, a))
         for target, columns in kept:
@@ -105,7 +85,7 @@ def _pivot(v: SideBySide, n: int, a: Matrices, k: ir.Value) -> tuple[ir.Value, i
         pairs = (size, largest), (x, pivot), (number, place)
         return [b.select(larger, new, old) for new, old in pairs]
 
-    _, pivot, place = v.rows(v.next(k), n, [v.absolute(first), first, v.count(k)], look)
+    _, pivot, place = v.rows(v.next(k), n, [v.absolute(first), first, v.place(k)], look)
     return pivot, place
 
 
@@ -125,7 +105,7 @@ def _take_off(
         target[k, j] = x
 
     def row(i: ir.Value, number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        factor, is_swapped = a[i, k], b.icmp_signed("==", number, place)
+        factor, is_swapped = a[i, k], b.fcmp_ordered("==", number, place)
         for j, x, y in zip(js, old, new, strict=True):
             target[i, j] = v.less_product(b.select(is_swapped, x, target[i, j]), factor, y)
         return []
@@ -133,14 +113,14 @@ def _take_off(
     v.rows(v.next(k), n, [], row)
 
 
-def _swap(v: SideBySide, n: int, k: Place, place: ir.Value, target: Matrices, j: Place) -> None:
+def swap_rows(v: SideBySide, n: int, k: Place, place: ir.Value, target: Matrices, j: Place) -> None:
     """Swap row k of a column with that of the pivot."""
     b = v.builder
     (old,), (new,) = _chosen(v, n, target, [j], k, place)
     target[k, j] = new
 
     def row(i: ir.Value, number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        target[i, j] = b.select(b.icmp_signed("==", number, place), old, target[i, j])
+        target[i, j] = b.select(b.fcmp_ordered("==", number, place), old, target[i, j])
         return []
 
     v.rows(v.next(k), n, [], row)
@@ -153,7 +133,7 @@ def _chosen(
     b, old = v.builder, [target[k, j] for j in js]
 
     def look(i: ir.Value, number: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
-        is_here = b.icmp_signed("==", number, place)
+        is_here = b.fcmp_ordered("==", number, place)
         return [b.select(is_here, target[i, j], x) for j, x in zip(js, now, strict=True)]
 
     return old, v.rows(v.next(k), n, old, look)
@@ -184,30 +164,30 @@ def _substitute(
             start, stop = (v.next(j), n) if lower else (0, j)
             v.loop(start, stop, take_off)
 
-        v.together(0, m, _COLUMNS, columns)
+        v.together(0, m, COLUMNS, columns)
 
     (v.loop if lower else v.down)(0, n, known)
 
 
-def _solve(v: SideBySide, n: int, m: int, a: Matrices, x: Matrices, good: Matrices) -> None:
+def solve(v: SideBySide, n: int, m: int, a: Matrices, x: Matrices, good: Matrices) -> None:
     """x with a x = what x was."""
     _eliminate(v, n, a, good, sides=[(x, m)])
     _substitute(v, n, m, a, x, lower=False)
 
 
-def _lu(
+def lu(
     v: SideBySide, n: int, a: Matrices, swaps: Matrices, order: Matrices, back: Matrices
 ) -> None:
     """L U in place of a; the row swapped with each; the order of the rows, and its inverse."""
     b = v.builder
-    v.rows(0, n, [], lambda i, number, _: _set(order, (i, 0), v.as_number(number)))
+    v.rows(0, n, [], lambda i, number, _: _set(order, (i, 0), number))
     _eliminate(v, n, a, None, kept=[(order, 1)], swaps=swaps)
 
-    def place(k: ir.Value, at: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        number, found = v.as_number(at), order[k, 0]
+    def place(k: ir.Value, number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        found = order[k, 0]
 
         def look(i: ir.Value, row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-            is_here = b.fcmp_ordered("==", found, v.as_number(row))
+            is_here = b.fcmp_ordered("==", found, row)
             return _set(back, (i, 0), b.select(is_here, number, back[i, 0]))
 
         return v.rows(0, n, [], look)
@@ -224,7 +204,7 @@ def _set(target: Matrices, place: tuple[Place, Place], value: ir.Value) -> list[
 # ---------------------------------------------------------------- triangles
 
 
-def _cholesky(v: SideBySide, n: int, a: Matrices, good: Matrices) -> None:
+def cholesky(v: SideBySide, n: int, a: Matrices, good: Matrices) -> None:
     """The lower triangle L with L Lᵀ = a in place of that of a; above it is anything."""
     b = v.builder
     good[0, 0] = v.number(1.0)
@@ -237,7 +217,7 @@ def _cholesky(v: SideBySide, n: int, a: Matrices, good: Matrices) -> None:
         divided = v.inverse(root)
         a[k, k] = root
         v.loop(v.next(k), n, lambda i: _set(a, (i, k), divided(a[i, k])))
-        v.together(v.next(k), n, _COLUMNS, lambda js: columns(k, js))
+        v.together(v.next(k), n, COLUMNS, lambda js: columns(k, js))
 
     def columns(k: ir.Value, js: list[ir.Value]) -> None:
         factors = [a[j, k] for j in js]
@@ -252,8 +232,12 @@ def _cholesky(v: SideBySide, n: int, a: Matrices, good: Matrices) -> None:
     v.loop(0, n, step)
 
 
-def _triangle(lower: bool, unit: bool) -> Callable[..., None]:
-    def solve(v: SideBySide, n: int, m: int, a: Matrices, x: Matrices, good: Matrices) -> None:
+def triangle(lower: bool, unit: bool) -> Callable[..., None]:
+    """The algorithm for one triangle, which may have a diagonal of ones that nobody reads."""
+
+    def substituted(
+        v: SideBySide, n: int, m: int, a: Matrices, x: Matrices, good: Matrices
+    ) -> None:
         """x with a x = what x was."""
         good[0, 0] = v.number(1.0)
         if not unit:
@@ -261,13 +245,13 @@ def _triangle(lower: bool, unit: bool) -> Callable[..., None]:
             v.loop(0, n, lambda i: _note(v, good, v.builder.fcmp_ordered("==", a[i, i], zero)))
         _substitute(v, n, m, a, x, lower, unit)
 
-    return solve
+    return substituted
 
 
 # ---------------------------------------------------------------- reflections
 
 
-def _qr(
+def qr(
     v: SideBySide, m: int, n: int, columns: int, a: Matrices, q: Matrices, tau: Matrices
 ) -> None:
     """R in the upper triangle of a, and the reflections that lead to it below; their product times
@@ -275,33 +259,29 @@ def _qr(
     k = min(m, n)
 
     def reflect(j: ir.Value) -> None:
-        scale = _reflection(v, m, a, j)
+        scale = reflection(v, m, a, j, j)
         tau[j, 0] = scale
-        v.together(v.next(j), n, _COLUMNS, lambda cs: _reflected(v, m, a, j, scale, a, cs))
+        v.together(v.next(j), n, COLUMNS, lambda cs: reflected(v, m, a, j, j, scale, a, cs))
 
     def product(j: ir.Value) -> None:
-        v.together(j, columns, _COLUMNS, lambda cs: _reflected(v, m, a, j, tau[j, 0], q, cs))
+        v.together(j, columns, COLUMNS, lambda cs: reflected(v, m, a, j, j, tau[j, 0], q, cs))
 
     v.loop(0, k, reflect)
     v.down(0, k, product)
 
 
-def _reflection(v: SideBySide, m: int, a: Matrices, j: ir.Value) -> ir.Value:
-    """1 - tau u uᵀ makes column j vanish below the diagonal, where u, which begins with 1, is left.
+def reflection(v: SideBySide, m: int, a: Matrices, top: ir.Value, j: ir.Value) -> ir.Value:
+    """1 - tau u uᵀ makes column j vanish below row `top`, where u, which begins with 1, is left.
 
     Lengths are those of numbers whose squares are neither too large nor too small.
     """
     b, zero, one = v.builder, v.number(0.0), v.number(1.0)
-    first = a[j, j]
-    below, last = v.next(j), ir.Constant(j.type, m)
-    largest = v.carried_or(
+    first = a[top, j]
+    below, last = v.next(top), ir.Constant(j.type, m)
+    (largest,) = v.carried_or(
         below, last, [v.absolute(first)], lambda i, now: [v.larger(now[0], v.absolute(a[i, j]))]
-    )[0]
-    up = b.select(
-        b.fcmp_ordered(">", largest, v.number(2.0**480)),
-        v.number(2.0**-600),
-        b.select(b.fcmp_ordered("<", largest, v.number(2.0**-480)), v.number(2.0**600), one),
     )
+    up = into_range(v, largest)
 
     def add(i: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
         x = b.fmul(a[i, j], up)
@@ -314,32 +294,33 @@ def _reflection(v: SideBySide, m: int, a: Matrices, j: ir.Value) -> ir.Value:
     beta = b.select(none, first, b.fneg(v.with_sign(length, first)))
     tau = b.select(none, zero, b.fdiv(b.fsub(beta, first), b.select(none, one, beta)))
     scale = b.select(none, zero, b.fdiv(one, b.select(none, one, b.fsub(first, beta))))
-    a[j, j] = b.fdiv(beta, up)
+    a[top, j] = b.fdiv(beta, up)
     v.loop(below, m, lambda i: _set(a, (i, j), b.fmul(b.fmul(a[i, j], up), scale)))
     return tau
 
 
-def _reflected(
+def reflected(
     v: SideBySide,
     m: int,
     a: Matrices,
+    top: ir.Value,
     j: ir.Value,
     tau: ir.Value,
     x: Matrices,
     cs: Sequence[ir.Value],
 ) -> None:
-    """Some columns of x, reflected by column j of a."""
-    b, below = v.builder, v.next(j)
+    """Some columns of x, reflected by column j of a below row `top`."""
+    b, below = v.builder, v.next(top)
     last = ir.Constant(j.type, m)
 
     def add(i: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
         u = a[i, j]
         return [v.plus_product(total, u, x[i, c]) for total, c in zip(now, cs, strict=True)]
 
-    firsts = [x[j, c] for c in cs]
+    firsts = [x[top, c] for c in cs]
     sums = [b.fmul(tau, total) for total in v.carried_or(below, last, firsts, add)]
     for c, first, total in zip(cs, firsts, sums, strict=True):
-        x[j, c] = b.fsub(first, total)
+        x[top, c] = b.fsub(first, total)
 
     def row(i: ir.Value) -> None:
         u = a[i, j]
@@ -349,14 +330,19 @@ def _reflected(
     v.loop(below, m, row)
 
 
-# Algorithms by name, each with how many columns its arguments have, by the sizes of the problem.
-_ALGORITHMS: dict[str, tuple[Callable[..., None], Callable[..., Sequence[int]]]] = {
-    "solve": (_solve, lambda n, m: (n, m, 1)),
-    "lu": (_lu, lambda n: (n, 1, 1, 1)),
-    "cholesky": (_cholesky, lambda n: (n, 1)),
-    "lower": (_triangle(lower=True, unit=False), lambda n, m: (n, m, 1)),
-    "upper": (_triangle(lower=False, unit=False), lambda n, m: (n, m, 1)),
-    "unitlower": (_triangle(lower=True, unit=True), lambda n, m: (n, m, 1)),
-    "unitupper": (_triangle(lower=False, unit=True), lambda n, m: (n, m, 1)),
-    "qr": (_qr, lambda m, n, columns: (n, columns, 1)),
-}
+def into_range(v: SideBySide, largest: ir.Value) -> ir.Value:
+    """A power of two that makes squares of numbers of this size neither too large nor too small."""
+    b = v.builder
+    small = b.fcmp_ordered("<", largest, v.number(2.0**-480))
+    up = b.select(small, v.number(2.0**600), v.number(1.0))
+    return b.select(b.fcmp_ordered(">", largest, v.number(2.0**480)), v.number(2.0**-600), up)
+
+
+def largest_of(v: SideBySide, a: Matrices, m: int, n: int) -> ir.Value:
+    """The largest of all elements of matrices, by their size."""
+
+    def row(i: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
+        look = lambda j, x: [v.larger(x[0], v.absolute(a[i, j]))]
+        return v.carried(0, n, now, look)
+
+    return v.carried(0, m, [v.number(0.0)], row)[0]

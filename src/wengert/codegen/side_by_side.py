@@ -12,9 +12,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from .counted import accumulating_loop, counted_loop
+from .counted import accumulating_loop, carried_loop, counted_loop
 from .lanes import multiply_add
-from .llvm_types import I64, as_i64, i64, intrinsic
+from .llvm_types import I64, as_i64, declare, i64, intrinsic, type_suffix
 from .vectors import splat
 
 DOUBLE = ir.DoubleType()
@@ -27,7 +27,7 @@ class SideBySide:
     def __init__(self, builder: ir.IRBuilder, width: int, has_fma: bool):
         self.builder, self.width, self.has_fma = builder, width, has_fma
         self.kind = ir.VectorType(DOUBLE, width)
-        self.counts = ir.VectorType(I64, width)
+        self.one = i64(1)
 
     # ------------------------------------------------------------ numbers
 
@@ -35,15 +35,11 @@ class SideBySide:
         """One number on all lanes."""
         return ir.Constant(self.kind, [ir.Constant(DOUBLE, value)] * self.width)
 
-    def count(self, value: Place) -> ir.Value:
-        """One whole number on all lanes."""
-        if isinstance(value, int):
-            return ir.Constant(self.counts, [value] * self.width)
-        return splat(self.builder, value, self.width)
-
-    def as_number(self, counted: ir.Value) -> ir.Value:
-        """Whole numbers as numbers."""
-        return self.builder.sitofp(counted, self.kind)
+    def place(self, at: Place) -> ir.Value:
+        """The number of a row on all lanes."""
+        if isinstance(at, int):
+            return self.number(at)
+        return splat(self.builder, self.builder.sitofp(at, DOUBLE), self.width)
 
     def less_product(self, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
         """total - x y."""
@@ -154,6 +150,29 @@ class SideBySide:
             joined[-1].add_incoming(new, ends[0])
         return joined
 
+    def repeat(self, most: int, body: Callable[[], ir.Value]) -> None:
+        """body() as long as it says so, but at most so often."""
+        b = self.builder
+
+        def turn(now: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            more, count = body(), b.add(now[0], i64(1))
+            return [count], b.and_(more, b.icmp_signed("<", count, i64(most)))
+
+        carried_loop(b, [i64(0)], turn)
+
+    def bounds(
+        self, wanted: LaneNumber, low: LaneNumber, high: LaneNumber
+    ) -> tuple[ir.Value, ir.Value]:
+        """The least and the largest place of all lanes where something holds, as loops count."""
+        b = self.builder
+        found = []
+        for name, number, none in (("fmin", low, 1e9), ("fmax", high, -1.0)):
+            chosen = wanted.choose(number, none).value
+            kind = ir.FunctionType(DOUBLE, [self.kind])
+            reduce = declare(b.module, f"llvm.vector.reduce.{name}.{type_suffix(self.kind)}", kind)
+            found.append(b.fptosi(b.call(reduce, [chosen]), I64))
+        return found[0], found[1]
+
     def rows(
         self,
         start: Place,
@@ -162,23 +181,106 @@ class SideBySide:
         body: Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]],
     ) -> list[ir.Value]:
         """The same, with the number of the row on all lanes besides."""
-        one = self.count(1)
+        one = self.number(1.0)
 
         def turn(i: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
             number, *rest = now
-            return [self.builder.add(number, one), *body(i, number, rest)]
+            return [self.builder.fadd(number, one), *body(i, number, rest)]
 
-        return self.carried(start, stop, [self.count(start), *values], turn)[1:]
+        return self.carried(start, stop, [self.place(start), *values], turn)[1:]
+
+
+class LaneNumber:
+    """A number on each lane, or whether something holds there, written as in formulas."""
+
+    def __init__(self, lanes: SideBySide, value: ir.Value):
+        self.lanes, self.value, self.builder = lanes, value, lanes.builder
+
+    def _of(self, other: LaneNumber | float) -> ir.Value:
+        return other.value if isinstance(other, LaneNumber) else self.lanes.number(other)
+
+    def _made(self, value: ir.Value) -> LaneNumber:
+        return LaneNumber(self.lanes, value)
+
+    def like(self, value: float) -> LaneNumber:
+        """A number on the same lanes."""
+        return self._made(self.lanes.number(value))
+
+    def __add__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._made(self.builder.fadd(self.value, self._of(other)))
+
+    def __sub__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._made(self.builder.fsub(self.value, self._of(other)))
+
+    def __mul__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._made(self.builder.fmul(self.value, self._of(other)))
+
+    def __truediv__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._made(self.builder.fdiv(self.value, self._of(other)))
+
+    def __neg__(self) -> LaneNumber:
+        return self._made(self.builder.fneg(self.value))
+
+    def __abs__(self) -> LaneNumber:
+        return self._made(self.lanes.absolute(self.value))
+
+    def _compared(self, how: str, other: LaneNumber | float) -> LaneNumber:
+        return self._made(self.builder.fcmp_ordered(how, self.value, self._of(other)))
+
+    def __lt__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._compared("<", other)
+
+    def __le__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._compared(">", other)
+
+    def __ge__(self, other: LaneNumber | float) -> LaneNumber:
+        return self._compared(">=", other)
+
+    def equals(self, other: LaneNumber | float) -> LaneNumber:
+        """Whether two numbers are equal."""
+        return self._compared("==", other)
+
+    def __and__(self, other: LaneNumber) -> LaneNumber:
+        return self._made(self.builder.and_(self.value, other.value))
+
+    def __or__(self, other: LaneNumber) -> LaneNumber:
+        return self._made(self.builder.or_(self.value, other.value))
+
+    def __invert__(self) -> LaneNumber:
+        return self._made(self.builder.not_(self.value))
+
+    def root(self) -> LaneNumber:
+        """The square root."""
+        return self._made(self.lanes.root(self.value))
+
+    def with_sign_of(self, other: LaneNumber) -> LaneNumber:
+        """The number with the sign of another."""
+        return self._made(self.lanes.with_sign(self.value, other.value))
+
+    def choose(self, yes: LaneNumber | float, no: LaneNumber | float) -> LaneNumber:
+        """One number where this holds, and another where it does not."""
+        return self._made(self.builder.select(self.value, self._of(yes), self._of(no)))
+
+    def anywhere(self) -> ir.Value:
+        """Whether this holds on any lane."""
+        return self.lanes.any(self.value)
 
 
 class Matrices:
     """As many matrices as there are lanes, element by element a vector."""
 
-    def __init__(self, lanes: SideBySide, pointer: ir.Value, columns: int):
-        self.lanes, self.pointer, self.columns = lanes, pointer, columns
+    def __init__(self, lanes: SideBySide, pointer: ir.Value, columns: int, turned: bool = False):
+        self.lanes, self.pointer, self.columns, self.turned = lanes, pointer, columns, turned
+
+    def transposed(self) -> Matrices:
+        """The same, with rows as columns."""
+        return Matrices(self.lanes, self.pointer, self.columns, not self.turned)
 
     def _address(self, place: tuple[Place, Place]) -> ir.Value:
-        (i, j), b = place, self.lanes.builder
+        (i, j), b = place[::-1] if self.turned else place, self.lanes.builder
         row = i * self.columns if isinstance(i, int) else b.mul(i, i64(self.columns))
         both_known = isinstance(row, int) and isinstance(j, int)
         number = row + j if both_known else b.add(as_i64(row), as_i64(j))

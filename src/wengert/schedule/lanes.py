@@ -48,15 +48,18 @@ from .shaping import shape_nest
 Lowering = Callable[[Scheduler, Operator], None]
 
 
-def in_lanes(otherwise: Lowering) -> Callable[[Callable[[Block], None]], Lowering]:
+def in_lanes(
+    otherwise: Lowering, vectors: int = 1, fewest_rows: int = 1
+) -> Callable[[Callable[[Block], None]], Lowering]:
     """How an operation lowers: to what a rule says for a block of matrices, if it is worth it."""
 
     def made(rule: Callable[[Block], None]) -> Lowering:
         @functools.wraps(rule)
         def lower(scheduler: Scheduler, node: Operator) -> None:
             types = node.type if node.op.multiple else (node.type,)
-            if _is_worth_it(node, types):
-                Block(scheduler, node, types).lower(rule)
+            width = vectors * current().lanes(8)
+            if _is_worth_it(node, types, width, fewest_rows):
+                Block(scheduler, node, types, width).lower(rule)
             else:
                 otherwise(scheduler, node)
 
@@ -65,17 +68,18 @@ def in_lanes(otherwise: Lowering) -> Callable[[Callable[[Block], None]], Lowerin
     return made
 
 
-def _is_worth_it(node: Operator, types: Sequence[ArrayType]) -> bool:
+def _is_worth_it(node: Operator, types: Sequence[ArrayType], width: int, fewest_rows: int) -> bool:
     """Whether there are so many matrices, and so small ones, that lanes are faster than LAPACK."""
     given, limits = [source.type for source in node.inputs], policy().lanes
     if not all(is_native(source) for source in node.inputs) or any(
         t.dtype.kind not in "fi" or t.size == 0 for t in (*given, *types)
     ):
         return False
-    width, sizes = current().lanes(8), [n for t in given for n in t.shape[-2:]]
+    sizes = [n for t in given for n in t.shape[-2:]]
     longest = max(types[0].shape[: _batch_rank(node)], default=0)
     enough = longest >= max(width, limits.fewest)
-    return width >= limits.narrowest and enough and max(sizes) <= limits.most_rows
+    fits = fewest_rows <= min(sizes) and max(sizes) <= limits.most_rows
+    return current().lanes(8) >= limits.narrowest and enough and fits
 
 
 def _batch_rank(node: Operator) -> int:
@@ -85,9 +89,11 @@ def _batch_rank(node: Operator) -> int:
 class Block(Stack):
     """An operation on a stack of matrices, while it is made of what is done with one block."""
 
-    def __init__(self, scheduler: Scheduler, node: Operator, types: Sequence[ArrayType]):
+    def __init__(
+        self, scheduler: Scheduler, node: Operator, types: Sequence[ArrayType], width: int
+    ):
         super().__init__(scheduler, node, types)
-        self.width = current().lanes(8)
+        self.width = width
         rank = _batch_rank(node)
         self.batch = tuple(np.broadcast_shapes(*[s.type.shape[:-2] for s in node.inputs]))
         assert len(self.batch) == rank
@@ -275,3 +281,25 @@ def qr(block: Block) -> None:
     block.apply("qr", (m, n, columns), a, q, tau, flops=flops)
     block.give(0, q)
     block.give(1, a, factorisations.is_upper)
+
+
+# ---------------------------------------------------------------- values and vectors
+
+
+@in_lanes(factorisations.eigenvalues, vectors=1, fewest_rows=2)
+def eigenvalues(block: Block) -> None:
+    """Eigenvalues of symmetric matrices, and vectors if they are wanted."""
+    n = block.node.inputs[0].type.shape[-1]
+    a, values, below, twice = block.work(n, n), *(block.work(n, m) for m in (1, 1, 2))
+    state, good = block.work(10, 1), block.good()
+    block.put(a, factorisations.symmetric(block))
+    given = [a, values, below, twice, state, good]
+    if len(block.types) > 1:
+        vectors = block.work(n, n)
+        block.put(vectors, lambda at, x: block.unit(at))
+        block.apply("eigh", (n,), *given, vectors, flops=9 * n**3)
+        block.give(1, vectors)
+    else:
+        block.apply("eigvalsh", (n,), *given, flops=3 * n**3)
+    block.give(0, values)
+    block.look_at(good)
