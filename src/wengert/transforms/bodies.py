@@ -20,6 +20,7 @@ from ..graph import Constant, Graph, Node, Operator, Variable, reachable
 from ..graph.rewrite import New, copy_of, rewrite
 from ..ops.elementwise import add
 from ..ops.layout import again, broadcast_to, fit
+from ..ops.python_integers import fits_64_bits
 from ..trace import Trace, Tracer
 from ..types import ArrayType, type_of
 from .batching import evaluate_batched
@@ -27,6 +28,8 @@ from .modes import pull, push
 from .plans import Replay, strong
 from .residuals import is_small, kept_values
 from .sums import begun_with, count_uses, first_of, is_zero
+
+COUNT = ArrayType(np.dtype(np.int64), ())
 
 
 class Primal(NamedTuple):
@@ -291,9 +294,10 @@ class Pullback:
     """Reverse mode of one step in two bodies.
 
     `forward` is the step with its residuals as further rows. `backward` takes, as constants, those
-    of the step; as carry, the cotangents of the step's carry and one sum for each constant; as
-    rows, residuals, rows of the step's inputs, and cotangents of the step's rows. It gives the
-    cotangents of the carry, the sums, and rows with the cotangents of the step's rows.
+    of the step and first values of carries that count; as carry, the cotangents of the step's carry
+    and one sum for each constant; as rows, residuals, rows of the step's inputs, and cotangents of
+    the step's rows. It gives the cotangents of the carry, the sums, and rows with the cotangents of
+    the step's rows.
     """
 
     active: tuple[bool, ...]  # of the inputs that it was derived for
@@ -307,6 +311,7 @@ class Pullback:
     constants: list[int]  # that are read backward
     rows: list[int]  # of the inputs, that are read backward
     seeds: list[int]  # rows of the outputs that can have a cotangent
+    counts: bool  # whether the last of the residuals is the number of the step
 
 
 def pullback(
@@ -315,36 +320,48 @@ def pullback(
     recompute: bool,
     passing: tuple[bool, ...] = (),
     steps: int = 1,
+    counting: bool = False,
 ) -> Pullback:
     """Derive both bodies; with `recompute` the only residuals are the carries of each step.
 
     Those of its inputs that are `passing` are at hand later only if they are kept, as carries are.
+    With `counting` the way back knows the numbers of the steps: carries that count are not kept.
     """
     passing = passing or (False,) * len(active)
     own = slice(body.constants, body.constants + body.carry)
     gone = list(passing)
     gone[own] = [not recompute] * body.carry
     step = _StepAndBack(body, active, gone)
+    counters = step.counters(own) if counting else {}
+    known = {*counters}
     residuals = kept_values(
-        step.plain, own, step.cotangents, step.unknown, recompute, passing, steps
+        step.plain, own, step.cotangents, step.unknown, recompute, passing, steps, known
     )
     shown = {node.serial: k for k, node in enumerate(step.results) if k >= body.carry}
     extra = [node for node in residuals if node.serial not in shown]
     shown.update({node.serial: len(step.results) + k for k, node in enumerate(extra)})
     forward = Body(Graph(step.plain, [*step.results, *extra]), body.constants, body.carry)
     stand_ins = [Variable("", None, node.type, active=False) for node in residuals]
-    replaced = {node.serial: new for node, new in zip(residuals, stand_ins, strict=True)}
+    replaced: dict[int, Any] = dict(zip([n.serial for n in residuals], stand_ins, strict=True))
+    number = Variable("", None, COUNT, active=False)
+    starts = {k: Variable("", None, COUNT, active=False) for k in counters.values()}
+    for serial, k in counters.items():
+        replaced[serial] = Operator(add, (starts[k], number), {}, None, COUNT)
     outputs = _without_waiting(extract(step.cotangents, replaced))
     used = {node.serial for node in reachable(outputs)}
     constants, rows = ([k for k in group if step.plain[k].serial in used] for group in step.groups)
+    firsts = [k for k, start in starts.items() if start.serial in used]
     inputs: list[Any] = [
         *[step.plain[k] for k in constants],
+        *[starts[k] for k in firsts],
         *[step.seeds[k] for k in step.carry],
         *step.totals,
         *stand_ins,
+        *([number] if firsts else []),
         *[step.plain[k] for k in rows],
         *[step.seeds[k] for k in step.row_seeds],
     ]
+    constants = [*constants, *firsts]
     backward = Body(Graph(inputs, outputs), len(constants), len(step.carry) + len(step.sums))
     forward.pullback = Pullback(
         active,
@@ -358,16 +375,19 @@ def pullback(
         constants,
         rows,
         step.row_seeds,
+        bool(firsts),
     )
     return forward.pullback
 
 
 def _without_waiting(outputs: Sequence[Node]) -> list[Node]:
-    """again(x, after) -> x: a body of its own shares nothing with the step anyway."""
+    """again(x, after) -> x: a body of its own shares nothing with the step anyway; nor does it
+    check again what the step has checked."""
 
     def change(node: Node, new: New) -> Node | None:
-        waits = isinstance(node, Operator) and node.op is again
-        return new[node.inputs[0].serial] if waits else None
+        waits = isinstance(node, Operator) and node.op in (again, fits_64_bits)
+        same = waits and node.inputs[0].type.shape == node.type.shape
+        return new[node.inputs[0].serial] if same else None
 
     new = rewrite(reachable(outputs), change)
     return [new[node.serial] for node in outputs]
@@ -425,6 +445,20 @@ class _StepAndBack:
         self.row_seeds = [k for k in seeded if k >= body.carry]
         self.unknown = [*self.seeds.values(), *self.totals]
         self.groups = (range(first), range(second, len(self.plain)))
+
+    def counters(self, carry: slice) -> dict[int, int]:
+        """The carries to which a step adds one, by serial, as numbers of inputs."""
+        found = {}
+        for k, after in zip(range(carry.start, carry.stop), self.results, strict=False):
+            node = self.plain[k]
+            adds = isinstance(after, Operator) and after.op is add and after.inputs[0] is node
+            if adds and strong(node.type) == COUNT and _is_one(after.inputs[1]):
+                found[node.serial] = k
+        return found
+
+
+def _is_one(node: Node) -> bool:
+    return isinstance(node, Constant) and node.type.shape == () and int(node.output) == 1
 
 
 def _first_terms(terms: Sequence[Node], others: Sequence[Node]) -> list[Node | None]:

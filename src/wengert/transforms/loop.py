@@ -29,6 +29,7 @@ from ..trace import Trace
 from ..types import ArrayType, Function, type_of
 from .batching import Mixed, evaluate_batched, mapping
 from .bodies import (
+    COUNT,
     Body,
     Pullback,
     batched_body,
@@ -45,8 +46,6 @@ from .modes import zero_like
 from .plans import strong
 from .sums import added_to
 from .versions import origins
-
-COUNT = ArrayType(np.dtype(np.int64), ())
 
 
 def order(length: int, reverse: bool) -> range:
@@ -104,6 +103,7 @@ def _type(
 class _Rooms(threading.local):
     known: dict[int, int]
     number = -1
+    inside = 0  # loops of this kind around the one that is derived
 
     def __init__(self) -> None:
         self.known = {}
@@ -117,7 +117,8 @@ class _Rooms(threading.local):
 _rooms = _Rooms()
 # Steps that compiled programs have memory for, where their number is not known: so many, or more as
 # long as what they keep is not many bytes. What is not used of it costs nothing.
-ROOM, MOST_ROOM = 64, 1024
+# Inside of another loop of this kind, whose steps each keep so much, fewer lie nearer together.
+ROOM, MOST_ROOM, MOST_ROOM_INSIDE = 64, 1024, 128
 ROOM_BYTES = 1 << 18
 
 
@@ -127,8 +128,8 @@ def _room(number: int, half: Pullback) -> int:
         return _rooms.known[number]
     kept = [half.forward.types[k] for k in half.residuals]
     row = sum(t.size * t.dtype.itemsize for t in kept)
-    length = ROOM
-    while not mapping.depth and length < MOST_ROOM and 2 * length * row <= ROOM_BYTES:
+    length, most = ROOM, MOST_ROOM_INSIDE if _rooms.inside else MOST_ROOM
+    while not mapping.depth and length < most and 2 * length * row <= ROOM_BYTES:
         length *= 2
     return length
 
@@ -136,12 +137,12 @@ def _room(number: int, half: Pullback) -> int:
 @contextlib.contextmanager
 def rooms(known: dict[int, int]) -> Iterator[None]:
     """Trace a function whose counted loops, by their number, have room for so many steps."""
-    before = _rooms.known, _rooms.number
-    _rooms.known, _rooms.number = known, 0
+    before = _rooms.known, _rooms.number, _rooms.inside
+    _rooms.known, _rooms.number, _rooms.inside = known, 0, 0
     try:
         yield
     finally:
-        _rooms.known, _rooms.number = before
+        _rooms.known, _rooms.number, _rooms.inside = before
 
 
 # ---------------------------------------------------------------- its rules
@@ -226,7 +227,11 @@ def pull_counted(
     turn = params["body"]
     params |= {"body": turn.derived(with_count), "counted": number}
     gone = (False, *passing) if passing else ()
-    half = params["body"].derived(pullback, (False, *active), params["recompute"], gone, ROOM)
+    _rooms.inside += 1
+    half = params["body"].derived(
+        pullback, (False, *active), params["recompute"], gone, ROOM, number > 0
+    )
+    _rooms.inside -= 1
     half.forward.repeats = turn
     params["length"] = _room(number, half)
     return _pull_again(half, [count, *values], g, params, lambda number: take(number - 1))[1:]
@@ -250,6 +255,8 @@ def _run_backward(
     first = half.forward.constants
     backward, carry, seeds = _seeded(half, g)
     starts = [zero_like(values[first + k]) if g[k] is None else g[k] for k in carry]
+    if half.counts:
+        residuals = [*residuals, np.arange(params["length"])]
     arguments = _backward_arguments(half, values, residuals, starts, seeds)
     added = backward.derived(_added)
     for number, k in enumerate(half.sums, len(carry)):

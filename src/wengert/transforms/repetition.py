@@ -26,6 +26,7 @@ from ..trace.tracer import concrete
 from ..types import ArrayType, Function, is_weak, type_of, weaken
 from .batching import Mixed, evaluate_batched
 from .bodies import (
+    COUNT,
     Body,
     Primal,
     Programs,
@@ -37,7 +38,7 @@ from .bodies import (
     zeros,
 )
 from .choice import own
-from .loop import COUNT, nothing_so_far, pull_counted, pull_loop, written
+from .loop import nothing_so_far, pull_counted, pull_loop, written
 from .modes import zero_like
 
 

@@ -19,6 +19,7 @@ from ..functions import Cost
 from ..graph import Constant, Node, Operator, reachable
 from ..machine import policy
 from ..ops.elementwise import divide
+from ..ops.python_integers import fits_64_bits
 
 # Elements of the largest array in a step whose values are in registers: what is computed again is
 # not read from anywhere.
@@ -46,18 +47,19 @@ def kept_values(
     recompute: bool,
     passing: Sequence[bool],
     steps: int,
+    known: set[int],
 ) -> list[Node]:
     """The values of a step that its pullback reads.
 
     That has these outputs, and depends on what is `unknown` in the step. With `recompute` they are
     among the carries, of which `carry` says where they are among the inputs of the step. Of the
     other inputs those that are `passing` are at hand only if they are kept around the loop: for
-    each step, or once for all `steps`.
+    each step, or once for all `steps`. What is `known`, by serial, is at hand.
     """
     carries = {node.serial: node for node in inputs[carry]}
     nodes = reachable(outputs)
     if recompute:
-        return [node for node in nodes if node.serial in carries]
+        return [node for node in nodes if node.serial in carries and node.serial not in known]
     backward = {node.serial for node in unknown}
     flags = zip(inputs, passing, strict=True)
     outside = {node.serial: node for node, flag in flags if flag and node.serial not in carries}
@@ -67,7 +69,7 @@ def kept_values(
             backward.add(node.serial)
         elif any(source.serial in varies for source in node.inputs):
             varies.add(node.serial)
-    rows = {node.serial for node in inputs[carry.stop :]} - {*outside}
+    rows = {node.serial for node in inputs[carry.stop :]} - {*outside} | known
     once = {node.serial for node in inputs[: carry.start]}
 
     free = _free(nodes, rows, varies, backward)
@@ -101,7 +103,7 @@ def _free(nodes: list[Node], rows: set[int], varies: set[int], backward: set[int
     found = set(rows)
     for node in nodes:
         if (
-            _is_quick(node)
+            (_is_quick(node) or (isinstance(node, Operator) and node.op is fits_64_bits))
             and node.type.dtype.kind in "iub"
             and node.serial in varies
             and node.serial not in backward
