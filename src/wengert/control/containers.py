@@ -195,3 +195,10 @@ def held_twice(things: Iterable[Any], values: Iterable[Any]) -> bool:
         taken = tree.take_apart(now)
         pending += getattr(now, "__dict__", {}).values() if taken is None else taken[0]
     return False
+
+
+def holders(array: Any, values: Iterable[Any]) -> int:
+    """How many of some values and of what they contain are an array, or views of its memory."""
+    own = array._storage()
+    leaves = (leaf for value in values for leaf in tree.leaves(value))
+    return sum(is_own_array(leaf) and leaf._storage() is own for leaf in leaves)

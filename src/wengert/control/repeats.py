@@ -24,7 +24,7 @@ from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, held_twice, is_plain_object, objects_in, owner_of
+from .containers import Attributes, Twin, held_twice, holders, is_plain_object, objects_in, owner_of
 from .growing import Deeper, Growing
 from .histories import History, early_rows, history
 from .pieces import Abandon, Grows, Sets, TracedPiece, captured, closed
@@ -88,6 +88,8 @@ class Turns:
             if name in statement.live or name in statement.enters
         ]
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
+        self.made: set[int] = set()  # variables that hold an array of their own after each turn
+        self.first_is_done = False  # whether the first turn was run before
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
         self.growing: list[Growing] = []  # the lists that a turn appends to
         self.held: list[Attributes] = []  # the objects whose attributes a turn changes
@@ -98,7 +100,9 @@ class Turns:
 
     def prepare(self) -> None:
         """Find what is carried, and its first values."""
-        self.arrays = self.variables.arrays()
+        made = [self.variables.before[place] for place in self.made]
+        arrays = self.variables.arrays()
+        self.arrays = [array for array in arrays if not any(array is one for one in made)]
         slots = {id(array): number for number, array in enumerate(self.arrays)}
         self.first: list[Any] = list(self.arrays)
         self.carried: list[_Carried] = []
@@ -211,8 +215,8 @@ class Turns:
         count = len(self.arrays)
         self.inner = inside.stand_ins(self.arrays, nodes[:count])
         swapped = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
-        swapped |= {id(grown._original): grown for grown in self.growing}
-        values = [swapped.get(id(value), value) for value in self.variables.before]
+        given = swapped | {id(grown._original): grown for grown in self.growing}
+        values = [given.get(id(value), value) for value in self.variables.before]
         following = iter(inputs[count:])
         self.twins: dict[int, Twin] = {}
         for one in self.carried:
@@ -225,6 +229,12 @@ class Turns:
         inside.carried = {id(held.thing) for held in self.held}
         for held in self.held:
             held.enter(lambda leaf: self._inner(leaf, following))
+        self.given = [*inputs[count:], *self.inner]
+        self.entered = {
+            place: values[place]
+            for place in self.wanted
+            if place in self.made or id(self.variables.before[place]) in swapped
+        }
         self.variables.put(values)
         return nodes
 
@@ -244,6 +254,12 @@ class Turns:
     def _left(self, inside: TracedPiece, after: list[Any], item: Any) -> list[Node] | None:
         """What is carried after a turn."""
         self.is_item = {place for place, value in enumerate(after) if value is item}
+        made = self._made(inside, after)
+        if made - self.made:
+            self.made |= made
+            return None
+        if self.made - made:
+            raise Abandon
         self.moves = self._moves(after)
         found = [self.inner[slot].node for slot in self.moves]
         for one in self.carried:
@@ -270,6 +286,31 @@ class Turns:
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
+
+    def _made(self, inside: TracedPiece, after: list[Any]) -> set[int]:
+        """The variables whose array is replaced by one that the turn makes and no other holds.
+
+        What the next turn writes to it no one else sees, so it is carried as a number would be. To
+        an array from before the loop a first turn that was run by itself has written.
+        """
+        found = set()
+        held = [after[place] for place in self.wanted]
+        held += [item for grown in self.growing for item in grown._new]
+        for place in self.wanted:
+            value, first = after[place], self.entered.get(place)
+            if first is None or value is first or not is_own_array(value):
+                continue
+            if value._trace is not inside.trace or holders(value, self.given):
+                continue  # it was there before the turn
+            if holders(value, held) > 1:
+                continue
+            if first._storage()._version > 0:
+                if holders(self.variables.before[place], self.variables.before) > 1:
+                    continue
+                if not self.first_is_done:
+                    raise ChangedType
+            found.add(place)
+        return found
 
     def _moves(self, after: list[Any]) -> list[int]:
         """For each array that may be written to the one that its variable holds after a turn.

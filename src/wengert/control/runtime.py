@@ -309,10 +309,12 @@ class Runtime:
         def work() -> None:
             if more is None:
                 turns = Turns(variables, body, steps.of_row, True, True)
+                turns.first_is_done = done > 0
                 turns.as_scan(steps.rows(done), steps.last)
             else:
                 count = steps.length - done
                 turns = Turns(variables, body, lambda k: steps.item(k + done), True, True)
+                turns.first_is_done = done > 0
                 turns.as_while(_ends(count, more), True)
 
         variables.retrying(work)
