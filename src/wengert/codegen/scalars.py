@@ -43,7 +43,7 @@ class Scalars:
     def literal(self, value: Any, dtype: np.dtype) -> ir.Constant:
         """A constant on all lanes."""
         element = ir.Constant(element_type(dtype), _literal(value, dtype))
-        return element if self.lanes == 1 else ir.Constant(self.type(dtype), [element] * self.lanes)
+        return element if self.lanes == 1 else ir.Constant(self.type(dtype), element)
 
     def splat(self, value: ir.Value) -> ir.Value:
         """A scalar on all lanes."""
