@@ -48,10 +48,12 @@ def copied(node: Operator, inputs: Iterable[Node]) -> Operator:
 
 
 def with_nodes(graph: Graph, new: New) -> Graph:
-    """The graph whose outputs are what stands for them now."""
+    """The graph whose outputs are what stands for them now; the same where nothing has changed."""
     outputs = [None if node is None else new[node.serial] for node in graph.outputs]
+    if all(map(_is, outputs, graph.outputs)):
+        return graph
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
 
 
-def _is(one: Node, other: Node) -> bool:
+def _is(one: Node | None, other: Node | None) -> bool:
     return one is other

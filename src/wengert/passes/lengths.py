@@ -378,8 +378,18 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _same_elements(a: Any, b: Any) -> bool:
+    """Whether two arrays are the same, by their bits."""
+    if a is b:
+        return True
     a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.size:  # what both repeat along an axis is compared once
+        once = tuple(
+            slice(1 if s == t == 0 else None) for s, t in zip(a.strides, b.strides, strict=True)
+        )
+        a, b = a[once], b[once]
+    return a.tobytes() == b.tobytes()
 
 
 def _is_one_number(value: np.ndarray) -> bool:

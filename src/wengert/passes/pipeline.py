@@ -44,10 +44,15 @@ def optimise(
 def _run_passes(
     graph: Graph, watch: Callable[[str, Graph], None] | None, any_length: bool
 ) -> Graph:
+    settled: dict[Callable, Graph] = {}  # the graph in which a pass has found nothing to do
     for function in PASSES:
         if any_length and function in (write_out_small, write_out_turns, know_ranges):
             continue
-        graph = function(graph)
+        if settled.get(function) is not graph:
+            found = function(graph)
+            if found is graph:
+                settled[function] = graph
+            graph = found
         if watch is not None:
             watch(function.__name__, graph)
     return graph
