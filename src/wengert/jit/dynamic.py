@@ -26,6 +26,7 @@ from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
 from .state import trace_lock
 from .tracing import Captured, CapturesTraced, StaticResult, capture
+from .waiting import seldom_collected
 
 if TYPE_CHECKING:
     from .function import Jitted
@@ -227,7 +228,7 @@ def for_length(
     """The program for any length, or where the function is another at this one, its own."""
     length = program.length_of(leaves)
     if not program.lengths.get(length):
-        with trace_lock, jitted._lock:
+        with trace_lock, jitted._lock, seldom_collected():
             if length not in program.lengths:
                 program.lengths[length] = _is_same(jitted, program, call, key, leaves, length)
             if not program.lengths[length]:
