@@ -124,6 +124,7 @@ def _stripped(name: str, argument: str, p: Any) -> Any:
     return provided(
         p,
         not_equal(_part(p, 0, 1), 0),
+        error="ShapeError",
         name=name,
         problem=f"{argument} begins with 0, which NumPy leaves out: the length of the result "
         "depends on values, which compiled and mapped functions cannot",
@@ -163,6 +164,7 @@ def _without_small(rest: Any, usual: int) -> Any:
     return provided(
         _part(rest, usual, length),
         equal(small, np.arange(shape(small)[0]) < usual),
+        error="ShapeError",
         name="polydiv",
         problem="NumPy would give a remainder of another length, which depends on values: "
         f"it leaves out what is not above {SMALL} in front",

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import explain
-from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Pointwise
 from ..machine import current
-from ..types import ArrayType, Function, type_of
+from ..types import Function, type_of
 from .decompositions import eigvals
 from .elementwise import imag, real, select, sqrt
 from .equations import (
@@ -33,12 +32,13 @@ from .linalg import (
     batch_leading,
     guarded,
     matmul,
+    row,
     square_type,
 )
-from .logic import equal, less
+from .logic import equal, less, logical_and, logical_not
 from .matrix_functions import tangent_of
 from .op import Op
-from .reductions import reduce_min
+from .positions import provided
 from .small_matrices import elements_of, matrices_of
 
 # Roots up to this size are written out; of larger matrices SciPy's is faster, whose form is real.
@@ -55,7 +55,7 @@ def _by_scipy(name: str, what: str) -> Function:
         def one(matrix: np.ndarray) -> Any:
             found = function(matrix.astype(np.result_type(own.dtype, np.float64)))
             if np.iscomplexobj(found) and own.dtype.kind != "c":
-                raise _refuse(name, what)
+                raise LinearAlgebraError(explain(*_refusal(name, what).values()))
             return (found,)
 
         if 0 in own.shape:
@@ -65,40 +65,12 @@ def _by_scipy(name: str, what: str) -> Function:
     return evaluate
 
 
-def _refuse(name: str, what: str) -> LinearAlgebraError:
-    return LinearAlgebraError(
-        explain(
-            name,
-            f"the matrix has no {what} of real numbers",
-            "Convert it with astype(complex).",
-        )
-    )
-
-
-def _check_not_negative(x: Any, name: str, what: str) -> Any:
-    if np.any(np.less(x, 0)):
-        raise _refuse(name, what)
-    return x
-
-
-def _is_not_negative(index: Index, x: Operand, name: str, what: str) -> Expr:
-    below = Apply("less", (x(index), Literal(x.type.dtype.type(0), x.type.dtype)), BOOL)
-    return Apply("logical_not", (below,), BOOL)
-
-
-# Numbers that are not negative; an error where one is.
-not_negative: Op = Op(
-    "not_negative",
-    _check_not_negative,
-    lambda x, name, what: ArrayType(x.dtype, x.shape),
-    batch=lambda size, flags, x, name, what: not_negative(x, name=name, what=what),
-    loops=Pointwise(lambda index, x, name, what: x(index), check=_is_not_negative),
-    zero="it only looks at them",
-    samples=lambda rng: [
-        ((rng.uniform(0, 2, shape),), {"name": "sqrtm", "what": "square root"})
-        for shape in ((2, 3), (0, 2))
-    ],
-)
+def _refusal(name: str, what: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "problem": f"the matrix has no {what} of real numbers",
+        "remedy": "Convert it with astype(complex).",
+    }
 
 
 def _sqrtm_by_schur(a: Any) -> Any:
@@ -111,10 +83,9 @@ def _sqrtm_by_schur(a: Any) -> Any:
     if own.dtype.kind == "c":
         return as_dtype(found, own.dtype)
     values = eigvals(as_dtype(a, np.dtype(np.float64)))
-    on_axis = select(equal(imag(values), 0), real(values), 0.0)
-    checked = not_negative(on_axis, name="sqrtm", what="square root")
-    least = reduce_min(checked, axes=tuple(range(type_of(checked).ndim)), ties="equal")
-    return as_dtype(select(less(least, 0), np.nan, real(found)), own.dtype)
+    below = logical_and(equal(imag(values), 0), less(real(values), 0))
+    flags = {"error": "LinearAlgebraError", **_refusal("sqrtm", "square root")}
+    return as_dtype(provided(real(found), row(logical_not(below)), **flags), own.dtype)
 
 
 def _written_root(u: Any) -> Any:

@@ -12,12 +12,16 @@ from ..loops import BOOL, INDEX, Apply, Expr, Index, Literal, Operand, Pointwise
 from ..types import ArrayType, type_of
 from .families import batch_elementwise
 from .layout import broadcast_to
+from .linalg import LinearAlgebraError
 from .op import Op
 
+# Programs are found on disk by what operations are told: texts, so that errors have names.
+ERRORS = {error.__name__: error for error in (ShapeError, LinearAlgebraError)}
 
-def _provided(x: Any, flag: Any, name: str, problem: str, remedy: str) -> Any:
+
+def _provided(x: Any, flag: Any, error: str, name: str, problem: str, remedy: str) -> Any:
     if not np.all(flag):
-        raise ShapeError(explain(name, problem, remedy))
+        raise ERRORS[error](explain(name, problem, remedy))
     return x
 
 
@@ -28,7 +32,7 @@ def _batch_provided(size: int, flags: Sequence[bool], x: Any, flag: Any, **texts
     return aligned(size, (True, flags[1]), x, flag, **texts)
 
 
-# The array, if all flags beside it are true; an error, with these texts, where one is not. Its
+# The array, if all flags beside it are true; this error, with these texts, where one is not. Its
 # derivatives ask for the same, so that none is taken of a function that has no value there.
 provided: Op = Op(
     "provided",
@@ -42,7 +46,10 @@ provided: Op = Op(
         check=lambda index, x, flag, **texts: flag.broadcast(index),
     ),
     samples=lambda rng: [
-        ((rng.normal(size=shape), np.ones(flags, bool)), {"name": "", "problem": "", "remedy": ""})
+        (
+            (rng.normal(size=shape), np.ones(flags, bool)),
+            {"error": "ShapeError", "name": "", "problem": "", "remedy": ""},
+        )
         for shape, flags in (((2, 3), (3,)), ((4,), ()), ((), ()), ((0, 2), (1,)))
     ],
 )
