@@ -17,7 +17,7 @@ from .. import tree
 from ..errors import AxisError, ShapeError, StructureError, evaluates
 from ..graph import Constant, Graph, Operator
 from ..ops.elementwise import select
-from ..ops.indexing import index
+from ..ops.indexing import gather, index
 from ..ops.layout import again, broadcast_to, convert, permute, reshape
 from ..ops.op import Op
 from ..ops.structure import concatenate
@@ -132,10 +132,13 @@ def evaluate_batched(
             elif going is not None and node.op.masked is not None:
                 env[node.serial] = node.op.masked(size, batched, going, *arguments, **node.params)
             elif going is not None and _has_check(node):
-                places = [_harmless(*pair, going) for pair in pairs]
+                written = node.serial in kept or not any(batched)
+                is_read = node.op is gather  # its first argument is, at places which are checked
+                harmless = [_harmless(*pair, going, written) for pair in pairs[is_read:]]
+                places, batched = map(list, zip(*pairs[:is_read], *harmless, strict=True))
                 if node.serial in kept:
                     places = as_it_stood(node, places, going, batched_one)
-                result = batched_one(node.op, places, node.params)
+                result = batch_one(node.op, size, batched, places, node.params)
                 env[node.serial] = (_as_one(result, node), True)
             elif any(batched):
                 result = batch_one(node.op, size, batched, arguments, node.params)
@@ -168,16 +171,22 @@ def _has_check(node: Operator) -> bool:
     return getattr(loops, "check", None) is not None
 
 
-def _harmless(value: Any, flag: bool, going: Any) -> Any:
-    """The argument as a batch, where the integers of samples that do not count are 0."""
+def _harmless(value: Any, flag: bool, going: Any, written: bool) -> tuple[Any, bool]:
+    """An argument as a batch, where the integers of samples that do not count are 0.
+
+    What is `written` to is one for each sample; other arguments than integers may be one for all.
+    """
     own, size = type_of(value), type_of(going).shape[0]
+    integers = own.dtype.kind in "iu"
+    if not integers and not written:
+        return value, flag
     if not flag:
         value = broadcast_to(value, shape=(size, *own.shape))
-    if own.dtype.kind not in "iu":
-        return value
+    if not integers:
+        return value, True
     rank = len(type_of(value).shape)
     zero = np.zeros((), own.dtype)[()]
-    return select(reshape(going, shape=(size, *[1] * (rank - 1))), value, zero)
+    return select(reshape(going, shape=(size, *[1] * (rank - 1))), value, zero), True
 
 
 def batch_one(
