@@ -28,7 +28,8 @@ BESIDE = {
     "warnings and looking inside": "jit.debugging jit.often jit.waiting lines loops.infix",
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
-    "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.places trace.flat",
+    "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",
+    "how arrays lie in memory": "trace.orders trace.lying",
     "reads and writes at fixed places": "trace.writes transforms.places",
 }
 ENTRIES = ("ops", "numpy", "codegen.vmath", "codegen.functions")

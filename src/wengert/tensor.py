@@ -34,9 +34,11 @@ import numpy as np
 from .errors import DerivativeError, DTypeError, MutationError, ShapeError, explain
 from .graph import Constant, Node, Operator, Variable, reachable
 from .jit.state import Allocation, Borrowed, Cell, Loan, Reservation, any_cells, local
+from .keeping import read_only
 from .ops.elementwise import add
 from .ops.layout import fit
 from .ops.op import Op, Traced
+from .trace.lying import is_decided
 from .trace.tracer import Trace, Tracer
 from .trace.views import snapshot
 from .transforms.modes import pull
@@ -315,9 +317,12 @@ class Tensor(Tracer):
         >>> x, x.grad
         (tensor([5., 2.], dtype=float64, requires_grad=True), tensor([2., 4.], dtype=float64))
         """
-        storage: Any = self._storage()
         if local.running is not None:
             return np.asarray(self.node.output)
+        if not is_decided(self):  # it may be a copy: nothing can be written to it
+            kept: np.ndarray = read_only(np.array(self.node.output))
+            return kept
+        storage: Any = self._storage()
         if not (storage._shared or storage._lend()):
             return np.array(self.node.output)
         array: np.ndarray = storage._cell.memory

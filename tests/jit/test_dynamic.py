@@ -211,13 +211,14 @@ def test_layouts_and_conversions():
         data.T[:3].T,
     ):
         assert_close(compiled(x), (x * 2, x.sum(0)))
-    assert program_count(compiled) == 1
+    # one more for arrays in another order: what is computed of them would lie otherwise in NumPy
+    assert program_count(compiled) == 2
     shifted = np.zeros(9 * 24 + 1, np.uint8)[1:].view(np.float64).reshape(9, 3)
     assert_close(compiled(shifted), (shifted * 2, shifted.sum(0)))
-    assert program_count(compiled) == 1
+    assert program_count(compiled) == 2
     compiled(data.astype(np.float32))
     compiled(data[:, :2])
-    assert program_count(compiled) == 3
+    assert program_count(compiled) == 4
 
 
 def test_ways_of_calling():

@@ -8,6 +8,7 @@ numbers that cannot fail, both are computed and one result is selected.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
+from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
 from .jumps import RESULT, RETURNED
@@ -76,6 +78,9 @@ class Variables:
         self.statement, self.get, self.put, self.where = statement, get, put, where
         self.names = statement.names
         self.before = get()
+        for value in self.before:
+            if is_own_array(value) and value._base is not None:
+                is_decided(value)
         self.roots = [*self.before, *roots]
         self.every = False
 
@@ -187,6 +192,7 @@ class _Merge:
         self.variables, self.arrays, self.sides = variables, arrays, sides
         self.outputs: list[tuple[Node, Node]] = []
         self.types: list[ArrayType] = []
+        self.orders: dict[int, Any] = {}  # how results lie in memory, by their number
         self.returns = [self._returns(side) for side in sides]
 
     def _returns(self, side: _Side) -> bool:
@@ -195,12 +201,17 @@ class _Merge:
             return False
         return side.after[self.variables.names.index(RETURNED)] is True
 
-    def output(self, nodes: Sequence[Node | None], wanted: ArrayType) -> int:
-        """The number of a new result."""
+    def output(
+        self, nodes: Sequence[Node | None], wanted: ArrayType, leaves: Sequence[Any] = ()
+    ) -> int:
+        """The number of a new result, which is one of the leaves."""
         first, second = (filler(wanted) if n is None else as_node(n, wanted) for n in nodes)
+        number = len(self.outputs)
+        if leaves:
+            self.orders[number] = functools.partial(_common_strides, leaves)
         self.outputs.append((first, second))
         self.types.append(wanted)
-        return len(self.outputs) - 1
+        return number
 
     def contents(self) -> list[tuple[Any, int]]:
         """The arrays that are written on a side, with the numbers of their new contents."""
@@ -258,8 +269,8 @@ class _Merge:
                 raise self._mismatch(place)
             return lambda results: value
         numbers = [
-            self.output((None, n) if missing == 0 else (n, None), n.type)  # type: ignore[union-attr]
-            for n in given.nodes[place]
+            self.output((None, n) if missing == 0 else (n, None), n.type, (leaf,))  # type: ignore[union-attr]
+            for n, leaf in zip(given.nodes[place], given.leaves[place], strict=True)
         ]
         structure = given.structures[place]
         return lambda results: tree.unflatten(structure, [results[k] for k in numbers])
@@ -278,7 +289,7 @@ class _Merge:
             wanted = None if a is None or b is None else common(a.type, b.type)
             if wanted is None:
                 raise self._mismatch(place)
-            made.append((True, self.output((a, b), wanted)))
+            made.append((True, self.output((a, b), wanted, (leaf, second))))
         return lambda results: tree.unflatten(
             structure, [results[item] if computed else item for computed, item in made]
         )
@@ -292,6 +303,12 @@ class _Merge:
             f"{what} {then} if a traced condition holds and {otherwise} if not",
             "Make both of one structure and shape, or choose with wnp.where(condition, x, y).",
         )
+
+
+def _common_strides(leaves: Sequence[Any]) -> Any:
+    """How one of two values lies in memory, whichever it is; None where that is not known."""
+    found = {strides_of(leaf) for leaf in leaves}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_empty(value: Any) -> bool:
@@ -311,6 +328,8 @@ def decide(
         contents = merge.contents()
         made = [merge.variable(place) for place in range(variables.statement.changed)]
         results = run(chosen, merge.outputs, merge.types)
+        for number, order in merge.orders.items():
+            results[number] = in_order(results[number], order)
         values = [make(results) for make in made]
         for array, number in contents:
             array._write(results[number])

@@ -9,6 +9,7 @@ cannot be traced so, or is not known to be without effects, ends it, and nothing
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -18,12 +19,20 @@ from ..graph.rewrite import copy_of, rewrite
 from ..ops.op import Traced
 from ..trace import Trace, Tracer
 from ..trace.conditional import conditional
+from ..trace.lying import strides_of
 from ..trace.views import is_array
 from ..types import ArrayType
 from .values import failure
 
 # Objects that are looked into for what a piece may not change.
 _MOST_OBJECTS = 20000
+
+
+def _common_strides(array: Any, arrays: Sequence[Any]) -> Any:
+    """How an array lies in memory; None if others that it may change places with lie otherwise."""
+    own = strides_of(array)
+    others = [one for one in arrays if one.type == array.type]
+    return own if all(strides_of(other) == own for other in others) else None
 
 
 class Abandon(BaseException):
@@ -85,6 +94,8 @@ class TracedPiece:
         for number, array in enumerate(arrays):
             node = self.trace.node_of(array) if nodes is None else nodes[number]
             inner = Tracer(self.trace, node)
+            inner._order = functools.partial(_common_strides, array, arrays)
+            node.order = (inner._order,)
             inner._writable = array._storage()._writable or (True if is_array(array) else None)
             made.append(inner)
         storages = frozenset(id(array._storage()) for array in arrays)

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ControlFlowError, OutsideWriteError
+from ..errors import ControlFlowError, MutationError, OutsideWriteError
 from ..graph import Constant, Node, Operator, Variable
 from ..ops import elementwise as ew
 from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer
+from ..trace.lying import strides_of
+from ..trace.orders import is_line
 from ..transforms.bodies import Body, zeros
 from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
@@ -52,6 +54,34 @@ _PATIENCE = 6
 _MOST_CHANGES = 64
 # Turns that are computed beforehand, to know numbers that do not depend on traced values.
 _MOST_KNOWN = 10_000
+
+
+class _KeptOrder:
+    """How something carried lies in memory: as before the loop, if a turn leaves it so."""
+
+    def __init__(self, leaf: Any):
+        self.before, self.after = leaf, leaf
+        self.asked = False
+
+    def __call__(self) -> Any:
+        self.asked = True
+        return strides_of(self.before)
+
+    def at_the_end(self) -> Any:
+        """The same for what is there after all turns."""
+        own = strides_of(self.before)
+        return own if strides_of(self.after) == own else None
+
+    def check(self, name: str, where: str) -> None:
+        """Refuse a turn that was traced for one order and leaves another."""
+        if self.asked and self.at_the_end() is None:
+            raise failure(
+                where,
+                f"the array {name!r} may lie in memory in another order after a turn of the loop, "
+                "and it depends on the order whether an array made of it by reshape is a view, to "
+                "which something is written",
+                f"Reshape a copy: {name}.copy().",
+            )
 
 
 class ChangedType(Exception):  # noqa: N818 - steers an attempt
@@ -171,6 +201,10 @@ class Turns:
                     raise
                 self._hold(*owned)
                 return None
+            except MutationError:
+                if self.attempt:  # turn by turn more is known
+                    raise Abandon from None
+                raise
             finally:
                 self.variables.put(before)
                 self._leave()
@@ -219,8 +253,13 @@ class Turns:
         values = [given.get(id(value), value) for value in self.variables.before]
         following = iter(inputs[count:])
         self.twins: dict[int, Twin] = {}
+        self.orders: dict[tuple[int, int], _KeptOrder] = {}
         for one in self.carried:
             leaves = [self._inner(leaf, following) for leaf in one.leaves]
+            for number, (leaf, tracer) in enumerate(zip(one.leaves, leaves, strict=True)):
+                if isinstance(tracer, Tracer) and not is_line(tracer.type.shape):
+                    kept = self.orders[one.place, number] = _KeptOrder(leaf)
+                    tracer.node.order = (kept,)
             copy = values[one.place] = tree.unflatten(one.structure, leaves)
             if one.structure is not tree.LEAF and one.place not in self.late:
                 self.twins[one.place] = Twin(self.variables.before[one.place], copy)
@@ -266,7 +305,7 @@ class Turns:
             leaves, structure = tree.flatten(after[one.place])
             if structure != one.structure:
                 raise self._mismatch(one.place, after[one.place])
-            for leaf, old in zip(leaves, one.leaves, strict=True):
+            for number, (leaf, old) in enumerate(zip(leaves, one.leaves, strict=True)):
                 if not is_number(old):
                     if not equal(leaf, old):
                         raise self._mismatch(one.place, after[one.place])
@@ -274,6 +313,10 @@ class Turns:
                 if not is_number(leaf):
                     raise self._mismatch(one.place, after[one.place])
                 found.append(inside.trace.node_of(leaf))
+                kept = self.orders.get((one.place, number))
+                if kept is not None:
+                    kept.after = leaf
+                    kept.check(self.names[one.place], self.variables.where)
         self.appended: list[Node] = []
         for grown in self.growing:
             found += grown._latest()
@@ -458,6 +501,10 @@ class Turns:
         for one in self.carried:
             known.add(one.place)
             leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
+            for number, result in enumerate(leaves):
+                kept = self.orders.get((one.place, number))
+                if kept is not None and isinstance(result, Traced):
+                    result.node.order = (kept.at_the_end,)  # type: ignore[attr-defined]
             made = tree.unflatten(one.structure, leaves)
             twin = self.twins.get(one.place)
             values[one.place] = made if twin is None else twin.back(self.after[one.place], made)

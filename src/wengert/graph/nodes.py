@@ -21,7 +21,10 @@ _serials = itertools.count()
 class Node:
     """One value of a program: its type, its latest `output` and its `gradient`."""
 
-    __slots__ = ("_type", "active", "gradient", "output", "serial", "source")
+    # `order`: how arrays that hold the value lie in memory, where its inputs do not say; mostly not
+    # set (see `trace/orders.py`).
+    __slots__ = ("_type", "active", "gradient", "order", "output", "serial", "source")
+    order: tuple[Any, ...]
 
     def __init__(self, output: Any = None, array_type: Any = None, active: bool = False):
         self.serial = next(_serials)

@@ -149,12 +149,14 @@ class Parameters:
 class Leaf(NamedTuple):
     """The kind of one leaf; `kind` is "array", "numpy" for a scalar, or the Python type's name.
 
-    `strides` is None for a contiguous array.
+    `strides` is None for a contiguous array. Where an array in another order is taken as a copy of
+    its own, it is `turned`.
     """
 
     kind: str
     type: ArrayType
     strides: tuple[int, ...] | None = None
+    turned: bool = False
 
 
 def describe(leaf: Any) -> Leaf:
@@ -184,7 +186,7 @@ def plain(leaf: Any, operation: str, number: int) -> Any:
         return kind(leaf)
     odd = any(stride % leaf.dtype.itemsize for stride in leaf.strides)
     if odd or not (leaf.flags.aligned and leaf.dtype.isnative):
-        return np.array(leaf, leaf.dtype.newbyteorder("="), order="C", subok=False)
+        return np.array(leaf, leaf.dtype.newbyteorder("="), order="K", subok=False)
     return np.asarray(leaf)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
+from ..trace.orders import lies_in_c_order
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
 from .state import trace_lock
@@ -89,7 +90,8 @@ def describe_any(
             lengths[f"argument {name} has length {{}} along axis {axis}"] = array.shape[axis]
         found[number] = np.ascontiguousarray(array)
         shape = tuple(ANY if a in places else n for a, n in enumerate(array.shape))
-        kinds[number] = Leaf("array", ArrayType(array.dtype, shape))
+        turned = not lies_in_c_order(array.shape, array.strides)
+        kinds[number] = Leaf("array", ArrayType(array.dtype, shape), None, turned)
     if len(set(lengths.values())) > 1:
         first = next(iter(lengths))
         other = next(text for text, n in lengths.items() if n != lengths[first])
@@ -99,6 +101,12 @@ def describe_any(
             "a call. Give arrays of one length, or leave one of the arguments out of dynamic."
         )
     return found, kinds
+
+
+def describe_one(leaves: Sequence[Any], kinds: Sequence[Leaf]) -> tuple[Leaf, ...]:
+    """The kinds of leaves for the length that they have, by those for any length."""
+    pairs = zip(leaves, kinds, strict=True)
+    return tuple(describe(leaf)._replace(turned=kind.turned) for leaf, kind in pairs)
 
 
 def owners(call: Call, parameters: Parameters) -> list[str]:
@@ -241,7 +249,7 @@ def _is_same(jitted: Jitted, program: Any, call: Call, key: Any, leaves: list, l
     """Whether the function does at this length what it does at any."""
     try:
         with jitted._controlled():
-            kinds = list(map(describe, leaves))
+            kinds = describe_one(leaves, key[1])
             one = capture(jitted.function, call, kinds, key[0], shares=False)
     except Exception:  # the program for this length alone will say what is wrong
         return False
@@ -252,7 +260,7 @@ def one_length(
     jitted: Jitted, call: Call, key: Any, leaves: list, args: tuple, kwargs: dict
 ) -> tuple[Any, Any]:
     """The program for the length at hand alone."""
-    key = (key[0], tuple(map(describe, leaves)), key[2])
+    key = (key[0], describe_one(leaves, key[1]), key[2])
     return jitted._find(key) or jitted._compile(call, key, args, kwargs), key
 
 

@@ -34,6 +34,7 @@ from .dynamic import (
     check_names,
     checked_axes,
     describe_any,
+    describe_one,
     for_length,
     is_any,
     one_length,
@@ -350,8 +351,9 @@ class Jitted(staticmethod, Generic[P, R]):
         if self.dynamic and _is_on("lengths"):
             leaves, kinds = describe_any(call, leaves, self.dynamic, self._known_parameters())
             key = (structure, tuple(kinds), call.statics())
-            if key not in self._fixed:
-                return leaves, key
+            if key in self._fixed:
+                key = (structure, describe_one(leaves, kinds), call.statics())
+            return leaves, key
         return leaves, (structure, tuple(map(describe, leaves)), call.statics())
 
     def _find(self, key: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..loops import Host
 from ..runtime.limits import ROOM_GRAIN
 from . import debugging
-from .arguments import Call, describe
-from .dynamic import sized
+from .arguments import Call
+from .dynamic import describe_one, sized
 from .program import Program, size_in_bytes
 from .state import trace_lock
 from .tracing import capture
@@ -40,7 +40,7 @@ def graph_for(jitted: Jitted, program: Program, call: Call, key: Any, leaves: li
 def traced_for(jitted: Jitted, call: Call, key: Any, leaves: list) -> Any:
     """The graph for such leaves, traced now."""
     with trace_lock, jitted._lock, jitted._controlled():
-        return capture(jitted.function, call, list(map(describe, leaves)), key[0]).graph
+        return capture(jitted.function, call, describe_one(leaves, key[1]), key[0]).graph
 
 
 def memory_of(program: Program, leaves: Sequence[Any] | None) -> dict[str, int]:

@@ -48,7 +48,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Tar
     if code is None or source is None:
         return None
     described = [
-        (k.kind, k.type.dtype.str, k.type.shape, k.type.weak, k.strides or "contiguous")
+        (k.kind, k.type.dtype.str, k.type.shape, k.type.weak, k.strides or "contiguous", k.turned)
         for k in kinds
     ]
     form = (str(captured.structure), captured.outline())

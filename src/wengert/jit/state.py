@@ -368,6 +368,7 @@ class StatefulTrace:
             return None
         dtype, shape = node.type.dtype, node.type.shape
         tracer = self._variable(ArrayType(dtype, shape))
+        tracer.node.order = (storage._keep_order(),)
         change = Change(storage, "data", tracer.node, True)
         self._data[id(storage)] = (storage, node, tracer, change)
         return tracer

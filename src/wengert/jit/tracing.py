@@ -11,6 +11,7 @@ from .. import tree
 from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
+from ..trace.orders import C_ORDER, UNKNOWN
 from ..trace.preparing import prepared
 from ..trace.reaching import places_to_change
 from ..trace.tracer import Trace
@@ -81,6 +82,7 @@ def capture(
         for leaf, name in zip(leaves, names, strict=True):
             tracer = trace.variable(array_type=leaf.type, name=name, active=False)
             tracer._writable = "argument" if leaf.type.shape else None
+            tracer.node.order = (UNKNOWN if leaf.turned else leaf.strides or C_ORDER,)
             inputs.append(tracer)
         variables: list[Variable] = [tracer.node for tracer in inputs]  # type: ignore[misc]
         args, kwargs = call.replace(*tree.unflatten(structure, inputs))

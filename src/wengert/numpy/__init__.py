@@ -61,6 +61,7 @@ __all__ = [name for module in _MODULES for name in module.__all__] + ["fft", "li
 for _module in _MODULES:
     _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
 _FUNCTIONS.update(indexing.UFUNC_METHODS)
+_FUNCTIONS["asfortranarray"] = creation.asfortranarray
 _FUNCTIONS.update({f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__})
 _FUNCTIONS.update({f"fft.{name}": getattr(fft, name) for name in fft.__all__})
 

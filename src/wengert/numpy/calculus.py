@@ -15,7 +15,10 @@ from ..ops.indexing import gather, index
 from ..ops.layout import broadcast_to, reduce_sum, reshape
 from ..ops.sorting import searchsorted
 from ..ops.structure import concatenate
+from ..trace.lying import in_order
+from ..trace.orders import UNKNOWN
 from ..trace.tracer import concrete
+from ..trace.views import Views
 from ..types import dtype_name, inexact_dtype, result_dtype, type_of
 from .common import as_value, cast, ndim, normal_axes, normal_axis, shape, strong
 
@@ -105,6 +108,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         _gradient_along(f, _real(as_value(spacing)), k, edge_order)
         for k, spacing in zip(axes, spacings, strict=True)
     ]
+    order = ("K", f.node) if isinstance(f, Views) else UNKNOWN
+    results = [in_order(result, order) for result in results]
     return results[0] if len(results) == 1 else tuple(results)
 
 

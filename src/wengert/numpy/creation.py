@@ -17,6 +17,8 @@ from ..ops.layout import broadcast_to, convert
 from ..ops.logic import floor
 from ..ops.logic import sign as sign_of
 from ..ops.op import Traced
+from ..trace.lying import if_contiguous, lies_as
+from ..trace.orders import is_line
 from ..trace.tracer import concrete, lift
 from ..trace.views import copy_of
 from ..types import Function, inexact_dtype, result_dtype, type_of
@@ -28,6 +30,7 @@ from .structure import (
     moveaxis,
     ravel,
     reshape,
+    transpose,
 )
 
 __all__ = [
@@ -76,14 +79,14 @@ def full(
     value = as_value(fill_value)
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     value = cast(value, dtype or type_of(value).dtype)
-    return _own(broadcast_to(value, shape=tuple(int(n) for n in shape)))
+    return _own(broadcast_to(value, shape=tuple(int(n) for n in shape)), order)
 
 
-def _own(x: Any) -> Any:
+def _own(x: Any, order: str = "K") -> Any:
     """New storage with the content of `x`, an array even if it is 0-d."""
     if not isinstance(x, Traced):
-        return lift(np.array(x))
-    copied: Any = copy_of(x)
+        return lift(np.array(x, order=order))  # type: ignore[call-overload]
+    copied: Any = copy_of(x, order)
     copied._writable = True
     return copied
 
@@ -103,7 +106,8 @@ def _like_of(make: Function, about: str) -> Function:
         *,
         device: Any = None,
     ) -> Any:
-        return make(*_like(a, dtype, shape), device=device)
+        made = make(*_like(a, dtype, shape), order if order in "CF" else "C", device=device)
+        return made if order in "CF" else lies_as(made, as_value(a), order)
 
     name = f"{make.__name__}_like"
     return named(like, name, f"``numpy.{name}``: {about} of the shape and dtype of `a`.")
@@ -126,7 +130,8 @@ def full_like(
 ) -> Any:
     """``numpy.full_like``: one value in the shape and dtype of `a`."""
     shape, dtype = _like(a, dtype, shape)
-    return full(shape, fill_value, dtype, device=device)
+    made = full(shape, fill_value, dtype, order if order in "CF" else "C", device=device)
+    return made if order in "CF" else lies_as(made, as_value(a), order)
 
 
 def eye(
@@ -193,17 +198,22 @@ def _shadow(arr: Any) -> np.ndarray:
 # ---------------------------------------------------------------- from other values
 
 
-def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
+def array(
+    object: Any, dtype: Any = None, *, copy: bool = True, order: str = "K", ndmin: int = 0
+) -> Any:
     """``numpy.array``: a new array; (nested) lists of traced values are stacked."""
     if not copy and not isinstance(object, Traced) and isinstance(object, np.ndarray):
         result = object if dtype is None else object.astype(dtype, copy=False)
     elif not contains_traced(object):
-        result = lift(np.array(as_value(object), dtype))
+        result = lift(np.array(as_value(object), dtype, order=order))  # type: ignore[call-overload]
     else:
         _check_even(object)
         value = as_value(object)
         result = cast(value, dtype or type_of(value).dtype)
-        result = _own(result) if copy or result is not object else result
+        if not isinstance(object, Traced):
+            result = _own(result, "F" if order == "F" else "C")
+        elif copy or result is not object:
+            result = _own(result, order)
     missing = ndmin - len(type_of(result).shape)
     return result if missing <= 0 else reshape(result, (1,) * missing + type_of(result).shape)
 
@@ -232,9 +242,21 @@ def asarray(
     """``numpy.asarray``: an array; arrays and traced values are not copied."""
     _check_device("asarray", device)
     if copy or not isinstance(a, (np.ndarray, Traced)):
-        return array(a, dtype)
+        return array(a, dtype, order=order or "K")
     # a Python number that is traced becomes one of 64 bits, as NumPy's arrays of such numbers are
-    return strong(as_value(a)) if dtype is None else cast(as_value(a), dtype)
+    value = strong(as_value(a)) if dtype is None else cast(as_value(a), dtype)
+    return _lying(value, order) if order in ("C", "F") else value
+
+
+def _lying(a: Any, order: str) -> Any:
+    """The array in C or Fortran order: itself where it lies so, otherwise a copy."""
+    if not isinstance(a, Traced):
+        return np.asarray(a, order=order)  # type: ignore[call-overload]
+    if is_line(a.shape) and a._base is None:  # type: ignore[attr-defined]
+        return a
+    turned = a if order == "C" else transpose(a)
+    found = if_contiguous(turned[...])  # type: ignore[index]
+    return found if order == "C" else transpose(found)
 
 
 def asanyarray(
@@ -246,15 +268,24 @@ def asanyarray(
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """``numpy.ascontiguousarray``: the array with at least one axis."""
+    return _as_lying(a, dtype, "C")
+
+
+def asfortranarray(a: Any, dtype: Any = None) -> Any:
+    """``numpy.asfortranarray``: the array with at least one axis."""
+    return _as_lying(a, dtype, "F")
+
+
+def _as_lying(a: Any, dtype: Any, order: str) -> Any:
     a = cast(as_value(a), dtype)
-    if not isinstance(a, Traced):
-        return np.ascontiguousarray(a)
-    return a if a.ndim else reshape(a, (1,))  # type: ignore[attr-defined]
+    if not type_of(a).shape:
+        return reshape(a, (1,))
+    return _lying(a, order)
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """``numpy.copy``: a copy that can be written to."""
-    return array(a)
+    return array(a, order=order)
 
 
 # ---------------------------------------------------------------- dtypes
@@ -425,6 +456,6 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         shape[place] = type_of(flat).shape[0]
         parts.append(reshape(flat, tuple(shape)))
     if sparse:
-        return tuple(_own(part) for part in parts) if copy else tuple(parts)
+        return tuple(_own(part, "C") for part in parts) if copy else tuple(parts)
     full_parts = broadcast_arrays(*parts)
-    return tuple(_own(part) for part in full_parts) if copy else tuple(full_parts)
+    return tuple(_own(part, "C") for part in full_parts) if copy else tuple(full_parts)

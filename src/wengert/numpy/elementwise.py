@@ -16,6 +16,8 @@ from ..ops import elementwise as ew
 from ..ops import floats, logic
 from ..ops import special as sp
 from ..ops.op import Traced
+from ..trace.lying import in_order
+from ..trace.orders import C_ORDER
 from ..trace.tracer import concrete
 from ..trace.views import Views, copy_of, is_array, read_only
 from ..types import Function, promotable, result_dtype, type_of
@@ -291,7 +293,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     dtype = result_dtype(*[type_of(value) for value in (*choices, result)])
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         result = ew.select(as_value(condition), choice, result)
-    return cast(result, dtype)
+    return in_order(cast(result, dtype), C_ORDER)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:

@@ -44,7 +44,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         a, axis = ravel(a), 0
     axis = normal_axis("take", axis, len(type_of(a).shape))
     indices = _in_mode("take", indices, type_of(a).shape[axis], mode)
-    result = copy_of(getitem(a, (slice(None),) * axis + (indices,)))
+    result = copy_of(getitem(a, (slice(None),) * axis + (indices,)), "C")
     return into(result, out)
 
 

@@ -12,6 +12,8 @@ from ..errors import ShapeError, explain
 from ..ops import layout
 from ..ops import structure as ops
 from ..trace.indexing import getitem
+from ..trace.lying import in_order
+from ..trace.orders import UNKNOWN
 from ..trace.views import copy_of
 from ..types import Function, result_dtype, type_of
 from .common import as_value, cast, normal_axis, stretches
@@ -242,7 +244,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         arr, axis = ravel(arr), 0
     axis = normal_axis("delete", axis, len(type_of(arr).shape))
     kept = np.delete(np.arange(type_of(arr).shape[axis]), known("delete", obj))
-    return take_places(arr, kept, axis)
+    return in_order(take_places(arr, kept, axis), UNKNOWN)
 
 
 @numpy_if_plain
@@ -268,7 +270,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     new = own[axis] + np.arange(count)
     marks = np.repeat(places.reshape(-1), count) if places.size == 1 else places
     order = np.insert(np.arange(own[axis]), marks.astype(int), new)
-    return take_places(joined, order, axis)
+    return in_order(take_places(joined, order, axis), UNKNOWN)
 
 
 @numpy_if_plain

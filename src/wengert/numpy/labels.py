@@ -16,6 +16,8 @@ import numpy as np
 from ..errors import DTypeError, ShapeError, explain
 from ..ops.contract import Labels, Spec, contract, normal_spec
 from ..ops.layout import permute, reduce_sum, reshape
+from ..trace.lying import in_order
+from ..trace.orders import UNKNOWN
 from ..types import result_dtype, type_of
 from .common import as_factors, cast, named_dtype, shape
 from .structure import diagonal_part
@@ -117,9 +119,9 @@ def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     if path is None and dtype is None:
         result = product("einsum", arrays[0], inputs[0], arrays[1], inputs[1], out, loose=True)
         if type_of(result).dtype.kind in "fc":
-            return result
+            return in_order(result, UNKNOWN)
         # sums of short integers are long, but not in einsum
-        return cast(result, common)
+        return in_order(cast(result, common), UNKNOWN)
     if dtype is not None or len(arrays) != 2:
         arrays = [cast(x, common) for x in arrays]
     terms = [_without_repeats(x, labels) for x, labels in zip(arrays, inputs, strict=True)]
@@ -133,7 +135,9 @@ def einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
             joined = product("einsum", x, x_labels, y, y_labels, result, loose=True)
             taken = [(joined, result), *taken[2:]]
         terms.append(taken[0])
-    return cast(_single(*terms[0], out), common)
+    result = cast(_single(*terms[0], out), common)
+    # of one array it may be a view
+    return result if len(arrays) == 1 else in_order(result, UNKNOWN)
 
 
 Term = tuple[Any, Labels]

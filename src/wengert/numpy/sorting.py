@@ -18,7 +18,9 @@ from ..ops.cumulative import cumsum
 from ..ops.indexing import gather, index
 from ..ops.layout import reshape
 from ..ops.structure import concatenate
+from ..trace.lying import in_order
 from ..trace.tracer import concrete
+from ..trace.views import Views
 from ..types import type_of
 from .common import as_value, cast, known_values, ndim, normal_axis, shape
 
@@ -61,7 +63,8 @@ def sort(
     x, line = _line("sort", a, axis)
     if type(x) is np.ndarray:
         return ops.sort(x, axis=line, descending=bool(descending))
-    return ops.along(x, ops.argsort(x, axis=line, descending=bool(descending)), line)
+    found = ops.along(x, ops.argsort(x, axis=line, descending=bool(descending)), line)
+    return in_order(found, ("K", x.node)) if isinstance(x, Views) else found
 
 
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:

@@ -19,9 +19,10 @@ from ..ops import structure as ops
 from ..ops.elementwise import select
 from ..ops.indexing import embed, gather
 from ..trace.indexing import getitem
-from ..trace.places import follow
+from ..trace.lying import always_view, axes_in_memory, if_contiguous, in_order
+from ..trace.orders import C_ORDER
 from ..trace.tracer import concrete
-from ..trace.views import copy_of, is_contiguous, read_only
+from ..trace.views import copy_of, read_only
 from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, normal_axes, normal_axis
 
@@ -119,6 +120,8 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     a = as_value(a)
     own = type_of(a).shape
     target = _full_shape(own, shape)
+    if order == "A":
+        order = "F" if axes_in_memory(a, "A") != tuple(range(len(own))) else "C"
     if order == "F":
         turned = layout.permute(a, axes=tuple(range(len(own)))[::-1])
         filled = layout.reshape(turned, shape=target[::-1])
@@ -157,10 +160,12 @@ def _full_shape(own: tuple[int, ...], given: Any) -> tuple[int, ...]:
 def ravel(a: Any, order: str = "C") -> Any:
     """``numpy.ravel``: all elements in one axis; a view where NumPy gives one."""
     a = as_value(a)
-    if order != "C" and is_contiguous(a, "F"):
-        return ravel(transpose(a))
-    flat = reshape(a, -1, order="F" if order == "F" else "C")
-    return flat if is_contiguous(a) and order != "F" else copy_of(flat)
+    own = type_of(a)
+    axes = tuple(range(len(own.shape)))
+    if order != "C":
+        turned = axes[::-1] if order == "F" else axes_in_memory(a, order)
+        a = a if turned == axes else layout.permute(a, axes=turned)
+    return if_contiguous(layout.reshape(a, shape=(own.size,)))
 
 
 @numpy_if_plain
@@ -387,7 +392,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 def take_places(a: Any, places: np.ndarray, axis: int) -> Any:
     """The slices of an axis at the given places (valid and known), as a new array."""
-    return moveaxis(gather(a, places, axes=(axis,)), 0, axis)
+    return in_order(moveaxis(gather(a, places, axes=(axis,)), 0, axis), C_ORDER)
 
 
 @numpy_if_plain
@@ -480,10 +485,9 @@ def diagonal_part(a: Any, offset: int) -> Any:
     *rest, rows, columns = type_of(a).shape
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     start = max(offset, 0) + max(-offset, 0) * columns
-    flat = reshape(a, (*rest, rows * columns))
+    flat = always_view(reshape(a, (*rest, rows * columns)))
     stop = start + (count - 1) * (columns + 1) + 1 if count else start
-    found = getitem(flat, (..., slice(start, stop, columns + 1)))
-    return follow(found, a, lambda x: np.diagonal(x, offset, -2, -1))
+    return getitem(flat, (..., slice(start, stop, columns + 1)))
 
 
 @numpy_if_plain

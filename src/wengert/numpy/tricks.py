@@ -11,6 +11,8 @@ import numpy as np
 
 from ..errors import AbstractValueError, ShapeError, explain
 from ..ops.layout import broadcast_to, permute, reshape
+from ..trace.lying import in_order
+from ..trace.orders import UNKNOWN
 from ..trace.tracer import concrete
 from ..transforms.batching import vmap
 from ..types import Function, type_of
@@ -157,7 +159,10 @@ class vectorize:  # noqa: N801 - NumPy's name
                 (words if isinstance(place, str) else filled)[place] = value
             return self.pyfunc(*filled, **words)  # type: ignore[misc]
 
-        return self._mapped(of_varied, varied)
+        found = self._mapped(of_varied, varied)
+        if isinstance(found, tuple):
+            return tuple(in_order(one, UNKNOWN) for one in found)
+        return in_order(found, UNKNOWN)
 
     def _mapped(self, f: Function, values: Sequence[Any]) -> Any:
         cores = _cores(self.signature, len(values))

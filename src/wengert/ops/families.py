@@ -179,6 +179,7 @@ def elementwise(
         samples=broadcast_samples(domains, dtypes),
         **parts,
     )
+    op.by_elements = True
     return op
 
 

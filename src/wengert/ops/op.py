@@ -174,6 +174,8 @@ class Op:
         self.cost = FUNCTIONS[name].cost if name in FUNCTIONS else cost
         # Whether it is the elementary function of that name, element by element.
         self.elementary = name in FUNCTIONS
+        # Whether it broadcasts its arguments and computes element by element, as ufuncs do.
+        self.by_elements = False
         # Of several results: operations of the same arguments, without parameters, that give one
         # of them alone, by its number. The compiler takes these where nobody wants the others.
         self.alone: dict[int, Op] = {}

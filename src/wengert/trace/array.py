@@ -477,7 +477,7 @@ class Array(Views):
 
     def flatten(self, order: str = "C") -> Any:
         """One axis; always a copy."""
-        return copy_of(self.ravel(order))
+        return copy_of(self.ravel(order), "C")
 
     def astype(
         self,
@@ -496,11 +496,12 @@ class Array(Views):
                     "Leave out casting, or give a dtype that holds every value.",
                 )
             )
-        return _numpy_function("astype")(self, dtype, copy=copy)
+        result = _numpy_function("astype")(self, dtype, copy=copy)
+        return result if order == "K" else _numpy_function("asarray")(result, order=order)
 
-    def copy(self) -> Any:
+    def copy(self, order: str = "C") -> Any:
         """A copy that can be written to."""
-        return copy_of(self)
+        return copy_of(self, order)
 
     def __copy__(self) -> Any:
         return copy_of(self)

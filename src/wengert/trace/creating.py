@@ -32,7 +32,7 @@ _INSTEAD: dict[str, Any] = {"empty": np.zeros, "empty_like": np.zeros_like}
 # Functions that take traced values, and those that are meant.
 _TAKES = {
     "array": "array", "asarray": "asarray", "asanyarray": "asanyarray", "copy": "copy",
-    "ascontiguousarray": "ascontiguousarray", "asfortranarray": "ascontiguousarray",
+    "ascontiguousarray": "ascontiguousarray", "asfortranarray": "asfortranarray",
     "asarray_chkfinite": "asarray", "full": "full", "full_like": "full_like", "arange": "arange",
     "linspace": "linspace", "logspace": "logspace", "geomspace": "geomspace",
     "zeros_like": "zeros_like", "ones_like": "ones_like", "empty_like": "empty_like",
@@ -98,14 +98,26 @@ def _of_traced(name: str, own: Function, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.get("dtype", args[1] if len(args) > 1 and name != "full" else None)
     if name not in _TAKES or _is_other(dtype):
         return own(*args, **kwargs)
+    if name == "require":
+        args, kwargs = _required(args, kwargs)
     options = {
         key: value
         for key, value in kwargs.items()
-        if key not in ("order", "subok", "like", "device", "requirements")
+        if key not in ("subok", "like", "device", "requirements")
     }
     if name == "array" and kwargs.get("copy", True) is None:
         options["copy"] = False
     return FUNCTIONS[_TAKES[name]](*args, **options)
+
+
+def _required(args: Any, kwargs: Any) -> Any:
+    """The arguments of ``np.require`` as those of ``np.asarray``."""
+    given = args[2] if len(args) > 2 else kwargs.get("requirements")
+    wanted = {str(one)[0].upper() for one in ([given] if isinstance(given, str) else given or ())}
+    options: dict[str, Any] = (
+        {"order": "C" if "C" in wanted else "F"} if wanted & {"C", "F"} else {}
+    )
+    return args[:2], {**kwargs, **options, **({"copy": True} if "O" in wanted else {})}
 
 
 def _is_other(dtype: Any) -> bool:

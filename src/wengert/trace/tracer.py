@@ -308,7 +308,7 @@ class Tracer(Array, Traced, Typed):
     """A traced array: behaves like a NumPy array, records into its trace."""
 
     # While there are writes that the array is not yet put together of, `_node` is None.
-    __slots__ = ("_base", "_node", "_seen", "_trace", "_version", "_writable", "_written")
+    __slots__ = ("_base", "_node", "_order", "_seen", "_trace", "_version", "_writable", "_written")
     _node: Node
 
     def __init__(self, trace: Trace, node: Node):

@@ -5,7 +5,8 @@ it remembers its base and how it was made. A write through a view computes a new
 whole chain up to the storage, and raises the storage's version; every other view of the same
 storage sees the version has changed when it is next read, and recomputes itself.
 
-A computed array counts as contiguous in C order; this decides whether a reshape is a view.
+Whether a reshape is a view depends on how NumPy would have the array in memory. It counts as one
+until somebody writes to it or to its base: then `orders` says, and a copy stands for itself.
 As in NumPy, an element taken out with integers alone is a number, not a view.
 """
 
@@ -17,24 +18,31 @@ import numpy as np
 
 from ..errors import MutationError, explain
 from ..keeping import keep
-from ..ops.indexing import index, python_key
+from ..ops.indexing import index
 from ..ops.layout import reshape
 from ..ops.op import Op, Traced, captor, uncaptured
 from ..types import ArrayType
 from .conditional import check_outside
+from .orders import C_ORDER, claimed, is_line, is_written, lying
 from .writes import Writes
 
 
 class View:
-    """How a view was made from its base: ``op(base, *rest, **params)``."""
+    """How a view was made from its base: ``op(base, *rest, **params)``.
 
-    __slots__ = ("base", "op", "params", "rest")
+    `sure` is False where it may be a copy; `contiguous`, whether it is one of all arrays that do
+    not lie one element after the other, as `ravel` gives.
+    """
+
+    __slots__ = ("base", "contiguous", "op", "params", "rest", "sure")
 
     def __init__(self, base: Views, op: Op, params: dict[str, Any], rest: tuple[Any, ...]):
         self.base = base
         self.op = op
         self.params = params
         self.rest = rest
+        self.sure = op is not reshape
+        self.contiguous = False
 
     def read(self) -> Any:
         """The view of what the base holds now."""
@@ -60,19 +68,18 @@ class Views:
     _seen: int
     _writable: Any
     _written: Writes | None
+    # How it lies in memory, where its node does not say: a claim of `orders`. Mostly not set.
+    _order: Any
     node: Any
     type: ArrayType
 
     def _view_of(
         self, base: Views, op: Op, params: dict[str, Any], rest: tuple[Any, ...] = ()
     ) -> None:
-        """Make this array a view of `base`; `rest` are the operation's other arguments.
+        """Make this array a view of `base`, which may be one of a trace outside: writes find out.
 
-        The base may be one of a trace outside, as in the branch of a condition: then a write finds
-        that out.
+        `rest` are the operation's other arguments.
         """
-        if op is reshape and not _reshapes_without_copy(base, params["shape"]):
-            return
         rest = tuple(snapshot(arg) for arg in rest)
         self._base = View(base, op, params, rest)  # type: ignore[misc]
         self._seen = self._storage()._version  # type: ignore[misc]
@@ -90,12 +97,36 @@ class Views:
             array = array._base.base
         return array
 
+    def _sure_chain(self) -> list[Views]:
+        """The chain, where it is known that it is one in NumPy: before anything is written."""
+        chain = self._chain()
+        for view in chain:
+            if view._base is not None and not view._base.sure:
+                from .lying import decide  # needed where reshaped arrays are written to
+
+                decide(chain)
+                return self._chain()
+        return chain
+
+    def _lie(self, order: Any) -> None:
+        """Let this array, which is no view, lie in memory in another way than its node says."""
+        self._order = order
+        self._node = lying(self._node or self._settle(), order)
+
+    def _keep_order(self) -> Any:
+        """How this array lies in memory, before its node is replaced by what is written."""
+        if not hasattr(self, "_order"):
+            self._order = C_ORDER if self.made else claimed(self)
+        return self._order
+
     def _refresh(self) -> None:
         """Recompute a view whose storage has been written to since it was last read."""
         if self._storage()._version == self._seen:
             return
-        chain = self._chain()
+        chain = self._sure_chain()
         version = chain[-1]._version
+        if version == self._seen:
+            return
         with uncaptured():
             for view in reversed(chain[:-1]):
                 made: View = view._base  # type: ignore[assignment]
@@ -112,7 +143,7 @@ class Views:
 
     def _write(self, new: Any) -> None:
         """Replace the whole content of this array, and of everything it is a view of."""
-        chain = self._chain()
+        chain = self._sure_chain()
         self._check_writable(chain[-1], new)
         self.node  # noqa: B018  # refresh the chain before it is rewritten
         content = new
@@ -120,7 +151,10 @@ class Views:
             made: View = array._base  # type: ignore[assignment]
             content = made.write(content)
         storage = chain[-1]
-        storage._node = storage._trace.node_of(content)
+        node = storage._trace.node_of(content)
+        if not is_written(node, storage._node):
+            node = lying(node, storage._keep_order())
+        storage._node = node
         storage._written = None  # type: ignore[misc]
         storage._version += 1  # type: ignore[misc]
 
@@ -130,6 +164,7 @@ class Views:
         value = snapshot(value)  # now: it may be a part of this array
         written = self._written
         if written is None or written.depth != len(place):
+            self._keep_order()
             written = self._written = Writes(self._peek(), len(place))  # type: ignore[misc]
         if written.is_settled:
             self._node = None
@@ -152,7 +187,7 @@ class Views:
         """Put the array together of what was written to it."""
         written: Writes = self._written  # type: ignore[assignment]
         with uncaptured():  # whoever reads it first, it is put together where it was written
-            self._node = self._trace.node_of(written.settle())
+            self._node = lying(self._trace.node_of(written.settle()), self._order)
         return self._node
 
     def _check_writable(self, storage: Views, new: Any) -> None:
@@ -194,60 +229,18 @@ class Views:
             )
 
 
-def _reshapes_without_copy(base: Views, shape: tuple[int, ...]) -> bool:
-    """Whether NumPy would make this reshape a view, given how the base itself was made."""
-    if base._base is None:
-        return True
-    try:
-        _layout(base).reshape(shape, copy=False)
-    except ValueError:
-        return False
-    return True
-
-
-def is_contiguous(array: Views, order: str = "C") -> bool:
-    """Whether the elements lie one after the other in the given order."""
-    flags = _layout(array).flags
-    return flags.c_contiguous if order == "C" else flags.f_contiguous
-
-
-def _layout(array: Views) -> np.ndarray:
-    """An array with the strides NumPy would give to this view; its memory is never touched."""
-    chain = array._chain()
-    storage = chain[-1].type
-    strides = [storage.dtype.itemsize] * len(storage.shape)
-    for axis in range(len(storage.shape) - 1, 0, -1):
-        strides[axis - 1] = strides[axis] * max(storage.shape[axis], 1)
-    layout = np.lib.stride_tricks.as_strided(
-        np.empty(1, storage.dtype), storage.shape, strides, writeable=False
-    )
-    for view in reversed(chain[:-1]):
-        made: View = view._base  # type: ignore[assignment]
-        if made.op is index:
-            # the dots keep an element a view; reading it would touch the memory
-            layout = layout[(*python_key(made.params["key"]), ...)]
-        elif made.rest:
-            layout = _first(layout, made.params["axes"])
-        else:
-            layout = made.op.evaluate(layout, **made.params)
-    return layout
-
-
-def _first(layout: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """The strides of ``x[i]`` for a traced integer `i`: those of any element of the axes."""
-    if 0 in layout.shape:
-        return np.empty([n for axis, n in enumerate(layout.shape) if axis not in axes])
-    return layout[(*[0 if axis in axes else slice(None) for axis in range(layout.ndim)], ...)]
-
-
-def copy_of(array: Any) -> Any:
+def copy_of(array: Any, order: str = "K") -> Any:
     """A copy: new storage with the same content."""
     if isinstance(array, Views):
         copied = snapshot(array)
+        if not is_line(array.type.shape):
+            from .lying import copied_order
+
+            copied._lie(C_ORDER if order == "C" else copied_order(array, order))
         # the copy of a number is a number, not a 0-d array
         copied._writable = True if array.type.shape or is_array(array) else None
         return copied
-    return np.array(array)
+    return np.array(array, order=order)  # type: ignore[call-overload]
 
 
 def is_array(array: Views) -> bool:

@@ -19,9 +19,10 @@ from ..graph import Constant, Graph, Operator
 from ..ops.elementwise import select
 from ..ops.indexing import gather, index
 from ..ops.layout import again, broadcast_to, convert, permute, reshape
-from ..ops.op import Op
+from ..ops.op import Op, Traced
 from ..ops.structure import concatenate
 from ..trace import Trace, prepared
+from ..trace.lying import strides_of
 from ..trace.reaching import places_to_change
 from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
@@ -257,7 +258,14 @@ def _sample(trace: Trace, leaf: Any, axis: int) -> Any:
     shape = array_type.shape[:axis] + array_type.shape[axis + 1 :]
     tracer = trace.variable(array_type=ArrayType(array_type.dtype, shape), active=False)
     tracer._writable = "argument" if shape else None
+    tracer.node.order = (functools.partial(_sample_strides, leaf, axis),)
     return tracer
+
+
+def _sample_strides(leaf: Any, axis: int) -> Any:
+    """How one sample lies in memory."""
+    strides = strides_of(leaf) if isinstance(leaf, Traced) else leaf.strides
+    return None if strides is None else strides[:axis] + strides[axis + 1 :]
 
 
 def _move_axis(x: Any, source: int, target: int) -> Any:
