@@ -468,6 +468,10 @@ class CodeLimits(Record):
     # Values that are computed outside of all loops: beyond so many LLVM is not to make the best of
     # code that runs once, which takes it most of its time and gains a fifth.
     most_straight: int = 1 << 13
+    # Nests that together are at most this share of a program's work are compiled as they are
+    # written. They may cost ten times what is estimated, and such code twice as much: on one thread
+    # that is a hundredth of the time at worst.
+    minor: float = 1e-3
     # So many values in a turn of a loop are computed in line, without calls between them: LLVM's
     # time for one long function grows faster than the function. Loops of nothing else keep what
     # they hand on in registers, of each array up to so many elements: what does not fit LLVM puts

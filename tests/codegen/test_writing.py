@@ -1,16 +1,14 @@
 """Modules as text: LLVM reads the same in what `text_of` writes as in what llvmlite writes."""
 
-import importlib
-
 import numpy as np
 import pytest
 from llvmlite import ir
 
 import wengert as wg
+from wengert.codegen import writing
 from wengert.codegen.target import llvm
 from wengert.codegen.writing import text_of
 
-building = importlib.import_module("wengert.jit.building")
 I64, DOUBLE, LANES = ir.IntType(64), ir.DoubleType(), ir.VectorType(ir.DoubleType(), 4)
 
 
@@ -48,7 +46,7 @@ def test_programs(call, monkeypatch):
         return seen[-1][0]
 
     monkeypatch.setenv("WENGERT_CACHE", "off")
-    monkeypatch.setattr(building, "_text", both)
+    monkeypatch.setattr(writing, "text_of", both)
     call()
     assert seen
     for ours, theirs in seen:

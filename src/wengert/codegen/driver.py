@@ -38,6 +38,7 @@ from .epilogue import Epilogue, moved
 from .interrupts import leave_if_stopped
 from .llvm_types import I8, I64, as_i64, i64
 from .memory import Memory
+from .ordering import as_written
 from .packing import Factor, Layout, Placed, packing_of
 from .plans import Axis, Plan, Segment, VectorSegment
 from .target import Target
@@ -120,8 +121,7 @@ class Driver:
         self.function = function
         # The work is in the functions called. Without this LLVM spends more time on the addresses
         # of these loops than on the tiles, and the code is no faster for it.
-        for attribute in ("noinline", "optnone"):
-            function.attributes.add(attribute)
+        as_written(function)
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.memory = Memory(self.builder, plan.dtype)
         self.dtypes = [buffer.dtype for buffer, _ in kernel.accesses()]

@@ -7,6 +7,7 @@ table of the lengths is that the program is known to be right for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +25,29 @@ from ..loops import (
     Transfer,
     inside,
 )
+from ..machine import policy
 from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..schedule.memory import loops_of
 from .calls import emit_call
 from .contexts import table_of
 from .equal_kernels import repeated_forms
+from .ordering import as_written
 from .pointers import I32, I64, PTR, Around, Pointers, i64, room_length
 from .program import Segments
 from .straight_loops import StraightLoops
 from .transfer import emit_transfer
+
+
+def minor_nests(kernels: Sequence[Kernel]) -> set[Kernel]:
+    """The nests that matter so little for a program's time that LLVM need not improve them."""
+    most = policy().code.minor * sum(kernel.work for kernel in kernels)
+    found: set[Kernel] = set()
+    for kernel in sorted((k for k in kernels if isinstance(k, Nest)), key=lambda k: k.work):
+        most -= kernel.work
+        if most < 0:
+            break
+        found.add(kernel)
+    return found
 
 
 class ProgramEmitter(StraightLoops, Segments):
@@ -45,6 +60,7 @@ class ProgramEmitter(StraightLoops, Segments):
             if loop.blocks is None:  # kernels of blocks are short: each has what it needs at hand
                 self.repeated |= repeated_forms(loop.body)
         self.bodies: dict[Any, tuple[ir.Function, int]] = {}
+        self.minor = minor_nests(self.program.kernels)
 
     def begin(self, builder: ir.IRBuilder, pointers: Pointers) -> None:
         """Look at the length, where the program is for any."""
@@ -78,7 +94,10 @@ class ProgramEmitter(StraightLoops, Segments):
     ) -> tuple[ir.Function, int]:
         """The function of a kernel; those of one form have one body."""
         if kernel not in self.repeated:
-            return super().kernel(name, kernel, around, watched)
+            function, scratch = super().kernel(name, kernel, around, watched)
+            if kernel in self.minor:
+                as_written(function)
+            return function, scratch
         form, roots = self.repeated[kernel]
         key = form, around, watched
         if key not in self.bodies:

@@ -51,6 +51,12 @@ def align_spills(function: ir.Function, vector_bytes: int) -> None:
     function.attributes.add("noinline")  # llvmlite writes an alignment beside other attributes only
 
 
+def as_written(function: ir.Function) -> None:
+    """Have LLVM make code of a function as it is, without improving it: for what runs seldom."""
+    for attribute in ("noinline", "optnone"):
+        function.attributes.add(attribute)
+
+
 def interleave(block: ir.Block, starts: Sequence[int]) -> None:
     """Reorder a block from the first of `starts` on: there begin iterations that are independent.
 

@@ -31,6 +31,7 @@ from ..machine import compiling_for, policy
 from ..schedule.memory import buffers_of, root
 from ..schedule.steps import is_on
 from .interrupts import INTERRUPTED, leave, start_watch, stopped
+from .ordering import as_written
 from .pointers import I32, PTR, Around, Pointers, moved_bytes
 from .scope import Scope
 from .target import Target
@@ -150,8 +151,7 @@ class Segments(Scope):
         result = I32 if can_fail(kernel) else None
         function = self._function(name, around.arguments(watched), result)
         if self.is_long and values_in_line(kernel):
-            function.attributes.add("noinline")
-            function.attributes.add("optnone")
+            as_written(function)
         builder = ir.IRBuilder(function.append_basic_block())
         watch = function.args[-1] if watched else None
         pointers = self._pointers(builder, function.args, around)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import is_
 
 from .graph import Graph
 from .nodes import Node, Operator
@@ -30,7 +31,7 @@ def on_new_inputs(node: Node, new: New) -> Node:
     if not isinstance(node, Operator):
         return node
     inputs = tuple(new[source.serial] for source in node.inputs)
-    return node if all(map(_is, inputs, node.inputs)) else copied(node, inputs)
+    return node if all(map(is_, inputs, node.inputs)) else copied(node, inputs)
 
 
 def copy_of(node: Node, new: New) -> Node:
@@ -50,10 +51,6 @@ def copied(node: Operator, inputs: Iterable[Node]) -> Operator:
 def with_nodes(graph: Graph, new: New) -> Graph:
     """The graph whose outputs are what stands for them now; the same where nothing has changed."""
     outputs = [None if node is None else new[node.serial] for node in graph.outputs]
-    if all(map(_is, outputs, graph.outputs)):
+    if all(map(is_, outputs, graph.outputs)):
         return graph
     return Graph(graph.inputs, outputs, graph.in_structure, graph.out_structure, graph.name)
-
-
-def _is(one: Node | None, other: Node | None) -> bool:
-    return one is other

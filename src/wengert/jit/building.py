@@ -215,20 +215,16 @@ def build(
             has_entry = emit_around(native.module, program, signature)
     cache, symbols = object_cache() if is_on("records") else None, _symbols(stages.loops, signature)
     with clock("compile"):
-        text = _text(native.module) if is_on("records") else str(native.module)
-        program.compiled = compile_module(text, target, cache=cache, symbols=symbols)
+        text: Callable[[Any], str] = str
+        if is_on("records"):
+            from ..codegen.writing import text_of as text
+        program.compiled = compile_module(text(native.module), target, cache=cache, symbols=symbols)
     with clock("link"):
         entry = bind(program, signature, program.compiled, "entry") if has_entry else None
     if signature is not None and not has_entry:
         with clock("entry"):
             entry = add_entry(program, signature)
     return program, entry
-
-
-def _text(module: Any) -> str:
-    from ..codegen.writing import text_of
-
-    return text_of(module)
 
 
 def _symbols(loops: LoopProgram, signature: Any) -> dict[str, int]:

@@ -82,13 +82,10 @@ def compact(node: Constant) -> Constant:
     value = node.output
     if type(value) is not np.ndarray or value.size < 2 or not any(value.strides):
         return node
-    if value.flat[0] != value.flat[-1]:
-        return node
-    # every pass asks, and some elements settle it for nearly all arrays
-    some = value.flat[:: max(1, value.size // 64)]
-    if not _all_equal(some) or not _all_equal(np.ascontiguousarray(value).reshape(value.size)):
-        return node
-    return full(value.flat[0], node.type)
+    few = slice(None, None, max(1, value.size // 64))  # every pass asks: these settle most arrays
+    same = value.flat[0] == value.flat[-1] and _all_equal(value.flat[few])
+    same = same and _all_equal(np.ascontiguousarray(value).reshape(value.size))
+    return full(value.flat[0], node.type) if same else node
 
 
 def _all_equal(line: np.ndarray) -> bool:

@@ -1,0 +1,43 @@
+"""Nests that hardly count are compiled as they are written; all others are improved."""
+
+import re
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.codegen import writing
+
+
+@pytest.fixture
+def functions(monkeypatch):
+    """Compiles a call; for each nest's function whether LLVM is to leave it as it is."""
+    texts = []
+    text_of = writing.text_of
+
+    def kept(module):
+        texts.append(text_of(module))
+        return texts[-1]
+
+    monkeypatch.setenv("WENGERT_CACHE", "off")
+    monkeypatch.setattr(writing, "text_of", kept)
+
+    def compiled(function, *args):
+        np.testing.assert_allclose(wg.jit(function)(*args), function(*args))
+        lines = re.findall(r'^define internal void @"kernel0\.\d+".*$', texts[-1], re.MULTILINE)
+        return ["optnone" in line for line in lines]
+
+    return compiled
+
+
+def test_a_few_numbers_beside_a_large_array(functions):
+    def both(x, few):
+        return np.sum(np.exp(np.sin(x))) * np.cumsum(np.tanh(few))
+
+    found = functions(both, np.ones(1_000_000), np.ones(5))
+    assert any(found)
+    assert not all(found)
+
+
+def test_nothing_is_minor_where_all_is_small(functions):
+    assert not any(functions(lambda x: np.cumsum(np.tanh(x)) / np.sum(x), np.ones(50)))
