@@ -42,6 +42,17 @@ def _triangle(n, *batch):
     return _regular(n, *batch) / n + 2 * np.eye(n), _right(n, *batch)
 
 
+def _svd(a):
+    return tuple(np.linalg.svd(a, full_matrices=False))
+
+
+def _least_squares(a, b):
+    f = lambda a, b: np.linalg.lstsq(a, b)[0]
+    for _ in a.shape[:-2]:
+        f = wg.vmap(f)
+    return f(a, b)
+
+
 FUNCTIONS = {
     "solve": (np.linalg.solve, lambda n, *b: (_regular(n, *b), _right(n, *b))),
     "one side": (np.linalg.solve, lambda n, *b: (_regular(n, *b), _right(n, *b, m=1))),
@@ -62,6 +73,21 @@ FUNCTIONS = {
     "unit upper": (_triangular(lower=False, unit_diagonal=True), _triangle),
     "eigh": (lambda a: tuple(np.linalg.eigh(a)), lambda n, *b: (_symmetric(n, *b),)),
     "eigvalsh": (np.linalg.eigvalsh, lambda n, *b: (_symmetric(n, *b),)),
+    "svd": (_svd, lambda n, *b: (_regular(n, *b),)),
+    "narrow svd": (_svd, lambda n, *b: (_regular(n, *b)[..., 1:],)),
+    "tall svd": (_svd, lambda n, *b: (_regular(n, *b)[..., : max(n // 2, 1)],)),
+    "low svd": (_svd, lambda n, *b: (_regular(n, *b)[..., 1:, :],)),
+    "wide svd": (_svd, lambda n, *b: (_regular(n, *b)[..., : max(n // 2, 1), :],)),
+    "svdvals": (
+        lambda a: np.linalg.svd(a, compute_uv=False),
+        lambda n, *b: (_regular(n, *b)[..., 1:, :],),
+    ),
+    "lstsq": (_least_squares, lambda n, *b: (_regular(n, *b)[..., : n // 2 + 1], _right(n, *b))),
+    "wide lstsq": (
+        _least_squares,
+        lambda n, *b: (_regular(n, *b)[..., 1:, :], _right(n, *b)[..., 1:, :1]),
+    ),
+    "pinv": (np.linalg.pinv, lambda n, *b: (_regular(n, *b)[..., : n // 2 + 1],)),
     "qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b),)),
     "tall qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b)[..., n // 2 :],)),
     "wide qr": (lambda a: tuple(np.linalg.qr(a)), lambda n, *b: (_regular(n, *b)[..., 1:, :],)),
@@ -83,7 +109,7 @@ def _in_lanes(f, *args):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_numpy_does(name):
     function, arguments = FUNCTIONS[name]
-    for n, length in ((6, 16), (8, 40), (13, 17), (16, 25)):
+    for n, length in ((6, 17), (8, 40), (13, 16), (16, 25)):
         args = arguments(n, length)
         f = wg.jit(lambda *args: function(*args))
         assert _same(f(*args), function(*args), 1e-8)
@@ -167,13 +193,14 @@ def test_as_accurate_as_lapack(n, kind):
     assert np.abs(low @ low.swapaxes(-1, -2) - definite).max() < 4e-16 * n
 
 
-def test_infinite_matrices_have_no_eigenvalues():
+def test_infinite_matrices_have_no_values():
     a = _symmetric(6, 18)
     a[4, 3, 2] = a[4, 2, 3] = np.inf
-    w, z = wg.jit(lambda a: tuple(np.linalg.eigh(a)))(a)
-    assert np.isnan(w[4]).all() and np.isnan(z[4]).all()
     others = np.arange(18) != 4
-    np.testing.assert_allclose(w[others], np.linalg.eigvalsh(a[others]), rtol=1e-12)
+    for f in (lambda a: tuple(np.linalg.eigh(a)), _svd):
+        for x, y in zip(wg.jit(f)(a), f(a[others]), strict=True):
+            assert np.isnan(x[4]).all()
+            np.testing.assert_allclose(x[others], y, rtol=1e-9, atol=1e-12)
 
 
 def _kinds_of_symmetric(n):
@@ -216,6 +243,73 @@ def test_all_kinds_of_symmetric_matrices(n, scale):
     np.testing.assert_allclose(alone / scale, want / scale, rtol=0, atol=8e-16 * n)
 
 
+def _kinds_of_any(m, n):
+    rng = np.random.default_rng(m * n)
+    k = min(m, n)
+    u, w = (np.linalg.qr(rng.normal(size=(size, k)))[0] for size in (m, n))
+    yield from (np.zeros((m, n)), np.eye(m, n), -np.eye(m, n), np.ones((m, n)))
+    yield from (np.eye(m, n)[::-1], np.eye(m, n)[:, ::-1] * np.arange(n))
+    yield rng.normal(size=(m, 1)) @ rng.normal(size=(1, n))
+    for values in (
+        [1.0] * (k - 1) + [2.0],
+        [1.0] * (k - 1) + [0.0],
+        10.0 ** np.linspace(-15, 15, k),
+        10.0 ** np.linspace(0, -300, k),
+        1 + 1e-14 * np.arange(k),
+        2.0 ** np.arange(k),
+    ):
+        yield (u * values) @ w.T
+    graded = 10.0 ** -np.arange(max(m, n))
+    yield rng.normal(size=(m, n)) * np.minimum.outer(graded[:m], graded[:n])
+    yield rng.normal(size=(m, n)) * np.minimum.outer(graded[:m][::-1], graded[:n][::-1])
+    yield np.tri(m, n)
+    yield np.tri(m, n, 1).T[:m, :n] if m == n else np.tri(m, n, -1)
+    yield np.diag(rng.normal(size=max(m, n)))[:m, :n] + np.eye(m, n, 1) * 1e-9
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 2), (3, 3), (6, 6), (16, 16), (7, 5), (5, 7), (16, 6), (3, 9)]
+)
+@pytest.mark.parametrize("scale", [1.0, 1e-290, 1e290])
+def test_all_kinds_of_matrices(shape, scale):
+    a = np.stack(list(_kinds_of_any(*shape)) * 2)
+    a = a / np.maximum(np.abs(a).max((-1, -2), keepdims=True), 1e-30) * scale
+    f = wg.jit(_svd)
+    u, s, vt = f(a)
+    assert _in_lanes(f, a)
+    n, k = max(shape), min(shape)
+    want = np.linalg.svd(a / scale, compute_uv=False)
+    # LAPACK takes what is off the diagonal for 0 from 98 ulp on
+    np.testing.assert_allclose(s / scale, want, rtol=0, atol=2e-14)
+    assert np.abs((u * (s / scale)[:, None]) @ vt - a / scale).max() < 2e-14
+    for q in (np.swapaxes(u, -1, -2), vt):
+        assert np.abs(q @ np.swapaxes(q, -1, -2) - np.eye(k)).max() < 1e-15 * n
+    assert np.all(np.diff(s) <= 0) and np.all(s >= 0)
+    alone = wg.jit(lambda a: np.linalg.svd(a, compute_uv=False))(a)
+    np.testing.assert_allclose(alone / scale, want, rtol=0, atol=2e-14)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (9, 4), (7, 5), (5, 7), (4, 12)])
+def test_least_squares_of_any_rank(shape):
+    a = np.stack(list(_kinds_of_any(*shape)))
+    a = a / np.maximum(np.abs(a).max((-1, -2), keepdims=True), 1e-30)
+    a = a[np.linalg.svd(a, compute_uv=False)[:, -1] < 1e-20]  # far from where a rank is decided
+    a = np.concatenate([a, _regular(16, 20)[:, : shape[0], : shape[1]]])
+    b = _right(shape[0], len(a), m=2)
+    f = wg.jit(_least_squares)
+    assert _same(f(a, b), _least_squares(a, b), 1e-9)
+    assert _in_lanes(f, a, b)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (10, 8), (8, 10), (16, 6), (6, 16)])
+def test_singular_vectors_have_the_signs_that_lapack_gives_them(shape):
+    a = np.random.default_rng(0).normal(size=(500, *shape))
+    u, _, vt = wg.jit(_svd)(a)
+    want = _svd(a)
+    assert np.mean(np.sum(u * want[0], axis=-2) > 0.99) > 0.999
+    assert np.mean(np.sum(vt * want[2], axis=-1) > 0.99) > 0.999
+
+
 @pytest.mark.parametrize("n", [2, 3, 8, 13, 16])
 def test_vectors_have_the_signs_that_lapack_gives_them(n):
     a = _symmetric(n, 500)
@@ -243,6 +337,7 @@ BAD = {
     "triangle": ("lower", np.diag([1.0, 2, 3, 0, 4, 5])),
     "not definite": ("cholesky", np.diag([1.0, 2, 3, -1, 4, 5])),
     "nan": ("eigh", np.full((6, 6), np.nan)),
+    "nan svd": ("svd", np.full((6, 6), np.nan)),
     "semidefinite": ("cholesky", np.diag([1.0, 2, 3, 0, 4, 5])),
 }
 
@@ -273,7 +368,7 @@ def test_singular_matrices_have_determinants():
         np.testing.assert_allclose(wg.jit(f)(a), f(a), rtol=1e-12)
 
 
-NAMES = ["solve", "inv", "det", "slogdet", "cholesky", "lower", "qr", "eigvalsh"]
+NAMES = ["solve", "inv", "det", "slogdet", "cholesky", "lower", "qr", "eigvalsh", "svdvals"]
 
 
 @needs_lapack
@@ -346,7 +441,7 @@ def test_mapped_and_in_loops(name):
     assert _in_lanes(compiled, *args)
 
 
-@pytest.mark.parametrize("name", ["solve", "lu", "cholesky", "qr", "eigh"])
+@pytest.mark.parametrize("name", ["solve", "lu", "cholesky", "qr", "eigh", "svd", "lstsq"])
 def test_any_number_of_threads_gives_the_same_bits(name):
     function, arguments = FUNCTIONS[name]
     args = arguments(12, 5003)
@@ -365,7 +460,7 @@ def test_any_number_of_threads_gives_the_same_bits(name):
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_vectors_of_any_width(vector_bytes):
     with machine.use(vector_bytes=vector_bytes):
-        for name in ("solve", "lu", "cholesky", "qr", "eigh"):
+        for name in ("solve", "lu", "cholesky", "qr", "eigh", "svd"):
             function, arguments = FUNCTIONS[name]
             args = arguments(7, 21)
             f = wg.jit(lambda *args, function=function: function(*args))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, swap_rows
+from .lane_rotations import Column, forget, picked, rotate_rows, rotation
 from .side_by_side import LaneNumber, Matrices, Place, SideBySide
 
 _EPS, _LEAST = 2.0**-53, 2.0**-1022
@@ -56,16 +57,7 @@ def eigenvalues(
     with v.builder.if_then(endless.anywhere()):
         for memory, columns in ((d, 1), (z, n)):
             if memory is not None:
-                _forget(v, n, columns, memory, endless)
-
-
-def _forget(v: SideBySide, n: int, columns: int, memory: Matrices, where: LaneNumber) -> None:
-    """NaN in place of all elements."""
-
-    def each(i: ir.Value, j: ir.Value) -> None:
-        memory[i, j] = where.choose(math.nan, LaneNumber(v, memory[i, j])).value
-
-    v.loop(0, n, lambda i: v.loop(0, columns, functools.partial(each, i)))
+                forget(v, n, columns, memory, endless)
 
 
 def _reader(v: SideBySide, of: Matrices) -> Callable[[Place], LaneNumber]:
@@ -150,7 +142,7 @@ class _RotationSteps:
         rows: Matrices | None,
     ):
         self.v, self.n, self.rows = v, n, rows
-        self.d, self.e, self.state = _Column(v, d), _Column(v, e), _Column(v, state)
+        self.d, self.e, self.state = Column(v, d), Column(v, e), Column(v, state)
 
     def run(self) -> None:
         """All blocks, one after the other, in each lane."""
@@ -223,7 +215,7 @@ class _RotationSteps:
 
             last = self._number(n - 1.0)
             end = LaneNumber(self.v, self.v.rows(0, n - 1, [last.value], look)[0])
-            one, other = self._picked(self.d, start, end)
+            one, other = picked(self.v, self.n, self.d, start, end)
             # towards the smaller end
             turned = abs(other) < abs(one)
             busy = wanted & (end > start)
@@ -236,17 +228,6 @@ class _RotationSteps:
             state[_BUSY] = busy.choose(1.0, state[_BUSY])
             state[_NEXT] = wanted.choose(end + 1.0, start)
 
-    def _picked(self, column: _Column, *places: LaneNumber) -> list[LaneNumber]:
-        """The elements of a column at places that every lane has of its own."""
-
-        def look(i: ir.Value, number: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
-            x, at = column[i], LaneNumber(self.v, number)
-            pairs = zip(places, now, strict=True)
-            return [at.equals(one).choose(x, LaneNumber(self.v, old)).value for one, old in pairs]
-
-        nothing = [self._number(0.0).value] * len(places)
-        return [LaneNumber(self.v, x) for x in self.v.rows(0, self.n, nothing, look)]
-
     # ------------------------------------------------------------ steps
 
     def _step(self, busy: LaneNumber) -> None:
@@ -255,8 +236,8 @@ class _RotationSteps:
         first, end = state[_FIRST], state[_END]
         beside = down.choose(first + 1.0, first - 1.0)
         pair = busy & end.equals(beside)
-        at_first, at_beside, at_end = self._picked(self.d, first, beside, end)
-        (between,) = self._picked(self.e, down.choose(first, beside))
+        at_first, at_beside, at_end = picked(self.v, self.n, self.d, first, beside, end)
+        (between,) = picked(self.v, self.n, self.e, down.choose(first, beside))
         g = (at_beside - at_first) / (between * 2.0)
         r = (g * g + 1.0).root()
         shift = at_end - at_first + between / (g + r.with_sign_of(g))
@@ -297,7 +278,7 @@ class _RotationSteps:
             done, coming = (after, i) if goes_down else (i, after)
             beside = after if goes_down else v.builder.sub(i, v.one)
             f, b = s * e[i], c * e[i]
-            new_c, new_s, r = _rotation(g, f)
+            new_c, new_s, r = rotation(g, f)
             before = turning & ~at.equals(begin)
             with v.builder.if_then(before.anywhere()):
                 e[beside] = before.choose(r, e[beside])
@@ -315,7 +296,7 @@ class _RotationSteps:
                 turned = -new_s if goes_down else new_s
                 cosine = at_pair.choose(two[2], turning.choose(new_c, one))
                 sine = at_pair.choose(two[3], turning.choose(turned, zero))
-                self._rotate(i, after, cosine, sine)
+                rotate_rows(v, self.n, self.rows, i, cosine, sine)
             pairs = zip((new_g, new_s, new_c, new_p), (g, s, c, p), strict=True)
             return [turning.choose(new, old).value for new, old in pairs]
 
@@ -326,41 +307,6 @@ class _RotationSteps:
             v.carried(start, stop, values, lambda i, now: rotate(v.builder.sub(top, i), now))
         else:
             v.carried(start, stop, values, rotate)
-
-    def _rotate(self, i: Place, after: Place, c: LaneNumber, s: LaneNumber) -> None:
-        """Two vectors turned."""
-        v, rows = self.v, self.rows
-        assert rows is not None
-
-        def turn(r: ir.Value) -> None:
-            x, y = LaneNumber(v, rows[i, r]), LaneNumber(v, rows[after, r])
-            rows[after, r] = v.less_product((c * y).value, s.value, x.value)
-            rows[i, r] = v.plus_product((s * y).value, c.value, x.value)
-
-        v.loop(0, self.n, turn)
-
-
-class _Column:
-    """A vector of each lane, in numbers."""
-
-    def __init__(self, v: SideBySide, memory: Matrices):
-        self.v, self.memory = v, memory
-
-    def __getitem__(self, place: Place) -> LaneNumber:
-        return LaneNumber(self.v, self.memory[place, 0])
-
-    def __setitem__(self, place: Place, value: LaneNumber) -> None:
-        self.memory[place, 0] = value.value
-
-
-def _rotation(f: LaneNumber, g: LaneNumber) -> tuple[LaneNumber, LaneNumber, LaneNumber]:
-    """c, s, r with c f + s g = r and c g = s f, c not negative; none where both are next to 0."""
-    square = f * f + g * g
-    none = square < 2.0**-960
-    length = none.choose(1.0, square).root()
-    r = length.with_sign_of(f + 0.0)
-    c, s = abs(f) / length, g / r
-    return none.choose(1.0, c), none.choose(0.0, s), none.choose(f, r)
 
 
 def _of_two(

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from .lane_eigenvalues import eigenvalues
 from .lane_factorisations import cholesky, lu, qr, solve, triangle
+from .lane_singular_values import decomposition, least_squares, singular_values
 from .llvm_types import POINTER, private_function
 from .side_by_side import Matrices, SideBySide
 
@@ -43,5 +44,8 @@ _ALGORITHMS: dict[str, tuple[Callable[..., None], Callable[..., Sequence[int]]]]
     "unitupper": (triangle(lower=False, unit=True), lambda n, m: (n, m, 1)),
     "eigvalsh": (eigenvalues, lambda n: (n, 1, 1, 2, 1, 1)),
     "eigh": (eigenvalues, lambda n: (n, 1, 1, 2, 1, 1, n)),
+    "svdvals": (singular_values, lambda m, n: (n, 1, 1, 2, 1, 1)),
+    "svd": (decomposition, lambda m, n, is_wide: (n, 1, 1, 3, 1, 1, n, n, n)),
+    "lstsq": (least_squares, lambda m, n, is_wide, k: (n, 1, 1, 3, 1, 1, n, n, n, 1, k, k)),
     "qr": (qr, lambda m, n, columns: (n, columns, 1)),
 }

@@ -470,6 +470,13 @@ def _one_of_pairs(stack: Stack, vectors: Buffer, imaginary: Buffer, at: Index) -
     return Apply("where", (first, column(1), where(second, negative)), stack.real)
 
 
+def least_ratio(stack: Stack) -> float:
+    """Singular values are counted as 0 up to the largest one times this."""
+    if stack.params["rcond"] is not None:
+        return float(stack.params["rcond"])
+    return float(np.finfo(stack.types[0].dtype).eps) * max(stack.node.inputs[0].type.shape[-2:])
+
+
 @by_calls
 def least_squares(stack: Stack) -> None:
     """Solutions of least squares, by singular values."""
@@ -488,9 +495,7 @@ def least_squares(stack: Stack) -> None:
         return Choose(InRange(at[-2], 0, m), found, _number(0, stack.real), stack.real)
 
     stack.put(sides, below_zeros)
-    eps = float(np.finfo(stack.types[0].dtype).eps)
-    rcond = stack.params["rcond"]
-    ratio = eps * most if rcond is None else rcond
+    ratio = least_ratio(stack)
     # as LAPACK documents it, where problems of up to 25 rows are not divided any further
     levels = max(0, int(log2(least / 26)) + 1)
     length = 12 * least + 58 * least + 8 * least * levels + least * columns + 26 * 26

@@ -46,10 +46,15 @@ from .lowering import is_native
 from .shaping import shape_nest
 
 Lowering = Callable[[Scheduler, Operator], None]
+# Numbers that the steps to eigenvalues, and to singular values, keep of each lane.
+_STATE_OF_EIGENVALUES, _STATE_OF_SINGULAR_VALUES = 10, 9
 
 
 def in_lanes(
-    otherwise: Lowering, vectors: int = 1, fewest_rows: int = 1
+    otherwise: Lowering,
+    vectors: int = 1,
+    fewest_rows: int = 1,
+    suits: Callable[[Operator], bool] = lambda node: True,
 ) -> Callable[[Callable[[Block], None]], Lowering]:
     """How an operation lowers: to what a rule says for a block of matrices, if it is worth it."""
 
@@ -58,7 +63,7 @@ def in_lanes(
         def lower(scheduler: Scheduler, node: Operator) -> None:
             types = node.type if node.op.multiple else (node.type,)
             width = vectors * current().lanes(8)
-            if _is_worth_it(node, types, width, fewest_rows):
+            if suits(node) and _is_worth_it(node, types, width, fewest_rows):
                 Block(scheduler, node, types, width).lower(rule)
             else:
                 otherwise(scheduler, node)
@@ -78,7 +83,7 @@ def _is_worth_it(node: Operator, types: Sequence[ArrayType], width: int, fewest_
     sizes = [n for t in given for n in t.shape[-2:]]
     longest = max(types[0].shape[: _batch_rank(node)], default=0)
     enough = longest >= max(width, limits.fewest)
-    fits = fewest_rows <= min(sizes) and max(sizes) <= limits.most_rows
+    fits = fewest_rows <= min(given[0].shape[-2:]) and max(sizes) <= limits.most_rows
     return current().lanes(8) >= limits.narrowest and enough and fits
 
 
@@ -168,13 +173,19 @@ class Block(Stack):
         """An element of the matrix of a lane, for a nest."""
         return Load(work, work.flat((*place, self.lane)))
 
-    def give(self, number: int, work: Buffer, where: Callable[[Index], Expr] | None = None) -> None:
+    def give(
+        self,
+        number: int,
+        work: Buffer,
+        where: Callable[[Index], Expr] | None = None,
+        turned: bool = False,
+    ) -> None:
         """A result is what is in memory of the block, and 0 elsewhere; a vector is a column."""
         rank, result = len(self.batch), self.results[number]
 
         def value(at: Index, *given: Operand) -> Expr:
             place = at[rank:] if len(at) == rank + 2 else (*at[rank:], Affine(0))
-            found = self.element(work, *place)
+            found = self.element(work, *(place[::-1] if turned else place))
             return found if where is None else factorisations.where(where(at), found)
 
         self.put(result, value)
@@ -291,7 +302,7 @@ def eigenvalues(block: Block) -> None:
     """Eigenvalues of symmetric matrices, and vectors if they are wanted."""
     n = block.node.inputs[0].type.shape[-1]
     a, values, below, twice = block.work(n, n), *(block.work(n, m) for m in (1, 1, 2))
-    state, good = block.work(10, 1), block.good()
+    state, good = block.work(_STATE_OF_EIGENVALUES, 1), block.good()
     block.put(a, factorisations.symmetric(block))
     given = [a, values, below, twice, state, good]
     if len(block.types) > 1:
@@ -303,3 +314,67 @@ def eigenvalues(block: Block) -> None:
         block.apply("eigvalsh", (n,), *given, flops=3 * n**3)
     block.give(0, values)
     block.look_at(good)
+
+
+def _is_thin(node: Operator) -> bool:
+    """Whether no vectors are wanted beyond those of singular values."""
+    m, n = node.inputs[0].type.shape[-2:]
+    return m == n or not node.params.get("full_matrices")
+
+
+@in_lanes(factorisations.singular_values, fewest_rows=2, suits=_is_thin)
+def singular_values(block: Block) -> None:
+    """Singular values, and vectors if they are wanted; of a wide matrix those of its transpose."""
+    if len(block.types) == 1:
+        m, n, memory = _of_singular_values(block, 2)
+        block.apply("svdvals", (m, n), *memory, flops=6 * m * n * n)
+        block.give(0, memory[1])
+    else:
+        sizes, memory = _of_singular_vectors(block)
+        m, n, wide = sizes
+        block.apply("svd", sizes, *memory, flops=18 * m * n * n)
+        large, small = memory[6:8]
+        block.give(0, small if wide else large, turned=bool(wide))
+        block.give(1, memory[1])
+        block.give(2, large if wide else small, turned=bool(wide))
+    block.look_at(memory[5])
+
+
+def _of_singular_values(block: Block, factors: int) -> tuple[int, int, list[Buffer]]:
+    """The size of a matrix that is not wide, and the memory that its singular values need."""
+    given = block.node.inputs[0].type.shape[-2:]
+    (m, n), wide = sorted(given, reverse=True), given[0] < given[1]
+    memory = [block.work(m, n), *(block.work(n, k) for k in (1, 1, factors))]
+
+    def chosen(at: Index, a: Operand, *sides: Operand) -> Expr:
+        *front, i, j = at
+        return a.broadcast((*front, j, i) if wide else at)
+
+    block.put(memory[0], chosen)
+    return m, n, [*memory, block.work(_STATE_OF_SINGULAR_VALUES, 1), block.good()]
+
+
+def _of_singular_vectors(block: Block) -> tuple[tuple[int, int, int], list[Buffer]]:
+    """The same for its vectors besides, and whether the matrix was wide."""
+    m, n, memory = _of_singular_values(block, 3)
+    shape = block.node.inputs[0].type.shape
+    large, small = block.work(m, n), block.work(n, n)
+    for one in (large, small):
+        block.put(one, lambda at, *given: block.unit(at))
+    return (m, n, int(shape[-2] < shape[-1])), [*memory, large, small, block.work(n, n)]
+
+
+@in_lanes(factorisations.least_squares, fewest_rows=2)
+def least_squares(block: Block) -> None:
+    """Solutions of least squares, by singular values."""
+    (m, n, wide), memory = _of_singular_vectors(block)
+    rows, columns = block.node.inputs[0].type.shape[-2:]
+    k = block.types[0].shape[-1]
+    ratio, b, x = block.work(1, 1), block.work(rows, k), block.work(columns, k)
+    limit = factorisations.least_ratio(block)
+    block.put(ratio, lambda at, *given: Literal(block.real.type(limit), block.real))
+    block.put(b, lambda at, a, b: b.broadcast(at))
+    flops = 18 * m * n * n + 4 * m * n * k
+    block.apply("lstsq", (m, n, wide, k), *memory, ratio, b, x, flops=flops)
+    block.give(0, x)
+    block.look_at(memory[5])
