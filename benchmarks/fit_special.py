@@ -294,4 +294,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or FITS:
         print(show(name), flush=True)
     if len(sys.argv) == 1:
-        print(quadrature(24, 9), quadrature(36, 7), sep="\n")
+        print(quadrature(36, 7))

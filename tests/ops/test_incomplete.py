@@ -77,6 +77,34 @@ def test_gammainc(low, high):
         assert_close(ops.gammainc(a, x, True), upper, (a, x))
 
 
+def test_few_nodes_are_enough(monkeypatch):
+    """The rules made for these integrals agree with Gauss and Legendre's of more nodes."""
+    a, b, x = wide(1e-6, 1e6, 40_000), wide(1e-6, 1e6, 40_000), wide(1e-8, 1e6, 40_000)
+    near = a * np.abs(1 + RNG.normal(size=a.size) / np.sqrt(a + 1)) + 1e-8
+    x = np.where(RNG.random(a.size) < 0.5, near, x)
+    around = a / (a + b) * (1 + RNG.normal(size=a.size) / 3)
+    share = np.clip(np.where(RNG.random(a.size) < 0.5, around, RNG.random(a.size)), 1e-9, 1 - 1e-9)
+    few = ops.gamma_moment(a, x, 0, 0), ops.beta_moment(a, b, share, 0, 0, 0)
+    monkeypatch.setattr(ops, "NEARLY", ops.ENOUGH)
+    for name in ("FEW_GAMMA", "FEW_BETA"):
+        monkeypatch.setattr(ops, name, ops.MANY)
+    many = ops.gamma_moment(a, x, 0, 0), ops.beta_moment(a, b, share, 0, 0, 0)
+    np.testing.assert_allclose(few, many, rtol=5e-14)
+
+
+@pytest.mark.parametrize("upper_side", [False, True])
+def test_gammainc_far_out(upper_side):
+    """Relative to what rounding the arguments changes, which is all that is known so far out."""
+    exact = upper if upper_side else lower
+    a = wide(300, 900, 6)
+    x = a * (RNG.uniform(1.5, 2.4, 6) if upper_side else RNG.uniform(0.25, 0.6, 6))
+    values = ops.gammainc(a, x, upper_side)
+    by_rounding = (np.abs(a * np.log(x / a)) + np.abs(x - a)) * 2.0**-53
+    assert values.max() < 1e-20
+    for place in zip(values, a, x, 1e-14 + 2 * by_rounding, strict=True):
+        assert_close(place[:1], exact, ([place[1]], [place[2]]), place[3], least=1e-290)
+
+
 def beta_points(low, high, count=15):
     a, b = wide(low, high, count), wide(low, high, count)
     x = np.where(RNG.random(count) < 0.5, RNG.beta(a, b), RNG.random(count))

@@ -7,10 +7,10 @@ logarithm of its variable, from the end u = 0 where it is cut, the integrand fal
     Q(a, x) = x^a e^-x / gamma(a)   integral of exp(a u - x (e^u - 1)),
     I(x; a, b) = x^a y^b / beta(a, b)   integral of e^(-a u) (y + x e^-u)^-(a + b),   y = 1 - x,
 
-and one rule of Gauss and Legendre as far as it matters is exact to the last bits, whatever a and
-b are. Derivatives under the integral give factors u or logarithms: they are operations of the same
-family, so that every order exists. Where an integrand falls slowly since a < 1, a is raised by one
-first, by a recurrence whose terms are positive.
+and one rule of quadrature as far as it matters is exact to the last bits, whatever a and b are.
+Derivatives under the integral give factors u or logarithms: they are operations of the same family,
+so that every order exists. Where an integrand falls slowly since a < 1, a is raised by one first,
+by a recurrence whose terms are positive.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Function
+from . import rules
 from . import special_coefficients as c
 from .approximations import (
     HALF_LOG_2PI,
@@ -37,8 +38,9 @@ from .logic import equal, greater_equal, less, less_equal, logical_and, logical_
 from .op import Op
 from .special import SHAPE, betaln, polygamma, special
 
-# Nodes and weights: few for the incomplete gamma function itself, more for all else.
-FEW = np.array(c.NODES_24), np.array(c.WEIGHTS_24)
+# Nodes and weights: a few, made for these functions themselves, and more for all else.
+FEW_GAMMA = np.array(rules.GAMMA_NODES), np.array(rules.GAMMA_WEIGHTS)
+FEW_BETA = np.array(rules.BETA_NODES), np.array(rules.BETA_WEIGHTS)
 MANY = np.array(c.NODES_36), np.array(c.WEIGHTS_36)
 # Added to a number, it leaves the nearest whole one in the last bits.
 SHIFT = 1.5 * 2.0**52
@@ -46,8 +48,8 @@ SHIFT = 1.5 * 2.0**52
 LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)
 # Of parameters below this one side is nearly everything, and the other has a series of its own.
 TINY = 0.25
-# Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u; the
-# incomplete gamma function itself, whose few nodes would lie too far apart, until exp(-NEARLY).
+# Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u. The rules
+# of few nodes are for all that follows 0, in units of where the integrand is exp(-NEARLY).
 ENOUGH, MORE, NEARLY = 37.0, 4.0, 32.0
 
 
@@ -105,29 +107,39 @@ def gamma_density(a: Array, x: Array) -> Array:
 
 def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
     """The integral of u^n (1 - e^v)^k exp(a v + x (1 - e^v)), v = u, or -u on the lower side."""
+    enough = ENOUGH + MORE * n if n or k else NEARLY
+    return _gamma_integral(*gamma_span(a, x, enough), enough, n, k)
+
+
+def gamma_span(a: Array, x: Array, enough: float) -> tuple[Array, Array, Array, Array]:
+    """The exponent's slope at 0, x, the sign of v, and the u where the exponent is -enough."""
     lower = _is_lower(a, x)
     a = np.where(lower & (a < 1), a + 1, a)
-    slope = np.abs(x - a)
-    enough = ENOUGH + MORE * n if n or k else NEARLY
+    slope, turn = np.abs(x - a), np.where(lower, -1.0, 1.0)
     end = _lower_or_upper_end(lower, slope, np.maximum(a, 1.0), x, enough)
-    return _gamma_integral(slope, x, np.where(lower, -1.0, 1.0), end, enough, n, k)
+    return slope, x, turn, _refined(end, slope, x, turn, enough)
 
 
 def upper_gamma(a: Array, x: Array) -> Array:
     """The integral of exp(a u + x (1 - e^u)) for x >= 1, x >= a."""
     slope = x - a
     end = _no_further(2 * ENOUGH / (slope + np.sqrt(slope * slope + 2 * ENOUGH * x)), x, ENOUGH)
-    return _gamma_integral(slope, x, np.ones_like(x), end, ENOUGH)
+    turn = np.ones_like(x)
+    return _gamma_integral(slope, x, turn, _refined(end, slope, x, turn, ENOUGH), ENOUGH)
+
+
+def _refined(end: Array, slope: Array, x: Array, turn: Array, enough: float) -> Array:
+    """One step of Newton's method to the u where the exponent is -enough."""
+    square = exp_square(turn * end)
+    rest = slope * end + x * square - enough
+    return end - rest / (slope + x * (end + turn * square))
 
 
 def _gamma_integral(
     slope: Array, x: Array, turn: Array, end: Array, enough: float, n: int = 0, k: int = 0
 ) -> Array:
-    """The moment from the slope of the exponent at 0, and about where the integrand ends."""
-    square = exp_square(turn * end)
-    rest = slope * end + x * square - enough
-    end = end - rest / (slope + x * (end + turn * square))
-    nodes, weights = FEW if enough == NEARLY else MANY
+    """The moment from what `gamma_span` says."""
+    nodes, weights = FEW_GAMMA if enough == NEARLY else MANY
     u = along(nodes, end) * end
     v = turn * u
     value = along(weights, end) * np.exp(-slope * u - x * exp_square(v))
@@ -308,7 +320,7 @@ def _beta_root(a: Array, b: Array) -> Array:
     return np.sqrt(a / (a + b) * b / (2 * math.pi))
 
 
-def _beta_curve(u: Array, share: Array, turn: Array) -> tuple[Array, Array, Array]:
+def beta_curve(u: Array, share: Array, turn: Array) -> tuple[Array, Array, Array]:
     """What the logarithm of 1 + share (e^v - 1), v = turn u, is above its tangent at u = 0.
 
     With that logarithm's argument, and e^v - 1. Of x and y `share` is the smaller one: so neither
@@ -326,17 +338,13 @@ def beta_moment(a: Array, b: Array, x: Array, m: int, n: int, k: int) -> Array:
 
     L and M are the derivatives of the logarithm by a and b, (a + b) R that by x.
     """
-    left, y = _is_left(a, b, x), 1 - x
-    near: Array = np.where(left, a, b)
-    near, far = np.where(near < 1, near + 1, near), np.where(left, b, a)
-    share, turn = np.minimum(x, y), np.where(left == (x < y), -1.0, 1.0)
-    slope = np.where(left, near * y - far * x, near * x - far * y)
-    most = (ENOUGH + MORE * (m + n) - (near + far) * np.log(np.where(left, y, x))) / near
-    end = _beta_end(near + far, slope, share, turn, most, ENOUGH + MORE * (m + n))
-    nodes, weights = MANY
+    enough = ENOUGH + MORE * (m + n) if m or n or k else NEARLY
+    both, slope, share, turn, end = beta_span(a, b, x, enough)
+    left = _is_left(a, b, x)
+    nodes, weights = MANY if m or n or k else FEW_BETA
     u = along(nodes, end) * end
-    curve, level, grown = _beta_curve(u, share, turn)
-    value = along(weights, end) * np.exp(-slope * u - (near + far) * curve)
+    curve, level, grown = beta_curve(u, share, turn)
+    value = along(weights, end) * np.exp(-slope * u - both * curve)
     if m or n:
         logarithm = np.log(level)
         inner, outer = np.where(turn < 0, -u, 0.0), np.where(turn < 0, 0.0, u)
@@ -349,14 +357,31 @@ def beta_moment(a: Array, b: Array, x: Array, m: int, n: int, k: int) -> Array:
     return end * np.sum(value, axis=0)
 
 
+def beta_span(a: Array, b: Array, x: Array, enough: float) -> tuple[Array, ...]:
+    """a + b, the exponent's slope at 0, what `beta_curve` asks for, and where it is -enough."""
+    left, y = _is_left(a, b, x), 1 - x
+    near: Array = np.where(left, a, b)
+    near, far = np.where(near < 1, near + 1, near), np.where(left, b, a)
+    share, turn = np.minimum(x, y), np.where(left == (x < y), -1.0, 1.0)
+    slope = np.where(left, near * y - far * x, near * x - far * y)
+    most = (enough - (near + far) * np.log(np.where(left, y, x))) / near
+    return near + far, slope, share, turn, _beta_end(near + far, slope, share, turn, most, enough)
+
+
 def _beta_end(
     both: Array, slope: Array, share: Array, turn: Array, most: Array, enough: float
 ) -> Array:
-    """Beyond which u the integrand is nothing, by steps of Newton's method."""
+    """Beyond which u the integrand is nothing, by steps of Newton's method.
+
+    They start from where a parabola ends; where e^v is large, from where half of the logarithm of
+    `beta_curve` does, whatever the other half: there they would be many, each a step of one in v.
+    """
     square = 2 * enough * both * share * (1 - share)
     end = np.minimum(2 * enough / (slope + np.sqrt(slope * slope + square)), most)
-    for _ in range(4):
-        # as `_beta_curve`, but for the cancellation near 0, which does not matter here
+    far = np.log1p(np.expm1(2 * enough / both) / share)
+    end = np.where((turn > 0) & (far > 1.3), np.minimum(end, far), end)
+    for _ in range(2):
+        # as `beta_curve`, but for the cancellation near 0, which does not matter here
         v = turn * end
         grown = np.expm1(v)
         level = 1 + share * grown
