@@ -67,6 +67,15 @@ def test_scipys_own_ufunc_on_traced_values(name):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("name, before", [("zeta", ()), ("zeta", (3.5,)), ("lambertw", ())])
+def test_scipys_own_function_that_calls_a_ufunc(name, before):
+    own, theirs = (functools.partial(getattr(m.special, name), *before) for m in (wsp, scipy))
+    args = (np.array([1.5, 2.5]),)
+    want = wg.jvp(own, args, args)
+    for function in (lambda x: theirs(x), wg.jit(lambda x: theirs(x))):
+        np.testing.assert_allclose(wg.jvp(function, args, args), want, rtol=1e-13)
+
+
 def test_ufunc_that_is_missing():
     with pytest.raises(wg.errors.DTypeError, match=r"^scipy\.special\.airye \(at .*\): is not ava"):
         wg.grad(lambda x: scipy.special.airye(x)[0])(1.0)

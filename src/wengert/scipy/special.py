@@ -157,8 +157,10 @@ def spence(z: Any) -> Any:
     return cf.spence_op(z) if is_complex(z) else integrals.spence(z)
 
 
-def lambertw(z: Any, k: int = 0) -> Any:
+def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
     """Lambert's W, the w with w exp(w) = z; k, a whole number, says which. It is complex.
+
+    It is as exact as can be: `tol` is there for SciPy's sake alone.
 
     >>> import wengert.scipy as wsp
     >>> print(f"{wsp.special.lambertw(1.0).real:.12f}")
@@ -427,3 +429,8 @@ def zeta(x: Any, q: Any = None) -> Any:
         sign = 1.0 if s % 2 == 0 else -1.0
         return sp.polygamma(as_value(q), n=int(s) - 1) * (sign / math.factorial(int(s) - 1))
     return zeta_functions.hurwitz_zeta(as_value(q), s=s)
+
+
+# The ufuncs that SciPy's functions of these names call: on traced values they arrive here.
+_riemann_zeta = _zeta = zeta
+_lambertw = lambertw

@@ -56,7 +56,7 @@ def _scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
     """What a ufunc of SciPy's is on traced values; None if it is not SciPy's."""
     from importlib import import_module
 
-    theirs = sys.modules.get("scipy.special")
+    theirs = sys.modules.get("scipy.special._ufuncs")  # with those that others are written with
     if theirs is None or getattr(theirs, name, None) is not ufunc:
         return None
     own: Function | None = getattr(import_module("wengert.scipy.special"), name, None)
