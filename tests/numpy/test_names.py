@@ -251,6 +251,16 @@ def test_edges_of_bins():
         np.testing.assert_allclose(got, np.histogram_bin_edges(X, bins))
     same(lambda x: np.histogram_bin_edges(x, 4), X)
     same(lambda x: np.histogram_bin_edges(x * 0 + 2, 2), X)
+    # they follow the extremes of the samples, the range, or the edges given; so do densities
+    ends, own = np.array([-0.5, 1.0]), np.array([-1.0, 0.0, 0.5, 3.0])
+    for bins in (3, "sturges"):
+        check_grads(lambda x, b=bins: wnp.histogram_bin_edges(x, b), (X,))
+    check_grads(lambda e: wnp.histogram_bin_edges(X, 3, range=(e[0], e[1])), (ends,))
+    check_grads(lambda e: wnp.histogram_bin_edges(X, e), (own,))
+    check_grads(lambda x: wnp.histogram(x, 3, density=True), (X,))
+    check_grads(lambda e: wnp.histogram(X, e, density=True), (own,))
+    check_grads(lambda x: wnp.histogramdd(x[:, :2], 2, density=True), (X,))
+    check_grads(lambda x, y: wnp.histogram2d(x[0], y[0], 2, density=True), (X, X + 0.1))
     same(lambda x: np.histogram(x, 3), np.array([1, 5, 2]))
     with pytest.raises(AbstractValueError, match=r"histogram with bins='auto'.*the number of bins"):
         wg.jit(lambda x: np.histogram(x, "auto"))(X)

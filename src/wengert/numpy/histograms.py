@@ -1,6 +1,7 @@
 """Counting: `bincount`, and histograms of one or more axes, with their bins.
 
-Counts follow the weights alone: by the samples the derivative is zero. Bins that are given by their
+Counts follow the weights alone: by the samples the derivative is zero. Edges follow the least and
+the greatest sample, or what gave them, and densities follow both. Bins that are given by their
 number, or by edges, need no known samples; those that NumPy chooses by a rule do.
 """
 
@@ -77,12 +78,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: _Range = None, weights: A
 
 
 def _samples(a: Any) -> Any:
-    x = logic.stop_gradient(as_value(a))
+    x = as_value(a)
     return reshape(x, shape=(type_of(x).size,))
 
 
 def _edges(name: str, x: Any, bins: Any, range: _Range, weights: Any = None) -> Any:
-    """The edges of the bins for a line of samples: plain ones wherever that can be."""
+    """The edges of the bins for a line of samples: traced ones where they depend on what is."""
     value = concrete(x)
     plain = [concrete(as_value(b)) for b in range] if range is not None else None
     given = bins if isinstance(bins, str) or np.ndim(bins) == 0 else concrete(as_value(bins))
@@ -93,7 +94,10 @@ def _edges(name: str, x: Any, bins: Any, range: _Range, weights: Any = None) -> 
         if weights is not None and isinstance(given, str):
             weighted = np.ones(np.shape(value))
         limits: Any = None if plain is None else tuple(float(b) for b in plain)
-        return np.histogram_bin_edges(np.asarray(value), given, limits, weighted)
+        known = np.histogram_bin_edges(np.asarray(value), given, limits, weighted)
+        if not contains_traced([x, bins, *(range or ())]):
+            return known
+        bins = known.size - 1 if isinstance(given, str) else bins
     if np.ndim(bins) == 1:
         return as_value(bins)
     if np.ndim(bins) or int(bins) < 1:
@@ -117,6 +121,7 @@ def _even(name: str, x: Any, bins: int, range: _Range) -> Any:
 
 def _bins_of(x: Any, edges: Any) -> tuple[Any, Any]:
     """The bin of each sample, and whether it is in one; the last includes its upper edge."""
+    x, edges = logic.stop_gradient(x), logic.stop_gradient(edges)
     count = shape(edges)[0]
     place = searchsorted(edges, x, side="right", leading=0) - 1
     first, last = index(edges, key=(0,)), index(edges, key=(count - 1,))
@@ -134,7 +139,9 @@ def histogram(
     density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Any, Any]:
-    """``numpy.histogram``: counts in bins, and the edges; differentiable by the weights alone.
+    """``numpy.histogram``: counts in bins, and the edges.
+
+    Counts have derivatives by the weights; edges, and with them densities, by what gives them.
 
     >>> import numpy as np, wengert as wg, wengert.numpy as wnp
     >>> counts, edges = wg.jit(lambda x: wnp.histogram(x, 2))(np.array([0.0, 0.25, 1.0]))
@@ -227,7 +234,7 @@ def _columns(sample: Any) -> list[Any]:
     """One line of samples for each axis: the columns of an array, or the items of a list."""
     if isinstance(sample, (list, tuple)):
         return [_samples(column) for column in sample]
-    x = logic.stop_gradient(as_value(sample))
+    x = as_value(sample)
     x = reshape(x, shape=(shape(x)[0], 1)) if ndim(x) == 1 else x
     if ndim(x) != 2:
         raise ShapeError(
