@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.ops import approximations as approx
 from wengert.ops import bessel, integrals, zeta
 
 RNG = np.random.default_rng(29)
@@ -80,6 +81,45 @@ def test_binomial_coefficients():
     assert max(errors(integrals.binomial(n, k), mp.binomial, n, k)) <= 1e-13
     whole = integrals.binomial(np.array([5.0, 50, 1000, 5, 5]), np.array([2.0, 25, 3, 7, -1]))
     np.testing.assert_array_equal(whole, [10, 126410606437752, 166167000, 0, 0])
+
+
+def near_poles():
+    """Numbers near whole ones that are not positive, and any others."""
+    away = 10.0 ** RNG.uniform(-9, -1, 40) * RNG.choice([-1, 1], 40)
+    return -RNG.integers(0, 9, 40) + away, RNG.uniform(-6, 6, 40)
+
+
+def test_binomial_coefficients_near_poles():
+    """Of the first argument, and of the difference of both, which is not rounded."""
+    n, k = near_poles()
+    for first, second in ((n - 1, k), (k, k - n)):
+        for binomial in (integrals.binomial, wg.jit(integrals.binom)):
+            assert max(errors(binomial(first, second), mp.binomial, first, second)) <= 1e-13
+
+
+def test_rising_factorials_near_poles():
+    """Of z, and of z + m, which is not rounded."""
+    exact = lambda z, m: mp.gammaprod([z + m], [z])
+    z, m = near_poles()
+    for first, second in ((z, m), (m, z - m)):
+        for rising in (integrals.rising, wg.jit(integrals.poch)):
+            assert max(errors(rising(first, second), exact, first, second)) <= 1e-13
+    got = integrals.rising(np.array([-2.5, -2.0, -1e-9]), np.array([-0.5, 0.3, 1.0]))
+    np.testing.assert_allclose(got, [np.inf, 0, -1e-9], rtol=1e-15)
+
+
+@pytest.mark.parametrize("order", [210, 700.5, 2500])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_modified_bessel_functions_of_large_orders(order, scaled):
+    """Within what rounding x and the order changes, by the derivatives of the logarithm."""
+    x = order * (RNG.uniform(1.5, 4, 12) if scaled else RNG.uniform(0.3, 1.2, 12))
+    exact = lambda x: mp.besseli(order, x) * (mp.exp(-x) if scaled else 1)
+    value = approx.bessel_i(x, order, scaled)
+    usual = (value > 1e-290) & (value < 1e290)
+    by_x = np.sqrt(order**2 + x**2) - (x if scaled else 0)
+    condition = (by_x + order * np.arcsinh(order / x))[usual]
+    found = np.array(list(errors(value[usual], exact, x[usual])))
+    assert usual.any() and np.all(found <= 1e-14 + 2.0**-52 * condition)
 
 
 @pytest.mark.parametrize("x", [0.4, 0.995, 1.0, 1.005, 3.0])

@@ -519,13 +519,13 @@ _LARGE_ORDER = 15
 
 def _debye_i(x: Array, v: float, scaled: bool) -> Array:
     """I_v(x) of a large order by Debye's series, which holds for all x >= 0."""
-    z = x * (1 / v)
+    z = x / v
     root = np.sqrt(1 + z * z)
     t = 1 / root
     total = polynomial(t, _debye_polynomial(v))
-    with np.errstate(invalid="ignore", over="ignore"):
-        # one power: of the first alone there may be nothing left where the result is large enough
-        front = (z / (1 + root) * np.exp(1 / (root + z) if scaled else root)) ** float(v)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        # one exponential of the difference, whose rounding counts v times
+        front = np.exp(v * ((1 / (root + z) if scaled else root) - np.arcsinh(v / x)))
         value = front * (total * np.sqrt(t * (0.5 / math.pi / v)))
     return np.where(np.isinf(x), 0.0 if scaled else np.inf, value)
 

@@ -160,9 +160,35 @@ def binomial(n: Array, k: Array) -> Array:
 
 def _binomial_outside(n: Array, k: Array) -> Array:
     """For k below 0 or above n."""
+    size, sign = _inverse_gamma_of_sum(1.0, n, -k)
     with np.errstate(over="ignore", invalid="ignore"):
-        size = np.exp(log_gamma(n + 1) - log_gamma(k + 1) - log_gamma(n - k + 1))
-    return size * (_gamma_sign(n + 1) * _gamma_sign(k + 1) * _gamma_sign(n - k + 1)) + 0.0
+        size = np.exp(log_gamma(n + 1) - log_gamma(k + 1) + size)
+    return size * sign * (_gamma_sign(n + 1) * _gamma_sign(k + 1)) + 0.0
+
+
+def _inverse_gamma_of_sum(whole: float, x: Array, y: Array) -> tuple[Array, Array]:
+    """1 / gamma(whole + x + y) as a logarithm and a factor, exact near its zeros too.
+
+    There the sum, rounded, would not be near enough: by the formula of reflection, the sine of a
+    sum whose periods are taken out of each part.
+    """
+    total = x + y + whole
+    mirrored = total < 0.5
+    size = log_gamma(np.where(mirrored, 1 - total, total))
+    sine = _sin_pi_of_sum(x, y) * (1 - 2 * (whole % 2))
+    return np.where(mirrored, size, -size), np.where(mirrored, sine * (1 / math.pi), 1.0)
+
+
+def _sin_pi_of_sum(x: Array, y: Array) -> Array:
+    """sin(pi (x + y))."""
+    with np.errstate(invalid="ignore"):
+        whole = np.rint(x) + np.rint(y)
+        rest_x, rest_y = x - np.rint(x), y - np.rint(y)
+        rest = rest_x + rest_y
+        half = np.copysign(0.5, rest)
+        rest = np.where(np.abs(rest) > 0.5, (half - rest_x) + (half - rest_y), rest)
+        value = np.sin(math.pi * rest)
+        return np.where(whole == 2 * np.rint(0.5 * whole), value, -value)
 
 
 def _gamma_sign(x: Array) -> Array:
@@ -175,13 +201,16 @@ def rising(z: Array, m: Array) -> Array:
     down = m < 0
     start, step = np.where(down, z + m, z), np.abs(m)
     # of whole steps below 0 mirrored, where gamma has no poles
-    turned = (start <= 0) & (m == np.rint(m)) & (1 - start - step > 0)
+    other = np.where(down, 1 - z, (1 - m) - z)
+    turned = (start <= 0) & (m == np.rint(m)) & (other > 0)
     odd = turned & (step != 2 * np.floor(0.5 * step))
-    start = np.where(turned, 1 - start - step, start)
-    value = choose(start > 0, _rising_right, _rising_left, start, step)
+    start = np.where(turned, other, start)
+    right = start > 0
+    value = _rising_right(np.where(right, start, 1.0), np.where(right, step, 1.0))
     value = np.where(odd, -value, value)
     with np.errstate(divide="ignore", over="ignore"):
-        return np.where(down, 1 / value, value)
+        value = np.where(down, 1 / value, value)
+    return choose(right, lambda z, m, value: value, _rising_left, z, m, value)
 
 
 def _rising_right(z: Array, m: Array) -> Array:
@@ -193,10 +222,12 @@ def _rising_right(z: Array, m: Array) -> Array:
     return np.where(z < 1, value * (z / (z + m)), value)
 
 
-def _rising_left(z: Array, m: Array) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = np.exp(log_gamma(z + m) - log_gamma(z))
-    return size * (_gamma_sign(z) * _gamma_sign(z + m))
+def _rising_left(z: Array, m: Array, value: Array) -> Array:
+    """Where z or z + m is negative."""
+    size, sign = _inverse_gamma_of_sum(0.0, z, m)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        value = np.exp(-size - log_gamma(z)) * _gamma_sign(z) / sign
+    return np.where(sign == 0, np.inf, value)
 
 
 def _digamma(x: Any) -> Any:
