@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from wengert import machine
+import wengert as wg
+from wengert import machine, tree
 from wengert.codegen.compile import compile_module
 from wengert.codegen.llvm_types import declare, element_type, memory_type, type_suffix
 from wengert.codegen.nests import NestEmitter
@@ -271,3 +272,17 @@ def test_declared_once():
     module = ir.Module()
     signature = ir.FunctionType(ir.VoidType(), [])
     assert declare(module, "f", signature) is declare(module, "f", signature)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+@pytest.mark.parametrize("divisor", [1, 2, 16, 64, 3])
+def test_division_by_powers_of_two_rounds_down(dtype, divisor):
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.min + 1, limits.max, 0, 1, 2, 3, 63, 64, 65] * 3, dtype)
+    if limits.min < 0:
+        x = np.concatenate([x, -x[3:10]])
+    found = wg.jit(lambda x: (x // dtype(divisor), x % dtype(divisor), np.divmod(x, divisor)))(x)
+    expected = x // dtype(divisor), x % dtype(divisor), np.divmod(x, divisor)
+    for got, wanted in zip(tree.leaves(found), tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
