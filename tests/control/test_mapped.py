@@ -95,3 +95,28 @@ def largest(graph):
 def test_a_table_is_one_for_all_samples():
     graph = wg.jit(wg.vmap(walks)).program(np.zeros(1000, np.int64)).stages.optimised
     assert largest(graph) == 1000
+
+
+def test_turns_with_a_counter_run_block_by_block():
+    """A counter is checked for 64 bits; that keeps samples apart, as everything else there does."""
+
+    def f(x):
+        k = 0
+        while x > 1.0 and k < 50:
+            x = 0.5 * x
+            k += 1
+        return x + k
+
+    loops = wg.jit(wg.vmap(f)).program(np.ones(1000)).stages.loops
+    around = [kernel for kernel in loops.kernels if "block" in str(kernel).splitlines()[0]]
+    assert around
+    x = RNG.uniform(0, 1e9, 1000)
+    np.testing.assert_allclose(wg.jit(wg.vmap(f))(x), [f(v) for v in x])
+
+
+@pytest.mark.parametrize("f", [is_drawn, circles, turns, solves])
+def test_gradients(f):
+    samples = np.concatenate([SAMPLES[f]] * 4)[:100]
+    gradient = wg.jit(wg.vmap(wg.grad(lambda x: np.sum(f(x) ** 2))))(samples)
+    expected = [wg.grad(lambda x: np.sum(f(x) ** 2))(one) for one in samples]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-10)

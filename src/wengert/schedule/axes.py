@@ -215,8 +215,8 @@ class _Recorder:
         """The relation of an operation that computes element by element."""
         self.vars = loop_variables(self.node.type.shape)
         index = tuple(Affine.of(var) for var in self.vars)
-        value = loops.rule(index, *self._operands(), **self.node.params)
-        self._look_through([value])
+        rules = [loops.rule, *([] if loops.check is None else [loops.check])]
+        self._look_through([one(index, *self._operands(), **self.node.params) for one in rules])
         self._settle(self.vars)
         return self.found
 

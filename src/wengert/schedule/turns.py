@@ -145,6 +145,10 @@ def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -
 # ---------------------------------------------------------------- blocks of samples
 
 
+# A block has multiples of so many samples, where it has more: all lanes of vectors are then in use.
+_LANES = 16
+
+
 class _Blocks(NamedTuple):
     """A loop for a block of samples, and for those that are left, if there are any."""
 
@@ -163,7 +167,8 @@ def _blocks(turn: Turn) -> _Blocks | None:
     if samples is None:
         return None
     wide = [prod(node.type.shape[1:]) for node in body.graph.outputs if node is not None]
-    width = max(policy().scans.block_of_turns // max(wide), 1)
+    width = policy().scans.block_of_turns // max(wide)
+    width = max(width // _LANES * _LANES, min(width, _LANES), 1)
     count, rest = divmod(samples.length, width)
     if count < 2:
         return None
