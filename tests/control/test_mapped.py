@@ -114,6 +114,16 @@ def test_turns_with_a_counter_run_block_by_block():
     np.testing.assert_allclose(wg.jit(wg.vmap(f))(x), [f(v) for v in x])
 
 
+@pytest.mark.parametrize("f", [circles, turns])
+def test_small_arrays_are_carried_as_numbers(f):
+    samples = np.concatenate([SAMPLES[f]] * 4)
+    graph = wg.jit(wg.vmap(f)).program(samples).stages.optimised
+    (loop,) = [node for node in graph.operators if node.op.name in ("scan", "while")]
+    assert {len(own.shape) for own in loop.type} <= {0, 1}
+    found = wg.jit(wg.vmap(f))(samples)
+    np.testing.assert_allclose(found, [f(one) for one in samples], rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("f", [is_drawn, circles, turns, solves])
 def test_gradients(f):
     samples = np.concatenate([SAMPLES[f]] * 4)[:100]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..graph import Graph
 from ..ops import collectives
+from .carried import carry_numbers
 from .collectives import kept_together
 from .complex_numbers import split_complex
 from .convolution import correlate, trim
@@ -46,7 +47,12 @@ def _run_passes(
 ) -> Graph:
     settled: dict[Callable, Graph] = {}  # the graph in which a pass has found nothing to do
     for function in PASSES:
-        if any_length and function in (write_out_small, write_out_turns, know_ranges):
+        if any_length and function in (
+            write_out_small,
+            write_out_turns,
+            carry_numbers,
+            know_ranges,
+        ):
             continue
         if settled.get(function) is not graph:
             found = function(graph)
@@ -93,6 +99,8 @@ PASSES: list[Callable[[Graph], Graph]] = [
     write_out_small,
     simplify,
     write_out_turns,
+    carry_numbers,
+    simplify,
     turn_products,
     know_ranges,
     share_common,

@@ -32,11 +32,11 @@ def optimise_programs(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], G
             if is_switch(node):
                 bodies = node.params["branches"].bodies
                 better = [Body(optimise(body.graph), 0, 0) for body in bodies]
-                return _items(node, {"branches": Branches(better)}, node.inputs)
+                return program_items(node, {"branches": Branches(better)}, node.inputs)
             turn: Turn = node.params["turn"]
             body = Body(optimise(turn.body.graph), turn.body.constants, turn.body.carry)
             test = Body(optimise(turn.test.graph), 0, 0)
-            return _items(node, {"turn": turn.like(test, body)}, node.inputs)
+            return program_items(node, {"turn": turn.like(test, body)}, node.inputs)
 
         return edit_operations(graph, edit, _has_programs)
 
@@ -55,12 +55,14 @@ def write_out_turns(graph: Graph) -> Graph:
             bodies = node.params["branches"].bodies
             written = [_written_out(body) for body in bodies]
             same = all(map(operator.is_, written, bodies))
-            return None if same else _items(node, {"branches": Branches(written)}, node.inputs)
+            return (
+                None if same else program_items(node, {"branches": Branches(written)}, node.inputs)
+            )
         turn: Turn = node.params["turn"]
         test, inner = _written_out(turn.test), _written_out(turn.body)
         if test is turn.test and inner is turn.body:
             return None
-        return _items(node, {"turn": turn.like(test, inner)}, node.inputs)
+        return program_items(node, {"turn": turn.like(test, inner)}, node.inputs)
 
     return edit_operations(graph, edit, lambda node: is_loop(node) or _has_programs(node))
 
@@ -85,7 +87,10 @@ def _has_programs(node: Node) -> bool:
     return is_switch(node) or is_while(node)
 
 
-def _items(node: Operator, params: dict[str, Any], inputs: Sequence[Node]) -> list[Node | None]:
+def program_items(
+    node: Operator, params: dict[str, Any], inputs: Sequence[Node]
+) -> list[Node | None]:
+    """The results of an operation with other programs and inputs."""
     made = apply(node.op, *inputs, params=params)
     made.source = node.source
     return [
@@ -118,7 +123,7 @@ def _prune_switch(node: Operator, used: set[int]) -> list[Node | None]:
             for body, column in zip(bodies, columns, strict=True)
         ]
         inputs = [node.inputs[0], *[node.inputs[k + 1] for k in kept]]
-        found = _items(node, {"branches": Branches(new)}, inputs)
+        found = program_items(node, {"branches": Branches(new)}, inputs)
     for k, item in zip(shown, found, strict=True):
         results[k] = item
     return results
@@ -161,7 +166,7 @@ def _prune_while(node: Operator, used: set[int]) -> list[Node | None]:
     )
     new_test = Body(Graph([test.graph.inputs[k] for k in places], test.graph.outputs), 0, 0)
     inputs = [[*fixed, *starts][k] for k in places]
-    items = _items(node, {"turn": turn.like(new_test, new_body)}, inputs)
+    items = program_items(node, {"turn": turn.like(new_test, new_body)}, inputs)
     for k, item in zip((*moving, *rows), items, strict=True):
         results[k] = item
     return results
