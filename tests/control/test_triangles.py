@@ -133,3 +133,64 @@ def test_a_turn_does_not_grow_with_the_arrays(f, transform):
     few, many = count(64), count(256)
     assert many[0] < 1.3 * 4 * few[0]
     assert many[1] < 1.3 * 16 * few[1]  # there are copies of the matrix
+
+
+def looks(f, *args):
+    """How often the code of a program looks whether it may go on."""
+    loops = wg.jit(f).program(*args).stages.loops
+    return str(loops).count("unless")
+
+
+@pytest.mark.parametrize("f", [eliminated, factored, substituted, best_before])
+def test_counters_of_inner_loops_are_known_to_be_places(f):
+    assert looks(f, np.eye(12)) == 0
+    assert looks(lambda x, i: x[i], np.ones(3), 1) > 0
+
+
+def test_a_place_beyond_the_end_is_found():
+    def f(x):
+        total = 0.0
+        for i in range(12):
+            for j in range(i, 12):
+                total = total + x[j + 1]
+        return total
+
+    def g(x):
+        total = 0.0
+        for i in range(12):
+            for j in range(i + 2):
+                total = total + x[j]
+        return total
+
+    def backwards(x):
+        total = 0.0
+        for i in range(12):
+            for j in range(11, i - 2, -1):
+                total = total + x[j] * j
+        return total
+
+    for one in (f, g):
+        assert wg.jit(one)(np.arange(13.0)) == one(np.arange(13.0))
+        with pytest.raises(IndexError):
+            wg.jit(one)(np.arange(12.0))
+    assert wg.jit(backwards)(np.arange(12.0)) == backwards(np.arange(12.0))
+
+
+def test_ranges_of_traced_bounds():
+    @wg.jit
+    def f(a, b):
+        total = 0
+        for i in range(a, b):
+            total += i * i
+        for i in range(b, a, -2):
+            total += 3 * i
+        for i in range(a, 9):
+            total += 7 * i
+        for i in range(9, a, -4):
+            total += 11 * i
+        for i in range(-3, b, 5):
+            total += 13 * i
+        return total
+
+    for a, b in ((0, 5), (5, 0), (-4, 9), (3, 3), (2, 30)):
+        assert f(a, b) == f.function(a, b)

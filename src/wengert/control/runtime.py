@@ -530,9 +530,23 @@ def _traced_range(*args: Any) -> Steps:
         raise failure(
             "range", "its step is traced or zero, expected a known number", "Use a `while`."
         )
-    distance = stop - start if step > 0 else start - stop
-    count = -(-distance // abs(step))
-    return Steps(ew.maximum(count, 0), lambda k: start + k * step)
+    low, high = (start, stop) if step > 0 else (stop, start)
+    count = high if type(low) is int and low == 0 else high - low
+    if abs(step) > 1:
+        count = -(-count // abs(step))
+
+    def item(k: Any) -> Any:
+        # between both ends, so that it is not asked whether it fits into 64 bits; where the last
+        # one is known, the compiler is told so
+        far = k if step == 1 else ew.multiply(k, step)
+        if type(start) is int and start == 0:
+            return far
+        if type(stop) is not int:
+            return ew.add(start, far)
+        nearest = ew.minimum if step > 0 else ew.maximum
+        return nearest(ew.add(start, far), stop - 1 if step > 0 else stop + 1)
+
+    return Steps(ew.maximum(count, 0), item)
 
 
 def _copying(method: Any) -> Any:

@@ -20,6 +20,7 @@ from ..graph.rewrite import New, copied, on_new_inputs, with_nodes
 from ..ops import elementwise as ew
 from ..ops.indexing import gather, index, scatter_add, scatter_set
 from ..ops.layout import broadcast_to, convert, permute, reshape
+from ..ops.logic import less, logical_and
 from ..ops.python_integers import fits_64_bits
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
@@ -39,6 +40,8 @@ _COMPUTED: dict[Any, Callable[[int, int], int]] = {
     ew.add: lambda x, y: x + y,
     ew.subtract: lambda x, y: x - y,
     ew.multiply: lambda x, y: x * y,
+    ew.minimum: min,
+    ew.maximum: max,
 }
 _BY_NAME = {op.name: op for op in _COMPUTED}
 _WRITES = (scatter_set, scatter_add)
@@ -160,7 +163,61 @@ def _union(ranges: Sequence[Range | None]) -> Range | None:
 
 
 def _while(node: Operator, known: Sequence[Any]) -> tuple[Node, Any]:
+    """What turns carry may have any range, but for what counts them."""
     turn = node.params["turn"]
-    given = [*known[: turn.body.constants], *[None] * turn.body.carry]
-    (test, _), (body, _) = _body(turn.test, given), _body(turn.body, given)
-    return _with(node, turn=turn.like(test, body)), None
+    body: Body = turn.body
+    counters = _counters(body)
+    most = _most_turns(turn, known, counters)
+    given = [*known[: body.constants], *[None] * body.carry]
+    ends: list[Range | None] = [None] * len(node.type)
+    for k in counters if most is not None else ():
+        own = known[body.constants + k]
+        if own is not None and most is not None and own[1] + most <= _LIMITS.max:
+            given[body.constants + k] = own[0], own[1] + max(most - 1, 0)
+            ends[k] = own[0], own[1] + most
+    blank = [*known[: body.constants], *[None] * body.carry]
+    (test, _), (better, _) = _body(turn.test, blank), _body(body, given)
+    return _with(node, turn=turn.like(test, better)), tuple(ends)
+
+
+def _counters(body: Body) -> list[int]:
+    """The carries to which a turn adds one."""
+    pairs = zip(body.split(body.graph.inputs)[1], body.graph.outputs, strict=False)
+    return [k for k, (before, after) in enumerate(pairs) if _is_next(before, after)]
+
+
+def _is_next(before: Node, after: Any) -> bool:
+    adds = isinstance(after, Operator) and after.op is ew.add and before.type.dtype == _INTEGERS
+    return (
+        adds and after.inputs[0] is before and _range_of(constant_value(after.inputs[1])) == (1, 1)
+    )
+
+
+def _most_turns(turn: Any, known: Sequence[Any], counters: Sequence[int]) -> int | None:
+    """The most turns that there can be, where these end with a counter below a known number."""
+    inputs = turn.test.graph.inputs
+    numbers = {node.serial: number for number, node in enumerate(inputs)}
+    found = []
+    for counter, bound in _bounds(turn.test.graph.outputs[0]):
+        number = numbers.get(counter.serial)
+        start = None if number is None else known[number]
+        place = numbers.get(bound.serial, -1)
+        fixed = 0 <= place < turn.body.constants
+        limit = known[place] if fixed else _range_of(constant_value(bound))
+        if start and limit and number is not None and number - turn.body.constants in counters:
+            found.append(max(limit[1] - start[0], 0))
+    return min(found, default=None)
+
+
+def _bounds(asked: Any) -> list[tuple[Node, Node]]:
+    """Pairs of which the first must be less than the second for a condition to hold."""
+    if not isinstance(asked, Operator):
+        return []
+    if asked.op is logical_and:
+        return [pair for source in asked.inputs for pair in _bounds(source)]
+    if asked.op is not less:
+        return []
+    counter, bound = asked.inputs
+    while isinstance(counter, Operator) and counter.op is ew.positive:
+        counter = counter.inputs[0]
+    return [(counter, bound)]
