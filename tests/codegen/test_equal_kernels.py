@@ -116,7 +116,7 @@ def test_parallel_nests_share_their_tasks():
 
 
 def test_many_outputs_are_cut_into_several_nests():
-    f = wg.jit(lambda x: [x * (1.0 + k) for k in range(300)])
+    f = wg.jit(lambda x: [x * (1.0 + k) for k in range(300)], control="trace")
     program = f.program(np.ones(5))
     assert len(program.stages.loops.kernels) > 1
     assert max(len(nest.stores) for nest in program.stages.loops.kernels) <= 64

@@ -7,8 +7,9 @@ from math import ceil
 
 # What an accumulator of a product adds up before it hands it on. Those of matrix products fill the
 # registers, so that handing on what is in them takes a way through memory; those of products that
-# are sums of vectors do not.
-PRODUCT_RUN, VECTOR_RUN = 264, 64
+# are sums of vectors do not. One run may be longer than each of many: blocks of 256 are not cut.
+PRODUCT_RUN, PRODUCT_LONGEST = 132, 264
+VECTOR_RUN, VECTOR_LONGEST = 64, 96
 # A run consists of whole turns of loops in which up to four positions are written out.
 _WHOLE_TURNS = 12
 # Up to so many runs are just added up: this loses no more than a run does.
@@ -28,20 +29,22 @@ class Runs:
         `unroll` of them in a turn; None: these are few, or so many that the loops inside are cut.
 
         >>> Runs.across(784, 1, 4)
-        Runs(turns=66, count=3)
-        >>> Runs.across(384, 1, 4), Runs.across(64, 1000, 1)
+        Runs(turns=33, count=6)
+        >>> Runs.across(256, 1, 4), Runs.across(64, 1000, 1)
         (None, None)
         """
-        return cls._cut(extent, each, unroll, PRODUCT_RUN, _WHOLE_TURNS if each == 1 else 1)
+        unit = _WHOLE_TURNS if each == 1 else 1
+        return cls._cut(extent, each, unroll, PRODUCT_RUN, PRODUCT_LONGEST, unit)
 
     @classmethod
     def along(cls, extent: int, each: int) -> Runs | None:
         """The same for accumulators that take vectors along the sum."""
-        return cls._cut(extent, each, 1, VECTOR_RUN, 1)
+        return cls._cut(extent, each, 1, VECTOR_RUN, VECTOR_LONGEST, 1)
 
     @classmethod
-    def _cut(cls, extent: int, each: int, unroll: int, run: int, unit: int) -> Runs | None:
-        longest = run * 3 // 2
+    def _cut(
+        cls, extent: int, each: int, unroll: int, run: int, longest: int, unit: int
+    ) -> Runs | None:
         if each > longest or extent * each <= longest:
             return None
         most = max(1, run // each)
