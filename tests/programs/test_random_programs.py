@@ -25,7 +25,7 @@ FAST = 12
 
 
 def run(seeds):
-    """The texts of the failures, and how many finite differences decided nothing."""
+    """The texts of the failures, and how many programs are not decided."""
     failures, undecided = [], 0
     for seed in seeds:
         try:
@@ -33,6 +33,9 @@ def run(seeds):
         except UndecidedError:
             undecided += 1
         except Exception as error:
+            if "the order is not known here" in str(error):  # nor whether NumPy has a view
+                undecided += 1
+                continue
             notes = "\n".join(getattr(error, "__notes__", []))
             failures.append(f"seed {seed}: {type(error).__name__}: {error}\n{notes}")
     return failures, undecided

@@ -18,6 +18,7 @@ import numpy as np
 
 import wengert as wg
 import wengert.numpy as wnp
+from programs.habits import Habits
 from programs.lines import MoreLines
 
 EXTENTS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 30, 33, 64, 65, 100, 101, 129, 300, 301, 400]
@@ -78,7 +79,7 @@ class Program:
         return "\n".join([*inputs, self.source])
 
 
-class Writer(MoreLines):
+class Writer(MoreLines, Habits):
     """Writes a random program; `random` makes every choice, so that a seed names a program."""
 
     def __init__(self, seed):
@@ -688,10 +689,10 @@ class Writer(MoreLines):
         return Program(source, self.inputs, single, self.decides, self.modules)
 
 
-OWN = [name for kind in (Writer, MoreLines) for name in vars(kind)]
+OWN = [name for kind in (Writer, MoreLines, Habits) for name in vars(kind)]
 KINDS = [name.removeprefix("write_") for name in OWN if name.startswith("write_")]
 KINDS.remove("line")
-KINDS += ["smooth", "pair", "pair", "into", "view", "reduction"]
+KINDS += ["smooth", "pair", "pair", "into", "view", "reduction", "laid_flat"]
 
 
 def broadcasts(*shapes):
