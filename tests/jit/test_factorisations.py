@@ -231,6 +231,17 @@ def test_singular_determinants_are_zero():
 
 
 @needs_lapack
+def test_determinants_of_stacks_need_no_memory_for_factors():
+    for f in (np.linalg.det, lambda a: tuple(np.linalg.slogdet(a))):
+        a = _regular(20, 30) / 8
+        compiled = wg.jit(f)
+        assert _same(compiled(a), f(a), 1e-9)
+        text = compiled.explain(a).loops
+        # elimination and what is done with its diagonal are in one loop; nothing else has all rows
+        assert text.count("dgetrf") == 1 and "400*matrix" not in text.split("dgetrf")[1]
+
+
+@needs_lapack
 def test_one_elimination_for_a_gradient():
     def f(a, b):
         return (

@@ -6,7 +6,7 @@ import pytest
 import wengert as wg
 from wengert import machine
 from wengert.bench.run import _same
-from wengert.ops.linalg import lu, triangular_solve
+from wengert.ops.linalg import lu, pivots, triangular_solve
 from wengert.runtime import lapack
 
 needs_lapack = pytest.mark.skipif(not lapack.library(), reason="no LAPACK with plain symbols")
@@ -66,6 +66,7 @@ FUNCTIONS = {
     "det": (np.linalg.det, lambda n, *b: (_regular(n, *b) / np.sqrt(n),)),
     "slogdet": (lambda a: tuple(np.linalg.slogdet(a)), lambda n, *b: (_regular(n, *b),)),
     "lu": (lu, lambda n, *b: (_regular(n, *b),)),
+    "pivots": (pivots, lambda n, *b: (_regular(n, *b),)),
     "cholesky": (np.linalg.cholesky, lambda n, *b: (_definite(n, *b),)),
     "lower": (_triangular(lower=True, unit_diagonal=False), _triangle),
     "upper": (_triangular(lower=False, unit_diagonal=False), _triangle),
@@ -401,7 +402,7 @@ def test_nan_stays_in_its_own_matrix_as_lapack_has_it(name, value):
         np.testing.assert_allclose(x[others], y[others], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("lu", "complete qr")])
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("lu", "pivots", "complete qr")])
 def test_gradients(name):
     function, arguments = FUNCTIONS[name]
 

@@ -28,6 +28,7 @@ def _eliminate(
     sides: Sequence[tuple[Matrices, int]] = (),
     kept: Sequence[tuple[Matrices, int]] = (),
     swaps: Matrices | None = None,
+    keeps_factors: bool = False,
 ) -> None:
     """L U in place of a; what L takes the sides, so many columns, to; `kept` has rows swapped only.
 
@@ -55,7 +56,7 @@ def _eliminate(
             take_off = functools.partial(_take_off, v, n, a, target, k, place)
             v.together(start, stop, COLUMNS, take_off)
         swap = functools.partial(swap_rows, v, n, k, place)
-        if swaps is not None:
+        if keeps_factors:
             v.loop(0, k, functools.partial(swap, a))
         for target, columns in kept:
             v.loop(0, columns, functools.partial(swap, target))
@@ -181,7 +182,7 @@ def lu(
     """L U in place of a; the row swapped with each; the order of the rows, and its inverse."""
     b = v.builder
     v.rows(0, n, [], lambda i, number, _: _set(order, (i, 0), number))
-    _eliminate(v, n, a, None, kept=[(order, 1)], swaps=swaps)
+    _eliminate(v, n, a, None, kept=[(order, 1)], swaps=swaps, keeps_factors=True)
 
     def place(k: ir.Value, number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         found = order[k, 0]
@@ -194,6 +195,12 @@ def lu(
 
     v.loop(0, n, lambda i: _set(back, (i, 0), v.number(0.0)))
     v.rows(0, n, [], place)
+
+
+def pivots(v: SideBySide, n: int, a: Matrices, left: Matrices, swaps: Matrices) -> None:
+    """What elimination leaves on the diagonal, and the row swapped with each."""
+    _eliminate(v, n, a, None, swaps=swaps)
+    v.loop(0, n, lambda i: _set(left, (i, 0), a[i, i]))
 
 
 def _set(target: Matrices, place: tuple[Place, Place], value: ir.Value) -> list[ir.Value]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .lane_eigenvalues import eigenvalues
-from .lane_factorisations import cholesky, lu, qr, solve, triangle
+from .lane_factorisations import cholesky, lu, pivots, qr, solve, triangle
 from .lane_singular_values import decomposition, least_squares, singular_values
 from .llvm_types import POINTER, private_function
 from .side_by_side import Matrices, SideBySide
@@ -37,6 +37,7 @@ def lane_function(module: ir.Module, name: str, has_fma: bool) -> ir.Function:
 _ALGORITHMS: dict[str, tuple[Callable[..., None], Callable[..., Sequence[int]]]] = {
     "solve": (solve, lambda n, m: (n, m, 1)),
     "lu": (lu, lambda n: (n, 1, 1, 1)),
+    "pivots": (pivots, lambda n: (n, 1, 1)),
     "cholesky": (cholesky, lambda n: (n, 1)),
     "lower": (triangle(lower=True, unit=False), lambda n, m: (n, m, 1)),
     "upper": (triangle(lower=False, unit=False), lambda n, m: (n, m, 1)),

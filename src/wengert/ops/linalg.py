@@ -469,6 +469,40 @@ lu: Op = Op(
 )
 
 
+def _pivots_type(a: ArrayType) -> tuple[ArrayType, ArrayType]:
+    factors, numbers, *_ = _lu_type(a)
+    return ArrayType(factors.dtype, numbers.shape), numbers
+
+
+def _pivots(a: Any) -> Any:
+    factors, numbers, *_ = _eliminate(a)
+    return np.diagonal(factors, axis1=-2, axis2=-1).copy(), numbers
+
+
+# What elimination leaves on the diagonal, and which row was swapped with each: determinants need no
+# more of it.
+pivots: Op = Op(
+    "pivots",
+    guarded("pivots", SINGULAR, _pivots, lambda: pivots),
+    _pivots_type,
+    jvp=lambda tangents, ans, a: (diagonal_of(_lu_jvp(tangents, lu(a), a)[0]), None),
+    batch=batch_leading(lambda: pivots),
+    multiple=True,
+    hosted=LAPACK,
+    samples=lambda rng: lu.samples(rng),  # type: ignore[misc]
+)
+
+
+def diagonal_by_elimination(a: Any) -> Any:
+    """The results of `pivots`; of a matrix that others eliminate too, those of `lu`."""
+    a = convert(a, dtype=_DOUBLE)
+    *batch, n, _ = type_of(a).shape
+    if prod(batch) > 1 and n <= MOST_ALONE:
+        return pivots(a)
+    factors, numbers, *_ = lu(a)
+    return diagonal_of(factors), numbers
+
+
 # ---------------------------------------------------------------- inverses
 
 

@@ -29,12 +29,11 @@ from .linalg import (
     batch_leading,
     check_matrix,
     column,
-    diagonal_of,
+    diagonal_by_elimination,
     field_dtype,
     guarded,
     identity,
     inv,
-    lu,
     matmul,
     part,
     real_dtype,
@@ -227,10 +226,9 @@ def _slogdet_by_lu(a: Any) -> Any:
         return _small_slogdet(a)
     if not current().lapack or type_of(a).shape[-1] == 0:
         return None
-    factors, pivots, *_ = lu(convert(a, dtype=np.dtype(np.float64)))
-    last = type_of(pivots).ndim - 1
-    left = diagonal_of(factors)
-    turned = not_equal(less(left, 0), not_equal(pivots, np.arange(type_of(a).shape[-1])))
+    left, swapped = diagonal_by_elimination(a)
+    last = type_of(left).ndim - 1
+    turned = not_equal(less(left, 0), not_equal(swapped, np.arange(type_of(a).shape[-1])))
     zero = convert(reduce_any(equal(left, 0), axes=(last,)), dtype=np.dtype(bool))
     swaps = reduce_sum(convert(turned, dtype=np.dtype(np.int64)), axes=(last,))
     sign = convert(1 - 2 * bitwise_and(swaps, 1), dtype=type_of(left).dtype)

@@ -16,7 +16,7 @@ from ..graph import Graph, Node, Operator
 from ..machine import current
 from ..ops.elementwise import absolute
 from ..ops.layout import convert
-from ..ops.linalg import diagonal_of, lu
+from ..ops.linalg import diagonal_by_elimination
 from ..ops.logic import greater
 from ..ops.matrix_functions import lift, lift_by_svd
 from ..ops.reductions import reduce_all, reduce_max, reduce_min
@@ -57,8 +57,7 @@ def _is_known(node: Operator) -> bool:
 
 def _where_singular(a: Any) -> Any:
     kinds = lift.type_rule(type_of(a))
-    factors, *_ = lu(convert(a, dtype=np.dtype(np.float64)))
-    left = absolute(diagonal_of(factors))
+    left = absolute(diagonal_by_elimination(a)[0])
     axes = (type_of(left).ndim - 1,)
     least = reduce_min(left, axes=axes, ties="equal")
     largest = reduce_max(left, axes=axes, ties="equal")

@@ -280,6 +280,25 @@ def lu(stack: Stack) -> None:
     stack.finish(factors, pivots, *orders)
 
 
+@by_calls
+def pivots(stack: Stack) -> None:
+    """What elimination leaves on the diagonal, and the row swapped with each."""
+    *batch, n = stack.types[0].shape
+    stack.over(batch)
+    matrix, found, info = stack.work(n, n), stack.work(n, dtype=stack.integer), stack.info()
+    left, swaps = stack.result(0), stack.result(1)
+    said = stack.at(info)
+    stack.put(matrix, _same)
+    stack.call(
+        "getrf", n, n, matrix, n, found, said,
+        reads=[matrix], writes=[matrix, found, said], flops=2 * n**3 // 3,
+    )  # fmt: skip
+    stack.put(left, lambda at, x: stack.load(matrix, matrix.flat((at[-1], at[-1]))))
+    first = _number(1, stack.integer)
+    stack.put(swaps, lambda at, x: Apply("subtract", (Load(found, at[-1]), first), stack.integer))
+    stack.finish(left, swaps)
+
+
 def _swap(stack: Stack, rows: Buffer, swaps: Buffer, direction: int, result: Buffer) -> None:
     n = rows.size
     stack.put(rows, lambda at, x: IndexValue(at[-1]))

@@ -248,6 +248,17 @@ def lu(block: Block) -> None:
             block.give(number, one)
 
 
+@in_lanes(factorisations.pivots)
+def pivots(block: Block) -> None:
+    """What elimination leaves on the diagonal, and the row swapped with each."""
+    n = block.types[0].shape[-1]
+    a, left, swaps = block.work(n, n), block.work(n, 1), block.work(n, 1)
+    block.put(a, lambda at, x: x(at))
+    block.apply("pivots", (n,), a, left, swaps, flops=2 * n**3 // 3)
+    block.give(0, left)
+    block.give(1, swaps)
+
+
 # ---------------------------------------------------------------- triangles
 
 

@@ -62,6 +62,7 @@ _LIBRARY = {
     "lanes:eigenvalues": ("eigh", "eigvalsh"),
     "lanes:least_squares": ("lstsq",),
     "lanes:lu": ("lu",),
+    "lanes:pivots": ("pivots",),
     "lanes:qr": ("qr",),
     "lanes:singular_values": ("svd", "svdvals"),
     "lanes:solve": ("solve",),
