@@ -113,6 +113,58 @@ def forth_and_back(x):
     return s + sum(outs)[2]
 
 
+def at_the_front(x):
+    outs = [x[11]]
+    for i in range(10, -1, -1):
+        outs.insert(0, outs[0] * 0.5 + x[i])
+    return outs[0] + outs[3] ** 2 + outs[-1]
+
+
+def pairs_at_the_front(x):
+    outs = [(x[11], x), (x[10], x * 2)]
+    for i in range(9, -1, -1):
+        number, array = outs[1]
+        outs.insert(0, (number * 0.5 + x[i], np.sin(array) + outs[0][1]))
+    return sum(p * np.sum(q) for p, q in outs)
+
+
+# ---------------------------------------------------------------- filled
+
+
+def filled_forwards(x):
+    outs = [None] * 12
+    outs[0], outs[1] = x, x * 2
+    for i in range(2, 12):
+        outs[i] = np.sin(outs[i - 1]) - 0.5 * outs[i - 2]
+    return np.sum(np.array(outs) ** 2) + outs[4][2]
+
+
+def filled_backwards(x):
+    given, outs = [], [None] * 12
+    for i in range(12):
+        given.append((x * i, x[i]))
+    outs[-1] = given[-1]
+    for i in reversed(range(11)):
+        p, q = given[i]
+        outs[i] = p + 0.5 * outs[i + 1][0], q * outs[i + 1][1]
+    return sum(np.sum(p) + q for p, q in outs)
+
+
+def filled_every_other(x):
+    outs = [0.0] * 24
+    for i in range(12):
+        outs[2 * i + 1] = x[i] ** 2
+    return outs[3] + outs[2] + len(outs) * outs[23]
+
+
+def read_after_it_is_set(x):
+    outs = [1.0] * 12
+    for i in range(1, 12):
+        outs[i] = x[i] * outs[i - 1]
+        x = x + outs[i]
+    return outs[11] + outs[0]
+
+
 # ---------------------------------------------------------------- gone over, read
 
 
@@ -228,6 +280,8 @@ ONCE = [
     forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak, dict_by_two_names,
     dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, objects_changed,
     added_at, buffers_change_places, buffers_end_where_they_were_not, three_buffers,
+    at_the_front, pairs_at_the_front, filled_forwards, filled_backwards, filled_every_other,
+    read_after_it_is_set,
 ]  # fmt: skip
 
 
@@ -296,6 +350,54 @@ def attributes_that_come_late(x):
     return springs.late
 
 
+def set_twice(x):
+    outs = [0.0] * 13
+    for i in range(12):
+        outs[i] = x[i]
+        outs[i + 1] = 2 * x[i]
+    return sum(outs)
+
+
+def set_and_read_as_it_was(x):
+    outs = [0.5 * k for k in range(12)]
+    for i in range(11):
+        outs[i] = x[i] + outs[i + 1]
+    return sum(outs)
+
+
+def filled_with_what_is_written_later(x):
+    outs, a = [None] * 12, x.copy()
+    for i in range(12):
+        a += 1
+        outs[i] = a
+    return sum(np.sum(o) for o in outs)
+
+
+def what_is_read_is_written(x):
+    outs = [x * k for k in range(12)]
+    for i in range(1, 12):
+        before = outs[i - 1]
+        before += x[i]
+        outs[i] = before * 2
+    return sum(np.sum(o) for o in outs)
+
+
+def known_to_two_names(x):
+    outs = [0.0] * 12
+    also = outs
+    for i in range(1, 12):
+        outs[i] = outs[i - 1] + x[i] + also[i - 1]
+    return sum(also)
+
+
+def front_and_end(x):
+    outs = [x[0]]
+    for i in range(12):
+        outs.insert(0, outs[0] + x[i])
+        outs.append(outs[-1] * x[i])
+    return sum(outs)
+
+
 def objects_by_two_arrays(x):
     springs = Springs(x[3])
     speed, s = springs.v, 0.0
@@ -319,7 +421,9 @@ def two_names_in_the_loop(x):
     "f",
     [
         *[the_same_array_again, known_to_two_lists, as_long_as_it_is, two_names_in_the_loop],
-        *[one_buffer_is_new, attributes_that_come_late, objects_by_two_arrays],
+        *[one_buffer_is_new, attributes_that_come_late, objects_by_two_arrays, set_twice],
+        *[set_and_read_as_it_was, filled_with_what_is_written_later, known_to_two_names],
+        *[what_is_read_is_written, front_and_end],
     ],
 )
 def test_turn_by_turn(f):

@@ -138,7 +138,7 @@ class Comprehension:
         inside = local.inside
         if inside is not None and isinstance(held, Collector) and inside.is_old(held):
             if inside.attempt:
-                raise Grows(held)  # type: ignore[arg-type]
+                raise Grows(held, False)  # type: ignore[arg-type]
             raise self._unknown_length()
         held.append(item)
 

@@ -1,4 +1,5 @@
-"""Lists that the turns of a loop append to: what all turns append comes out of the loop as rows.
+"""Lists that the turns of a loop append to, or to whose front they insert: what all turns add comes
+out of the loop as rows.
 
     outs = []                             outs = []
     for x in xs:                 ->       h, rows = loop(...)
@@ -26,7 +27,7 @@ from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
 
 # Turns that an item is carried on.
-_LONGEST = 4
+LONGEST = 4
 
 
 class Deeper(Abandon):
@@ -66,8 +67,8 @@ class Growing:
 
     is_stand_in = True  # whose methods have no effects outside of the turn
 
-    def __init__(self, original: Any):
-        self._original = original
+    def __init__(self, original: Any, front: bool = False):
+        self._original, self._front = original, front
         self._depth = 0
 
     # ------------------------------------------------------------ for the loop
@@ -79,12 +80,16 @@ class Growing:
         self._kinds: list[tree.Structure] = []
         found: list[Any] = []
         for place in range(self._depth):
-            leaves, structure = tree.flatten(self._original[-1 - place])
+            leaves, structure = tree.flatten(self._early(place))
             if not all(map(is_number, leaves)):
                 raise Abandon
             self._kinds.append(structure)
             found += leaves
         return found
+
+    def _early(self, number: int) -> Any:
+        """An item that is carried on at first, the latest first."""
+        return self._original[number if self._front else -1 - number]
 
     def _enter(self, inside: TracedPiece, leaves: Any, counter: Node, rows: Any) -> None:
         self._inside, self._counter, self._rows = inside, counter, rows
@@ -121,18 +126,37 @@ class Growing:
         if isinstance(self._original, Collector):
             self._original.take(self._nodes, rows, self._types, turns)
             return
+        items = []
         for turn in range(turns):
             leaves = iter(
                 weaken(row[turn]) if t.weak else row[turn]
                 for row, t in zip(rows, self._types, strict=True)
             )
             for structure, nodes in self._nodes:
-                self._original.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
+                items.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
+        self._put(items)
+
+    def _put(self, items: Sequence[Any]) -> None:
+        if self._front:
+            self._original[:0] = items[::-1]
+        else:
+            self._original.extend(items)
 
     # ------------------------------------------------------------ for the turn
 
     def append(self, item: Any) -> None:
-        """Note an item."""
+        """Note an item at the end."""
+        if self._front:
+            raise Abandon
+        self._note(item)
+
+    def insert(self, place: Any, item: Any) -> None:
+        """Note an item at the front."""
+        if not self._front or type(place) is not int or place != 0:
+            raise Abandon
+        self._note(item)
+
+    def _note(self, item: Any) -> None:
         leaves, structure = tree.flatten(item)
         if local.inside is not self._inside or not all(map(is_number, leaves)):
             raise Abandon
@@ -143,14 +167,15 @@ class Growing:
     def __getitem__(self, key: Any) -> Any:
         if is_abstract(key):
             return self._at(key)
-        if type(key) is not int or key >= 0:
+        if type(key) is not int or (key < 0) is self._front:
             raise Abandon
-        if -key <= len(self._new):
-            return self._new[key]
-        return self._carried(-key - len(self._new))
+        back = key + 1 if self._front else -key
+        if back <= len(self._new):
+            return self._new[-back]
+        return self._carried(back - len(self._new))
 
     def _carried(self, distance: int) -> Any:
-        if not 0 < distance <= _LONGEST:
+        if not 0 < distance <= LONGEST:
             raise Abandon
         if distance > self._depth:
             self._depth = distance
@@ -164,7 +189,8 @@ class Growing:
             raise Abandon
         places = in_turns(node, self._counter, self._rows)
         length = len(self._original) + np.arange(len(self._rows))
-        distances = np.unique(np.where(places < 0, -places, length - places))
+        back = places + 1 if self._front else length - places
+        distances = np.unique(np.where(places < 0, length + back if self._front else -places, back))
         if len(distances) > 1:
             raise Abandon
         self._one = True

@@ -40,7 +40,14 @@ class Abandon(BaseException):
 
 
 class Grows(Abandon):
-    """Ends an attempt: a turn appends to a list from outside."""
+    """Ends an attempt: a turn adds to a list from outside, at its front or its end."""
+
+    def __init__(self, thing: list[Any], front: bool):
+        self.thing, self.front = thing, front
+
+
+class Fills(Abandon):
+    """Ends an attempt: a turn sets an item of a list at a traced place."""
 
     def __init__(self, thing: list[Any]):
         self.thing = thing
@@ -118,8 +125,8 @@ class TracedPiece:
         if isinstance(thing, Traced) or id(thing) in self.carried or not self.is_old(thing):
             return
         if self.attempt:
-            if how == "append()" and type(thing) is list:
-                raise Grows(thing)
+            if how in ("append()", "insert()") and type(thing) is list:
+                raise Grows(thing, how == "insert()")
             raise Sets(thing) if hasattr(thing, "__dict__") else Abandon
         raise failure(
             self.where,

@@ -27,9 +27,10 @@ from ..transforms.loop import loop
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
 from .containers import Attributes, Twin, held_twice, holders, is_plain_object, objects_in, owner_of
+from .filled import Filled
 from .growing import Deeper, Growing
 from .histories import History, early_rows, history
-from .pieces import Abandon, Grows, Sets, TracedPiece, captured, closed
+from .pieces import Abandon, Fills, Grows, Sets, TracedPiece, captured, closed
 from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
@@ -136,11 +137,12 @@ class Turns:
         slots = {id(array): number for number, array in enumerate(self.arrays)}
         self.first: list[Any] = list(self.arrays)
         self.carried: list[_Carried] = []
+        filled = [grown._original for grown in self.growing if isinstance(grown, Filled)]
         for place in self.wanted:
             value = self.variables.before[place]
             if id(value) in slots or value is UNDEFINED or value is NOTHING:
                 continue
-            if isinstance(value, Partial):
+            if isinstance(value, Partial) or any(value is one for one in filled):
                 continue
             leaves, structure = tree.flatten(value)
             self.carried.append(_Carried(place, structure, leaves))
@@ -190,7 +192,11 @@ class Turns:
             except Deeper:
                 return None
             except Grows as found:
-                self._grow(found.thing)
+                self._grow(found.thing, Growing(found.thing, found.front))
+                return None
+            except Fills as found:
+                thing = self._filled(found.thing)
+                self._grow(thing, Filled(thing))
                 return None
             except Sets as found:
                 self._hold(found.thing)
@@ -235,12 +241,20 @@ class Turns:
             raise Abandon
         held.names += [name] if name else []
 
-    def _grow(self, thing: list[Any]) -> None:
-        """Let a list of the loop's variables grow."""
+    def _grow(self, thing: list[Any], stand_in: Growing) -> None:
+        """Let a list of the loop's variables grow, or be filled."""
         held = any(value is thing for value in self.variables.before)
         if not self.attempt or not held or held_twice([thing], _distinct(self.variables.before)):
             raise Abandon
-        self.growing.append(Growing(thing))
+        self.growing.append(stand_in)
+
+    def _filled(self, copy: list[Any]) -> list[Any]:
+        """The list of the loop's variables that a copy stands for."""
+        for place, value in enumerate(self.values):
+            if value is copy:
+                found: list[Any] = self.variables.before[place]
+                return found
+        raise Abandon
 
     def _enter(self, inside: TracedPiece) -> list[Node]:
         """Put traced values in place of what is carried."""
@@ -274,6 +288,7 @@ class Turns:
             for place in self.wanted
             if place in self.made or id(self.variables.before[place]) in swapped
         }
+        self.values = values
         self.variables.put(values)
         return nodes
 
@@ -318,6 +333,9 @@ class Turns:
                     kept.after = leaf
                     kept.check(self.names[one.place], self.variables.where)
         self.appended: list[Node] = []
+        for place, value in enumerate(self.values):
+            if isinstance(value, Filled) and after[place] is not value:
+                raise Abandon
         for grown in self.growing:
             found += grown._latest()
             self.appended += self._appended(grown)

@@ -27,7 +27,7 @@ from . import conversion
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
-from .pieces import Abandon, local
+from .pieces import Abandon, Fills, local
 from .repeats import ChangedType, Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
@@ -81,8 +81,26 @@ class _Listed:
         self.items = items
 
     def __getitem__(self, key: Any) -> Any:
-        found = items_of(self.items) if is_abstract(key) and type_of(key).shape == () else None
+        if not is_abstract(key) or type_of(key).shape != ():
+            return self.items[key]
+        found = items_of(self.items)
+        if found is None and type(self.items) is list and local.inside and local.inside.attempt:
+            raise Fills(self.items)  # it may be one that the loop fills
         return self.items[key] if found is None else found.at(key)
+
+
+class _Assigned(_Listed):
+    """A list of which an item is set."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        if is_abstract(key):
+            raise Fills(self.items)
+        self.items[key] = item
+
+    def __delitem__(self, key: Any) -> None:
+        del self.items[key]
 
 
 class Runtime:
@@ -133,6 +151,8 @@ class Runtime:
         """An object whose element or attribute is written."""
         if local.inside is not None:
             local.inside.changes(thing, "an assignment")
+            if type(thing) is list and local.inside.attempt:
+                return _Assigned(thing)
         return thing
 
     def outside(self) -> None:
