@@ -14,6 +14,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..graph import Constant, Graph, Node, Variable
 from ..graph.rewrite import copy_of, rewrite
 from ..ops.op import Traced
@@ -79,9 +81,22 @@ class TracedPiece:
         self.attempt: bool = attempt or (self.outer is not None and self.outer.attempt)
         # what is done to values from outside belongs to it too, unless it runs for certain
         self.trace = Trace(keep_source=True, captures=captures)
+        self.is_turn = False  # whether it is a turn of a loop
+        self.rows: Any = None  # what its turns go along, where that is known, and where it stands
+        self.counter: Any = None
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         self._old: dict[int, Any] | None = None
         self._rooted = 0
+
+    def turn(self) -> Any:
+        """The number of the turn, of a loop over known indices at equal distances."""
+        distances = np.diff(self.rows)
+        if len(distances) and not (distances == distances[0]).all():
+            raise Abandon
+        tracer: Any = Tracer(self.trace, self.counter)
+        step = int(distances[0]) if len(distances) else 1
+        found = tracer if not self.rows[0] else tracer - int(self.rows[0])
+        return found if step == 1 else found // step
 
     def __enter__(self) -> TracedPiece:
         self.trace.__enter__()

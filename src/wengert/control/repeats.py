@@ -181,6 +181,7 @@ class Turns:
         before = self.variables.before
         where, roots = self.variables.where, self.variables.roots
         with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
+            inside.is_turn, inside.rows, inside.counter = True, self.rows, self.index
             try:
                 self.inputs = self._enter(inside)
                 item = self.item(self._index(inside))

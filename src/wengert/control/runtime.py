@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_line
+from ..errors import AbstractValueError, user_line
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.op import Traced
@@ -28,6 +28,7 @@ from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
 from .pieces import Abandon, Fills, local
+from .ragged import Ragged, is_ragged, loops_around, places_of_mask, put, taken
 from .repeats import ChangedType, Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
@@ -67,9 +68,55 @@ class _Table:
         self.array = array
 
     def __getitem__(self, key: Any) -> Any:
-        if any(map(is_abstract, key if type(key) is tuple else (key,))):
-            return lift(self.array)[key]
-        return self.array[key]
+        keys = key if type(key) is tuple else (key,)
+        if any(map(is_ragged, keys)):
+            return _TracedTable(lift(self.array))[key]
+        return lift(self.array)[key] if any(map(is_abstract, keys)) else self.array[key]
+
+
+class _TracedTable:
+    """A traced array in a loop that is read or written at a key, which may be of any length."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __getitem__(self, key: Any) -> Any:
+        if not any(map(is_ragged, key if type(key) is tuple else (key,))):
+            return self.array[key]
+        try:
+            return self.array[key] if isinstance(key, (slice, tuple)) else taken(self.array, key)
+        except AbstractValueError:
+            return taken(self.array, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, Ragged):
+            put(self.array, key, value)
+            return
+        try:
+            self.array[key] = value
+        except AbstractValueError:
+            if not any(map(is_ragged, key if type(key) is tuple else (key,))):
+                raise
+            put(self.array, key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        del self.array[key]
+
+
+def _places_or(function: Any) -> Any:
+    """``np.nonzero(mask)`` and ``np.where(mask)``, also of one that is traced."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        one = len(args) == 1 and not kwargs and is_ragged(args[0])
+        return places_of_mask(args[0]) if one else function(*args, **kwargs)
+
+    return call
+
+
+def _in_loop() -> bool:
+    return local.inside is not None and local.inside.attempt and bool(loops_around())
 
 
 class _Listed:
@@ -134,6 +181,8 @@ class Runtime:
         if replaced is not None:
             return replaced
         called = conversion.called(function)
+        if (function is np.where or function is np.nonzero) and _in_loop():
+            return _places_or(called)
         if kind is types.MethodType and function.__func__ in METHODS:
             return types.MethodType(METHODS[function.__func__], function.__self__)
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
@@ -145,6 +194,8 @@ class Runtime:
         kind = type(value)
         if kind is np.ndarray:
             return _Table(value)
+        if isinstance(value, Traced) and _in_loop():
+            return _TracedTable(value)
         return _Listed(value) if kind is list or kind is tuple else value
 
     def item(self, thing: Any) -> Any:
@@ -153,6 +204,8 @@ class Runtime:
             local.inside.changes(thing, "an assignment")
             if type(thing) is list and local.inside.attempt:
                 return _Assigned(thing)
+            if isinstance(thing, Traced) and _in_loop():
+                return _TracedTable(thing)
         return thing
 
     def outside(self) -> None:

@@ -1,0 +1,494 @@
+"""Slices whose length changes from turn to turn, in a loop that is traced once: ``x[i:]``.
+
+What is taken is the whole array with an *extent*: which of its rows count in each turn. Arithmetic
+goes on with all rows, sums and extremes count those of the extent alone, and a write changes them
+alone. The bounds must be known for every turn, so that it is known too that shapes fit; of a mask
+that is not, such as ``x[x > 0]``, sums can be taken. Whatever else is done ends the attempt.
+
+Rows that do not count may hold anything. Nothing of it gets into results, nor into derivatives: a
+cotangent of zero stays zero whatever it is multiplied by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, Variable
+from ..ops.op import Traced
+from ..trace.tracer import lift
+from ..transforms.batching import evaluate_batched
+from ..types import type_of
+from .pieces import Abandon, TracedPiece, captured, closed, local
+from .values import is_abstract
+
+# Flags of all turns that are looked at, to know that some are set in each.
+_MOST_FLAGS = 10_000_000
+
+
+# ---------------------------------------------------------------- what is known for all turns
+
+
+def loops_around() -> list[TracedPiece]:
+    """The loops over known indices of which a turn is being traced, the innermost first."""
+    found, piece = [], local.inside
+    while piece is not None:
+        if piece.is_turn and piece.rows is not None and piece.attempt:
+            found.append(piece)
+        piece = piece.outer
+    return found
+
+
+def in_all_turns(value: Any, loop: TracedPiece) -> np.ndarray | None:
+    """A value in every turn of a loop, as rows; None where it depends on more than the turn."""
+    turns = len(loop.rows)
+    if not is_abstract(value):
+        plain = np.asarray(value)
+        return np.broadcast_to(plain, (turns, *plain.shape))
+    node = value.node
+    inputs = [n for n in Graph([], [node]).nodes if isinstance(n, Variable)]
+    if any(one is not loop.counter for one in inputs):
+        return None
+    groups = captured([node], [loop.counter])
+    given = [in_all_turns(held, loop) for held, _ in groups.values()]
+    if any(one is None for one in given):
+        return None
+    types = {key: type_of(held) for key, (held, _) in groups.items()}
+    graph = closed([node], [loop.counter], list(groups), groups, types)
+    ((found, flag),) = evaluate_batched(
+        graph, turns, [*given, loop.rows], [True] * (len(given) + 1)
+    )
+    return (
+        np.asarray(found) if flag else np.broadcast_to(np.asarray(found), (turns, *node.type.shape))
+    )
+
+
+class RowSpan:
+    """Rows from one place to another, known for every turn."""
+
+    def __init__(self, loop: TracedPiece, lows: np.ndarray, highs: np.ndarray):
+        self.loop, self.lows, self.highs = loop, lows, highs
+
+    def is_same(self, other: Any) -> bool:
+        """Whether another extent is of the same rows in every turn."""
+        if not isinstance(other, RowSpan) or self.loop is not other.loop:
+            return False
+        return np.array_equal(self.lows, other.lows) and np.array_equal(self.highs, other.highs)
+
+    def never_empty(self) -> bool:
+        """Whether there are rows in every turn."""
+        return bool((self.highs > self.lows).all())
+
+    def number(self, values: np.ndarray) -> Any:
+        """A number that is known for every turn, in this one."""
+        if (values == values[0]).all():
+            return int(values[0])
+        return lift(np.ascontiguousarray(values))[self.loop.turn()]
+
+    def count(self) -> Any:
+        """The number of rows in this turn."""
+        return self.number(self.highs - self.lows)
+
+    def flags(self, length: int) -> Any:
+        """Which of so many rows count; None: all of them."""
+        found: Any = None
+        places = np.arange(length)
+        if (self.lows > 0).any():
+            found = places >= self.number(self.lows)
+        if (self.highs < length).any():
+            below = places < self.number(self.highs)
+            found = below if found is None else np.logical_and(found, below)
+        return found
+
+
+class RowChoice:
+    """Rows that a mask chooses, one that is traced."""
+
+    def __init__(self, loop: TracedPiece, mask: Any):
+        self.mask, self.loop = mask, loop
+
+    def is_same(self, other: Any) -> bool:
+        """Whether another extent is of the same rows in every turn."""
+        return isinstance(other, RowChoice) and self.mask.node is other.mask.node
+
+    def never_empty(self) -> bool:
+        """Whether there are rows in every turn, as far as that is known."""
+        if len(self.loop.rows) * type_of(self.mask).size > _MOST_FLAGS:
+            return False
+        known = in_all_turns(self.mask, self.loop)
+        return known is not None and bool(known.any(axis=1).all())
+
+    def count(self) -> Any:
+        """The number of rows in this turn."""
+        return np.sum(self.mask)
+
+    def flags(self, length: int) -> Any:
+        """Which of the rows count."""
+        return self.mask
+
+
+# ---------------------------------------------------------------- taking and writing
+
+
+def taken(array: Any, key: Any) -> Any:
+    """A part of an array, of which a turn tells how long it is."""
+    if isinstance(key, Ragged):
+        if not key._places or type_of(array).shape[:1] != type_of(key._values).shape:
+            raise Abandon
+        return Ragged(array, key._extent)
+    before, bounds, after = _apart(array, key)
+    part = array[(*before, slice(None), *after)]
+    length = type_of(part).shape[0]
+    return Ragged(part, _extent(bounds, length))
+
+
+def put(array: Any, key: Any, value: Any) -> None:
+    """Write to such a part."""
+    before, bounds, after = _apart(array, key)
+    place = (*before, slice(None), *after)
+    old = array[place]
+    target = Ragged(old, _extent(bounds, type_of(old).shape[0]))
+    new = target._operand(value)
+    flags = target._flags()
+    array[place] = new if flags is None else np.where(flags, new, old)
+
+
+def _apart(array: Any, key: Any) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
+    """A key as what stands before the bounds that are traced, these, and what stands after."""
+    keys = key if type(key) is tuple else (key,)
+    ragged = [number for number, one in enumerate(keys) if is_ragged(one)]
+    if len(ragged) != 1 or not all(map(_is_plain, (*keys[: ragged[0]], *keys[ragged[0] + 1 :]))):
+        raise Abandon
+    before, after = keys[: ragged[0]], keys[ragged[0] + 1 :]
+    if any(isinstance(one, slice) or one is None for one in before):
+        raise Abandon  # rows are along the first axis that is left
+    if any(isinstance(one, slice) and one != slice(None) for one in after) or None in after:
+        raise Abandon
+    bounds = keys[ragged[0]]
+    return before, bounds, after
+
+
+def is_ragged(key: Any) -> bool:
+    """Whether a key is a slice with traced bounds, or a mask that is traced, or its places."""
+    if isinstance(key, Ragged):
+        return True
+    if isinstance(key, slice):
+        return any(map(is_abstract, (key.start, key.stop, key.step)))
+    return is_abstract(key) and type_of(key).dtype.kind == "b" and len(type_of(key).shape) == 1
+
+
+def _is_plain(key: Any) -> bool:
+    if isinstance(key, Traced):
+        return type_of(key).shape == () and type_of(key).dtype.kind in "iu"
+    return isinstance(key, slice) or (isinstance(key, (int, np.integer)) and key is not True)
+
+
+def _extent(bounds: Any, length: int) -> Any:
+    loops = loops_around()
+    if not isinstance(bounds, slice):
+        if not loops or type_of(bounds).shape != (length,):
+            raise Abandon
+        return RowChoice(loops[0], bounds)
+    if bounds.step not in (None, 1):
+        raise Abandon
+    for loop in loops:
+        start = _bound(bounds.start, 0, length, loop)
+        stop = _bound(bounds.stop, length, length, loop)
+        if start is not None and stop is not None:
+            return RowSpan(loop, start, np.maximum(start, stop))
+    raise Abandon
+
+
+def _bound(bound: Any, default: int, length: int, loop: TracedPiece) -> np.ndarray | None:
+    """The first or last row in every turn, as Python has it; None where that is not known."""
+    found = in_all_turns(default if bound is None else bound, loop)
+    if found is None or found.ndim != 1 or found.dtype.kind not in "iu":
+        return None
+    places: np.ndarray = found.astype(np.int64)
+    return np.clip(np.where(places < 0, places + length, places), 0, length)
+
+
+def places_of_mask(mask: Any) -> tuple[Ragged]:
+    """``np.nonzero(mask)``."""
+    (length,) = type_of(mask).shape
+    return (Ragged(np.arange(length), _extent(mask, length), places=True),)
+
+
+# ---------------------------------------------------------------- the values
+
+
+class Ragged:
+    """An array of which some rows count, others in each turn."""
+
+    is_stand_in = True  # whose methods have no effects outside of the turn
+
+    def __init__(self, values: Any, extent: Any, places: bool = False):
+        self._values, self._extent = values, extent
+        self._places = places  # whether it is the places of the rows themselves
+
+    # Shapes
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(type_of(self._values).shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the elements."""
+        found: np.dtype = type_of(self._values).dtype
+        return found
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        if self.ndim != 1:
+            raise Abandon
+        return self._extent.count()
+
+    def copy(self) -> Ragged:
+        """Nothing can be written to it, so it is as good as a copy."""
+        return self
+
+    def _flags(self) -> Any:
+        """Which elements count, along all axes; None: all of them."""
+        shape = type_of(self._values).shape
+        found = self._extent.flags(shape[0])
+        return found if found is None else found.reshape(shape[0], *[1] * (len(shape) - 1))
+
+    def _filled(self, blank: Any) -> Any:
+        """The values, with something else in the rows that do not count."""
+        flags = self._flags()
+        return self._values if flags is None else np.where(flags, self._values, blank)
+
+    def _along(self, other: Ragged) -> Any:
+        """The values of another one, each in the row of this one that it belongs to."""
+        own, length = type_of(other._values), type_of(self._values).shape[0]
+        here, there = self._extent, other._extent
+        if here.is_same(there):
+            values = other._values
+        elif isinstance(here, RowSpan) and isinstance(there, RowSpan) and here.loop is there.loop:
+            if not np.array_equal(here.highs - here.lows, there.highs - there.lows):
+                raise Abandon
+            away = there.lows - here.lows
+            if (away == away[0]).all():
+                values = _moved(other._values, int(away[0]), length)
+            else:
+                places = np.clip(np.arange(length) + here.number(away), 0, own.shape[0] - 1)
+                return other._values[places]
+        else:
+            raise Abandon
+        return _moved(values, 0, length)
+
+    def _operand(self, other: Any) -> Any:
+        """What is combined with the values, element by element."""
+        if isinstance(other, Ragged):
+            if other.ndim != self.ndim:
+                raise Abandon
+            return self._along(other)
+        shape = type_of(other).shape
+        if len(shape) > self.ndim or (len(shape) == self.ndim and shape[0] != 1):
+            raise Abandon
+        return other
+
+    # Element by element
+
+    def _elementwise(self, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+        parts = [self._operand(one) for one in inputs]
+        result = function(*parts)
+        if (
+            isinstance(result, tuple)
+            or type_of(result).shape[:1] != type_of(self._values).shape[:1]
+        ):
+            raise Abandon
+        return Ragged(result, self._extent)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            raise Abandon
+        if ufunc is np.matmul:
+            return _product(*inputs)
+        first = next(one for one in inputs if isinstance(one, Ragged))
+        return first._elementwise(ufunc, inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = func.__name__
+        if func in (np.dot, np.inner, np.vdot) and not kwargs:
+            return _product(*args)
+        if func in (np.where, np.clip, np.round, np.copy, np.real) and not kwargs:
+            first = next((one for one in args if isinstance(one, Ragged)), None)
+            if first is not None and (func is not np.where or len(args) == 3):
+                return first._elementwise(func, args)
+        if name in _REDUCTIONS and args and args[0] is self and getattr(np, name, None) is func:
+            return getattr(self, {"amax": "max", "amin": "min"}.get(name, name))(
+                *args[1:], **kwargs
+            )
+        if func is np.linalg.norm and len(args) == 1 and not kwargs and self.ndim == 1:
+            return np.linalg.norm(self._filled(0))
+        raise Abandon
+
+    # Over rows
+
+    def _reduced(self, function: Any, axis: Any, blank: Any, some: bool) -> Any:
+        """A reduction; `some`: of no elements there is none."""
+        if axis is None or axis == 0 or axis == -self.ndim:
+            if some and not self._extent.never_empty():
+                raise Abandon
+            return function(self._filled(blank), axis=axis)
+        if type(axis) is not int or not -self.ndim < axis < self.ndim:
+            raise Abandon
+        return Ragged(function(self._values, axis=axis), self._extent)
+
+    def sum(self, axis: Any = None) -> Any:
+        """The sum."""
+        return self._reduced(np.sum, axis, 0, False)
+
+    def prod(self, axis: Any = None) -> Any:
+        """The product."""
+        return self._reduced(np.prod, axis, 1, False)
+
+    def max(self, axis: Any = None) -> Any:
+        """The largest."""
+        return self._reduced(np.max, axis, self._end(-np.inf), True)
+
+    def min(self, axis: Any = None) -> Any:
+        """The smallest."""
+        return self._reduced(np.min, axis, self._end(np.inf), True)
+
+    def any(self, axis: Any = None) -> Any:
+        """Whether any is true."""
+        return self._reduced(np.any, axis, False, False)
+
+    def all(self, axis: Any = None) -> Any:
+        """Whether all are true."""
+        return self._reduced(np.all, axis, True, False)
+
+    def mean(self, axis: Any = None) -> Any:
+        """The mean."""
+        if axis not in (None, 0) or (axis is None and self.ndim > 1) or self.dtype.kind != "f":
+            raise Abandon
+        return self._reduced(np.sum, axis, 0, True) / self._extent.count()
+
+    def argmax(self, axis: Any = None) -> Any:
+        """The place of the largest."""
+        if self.ndim != 1 or not isinstance(self._extent, RowSpan) or axis not in (None, 0):
+            raise Abandon
+        found = self._reduced(np.argmax, 0, self._end(-np.inf), True)
+        return found - self._extent.number(self._extent.lows)
+
+    def _end(self, infinity: float) -> Any:
+        if self.dtype.kind == "f":
+            return infinity
+        if self.dtype.kind not in "iu":
+            raise Abandon
+        limits = np.iinfo(self.dtype)
+        return int(limits.min if infinity < 0 else limits.max)
+
+    # Parts
+
+    def __getitem__(self, key: Any) -> Any:
+        first, rest = (key[0], key[1:]) if type(key) is tuple else (key, ())
+        if not all(one is None or one == slice(None) or type(one) is int for one in rest):
+            raise Abandon
+        found = self if first == slice(None) else self._rows(first)
+        if not rest:
+            return found
+        if not isinstance(found, Ragged):
+            return found[rest]
+        return Ragged(found._values[(slice(None), *rest)], found._extent)
+
+    def _rows(self, key: Any) -> Any:
+        extent = self._extent
+        if not isinstance(extent, RowSpan):
+            raise Abandon
+        lows, highs = extent.lows, extent.highs
+        if type(key) is int:
+            place = lows + key if key >= 0 else highs + key
+            if not ((lows <= place) & (place < highs)).all():
+                raise Abandon
+            return self._values[extent.number(place)]
+        if not isinstance(key, slice) or key.step not in (None, 1):
+            raise Abandon
+        start = _within(key.start, lows, lows, highs)
+        stop = _within(key.stop, highs, lows, highs)
+        return Ragged(self._values, RowSpan(extent.loop, start, np.maximum(start, stop)))
+
+    def __getattr__(self, name: str) -> Any:
+        raise Abandon
+
+    def _refuse(self, *args: Any) -> Any:
+        raise Abandon
+
+    __len__ = __iter__ = __bool__ = __contains__ = __array__ = __setitem__ = _refuse
+    __float__ = __int__ = __index__ = _refuse
+    __hash__ = object.__hash__
+
+
+_REDUCTIONS = frozenset("sum prod max min amax amin any all mean argmax".split())
+
+
+def _within(bound: Any, default: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+    if bound is None:
+        return default
+    if type(bound) is not int:
+        raise Abandon
+    found: np.ndarray = np.clip((lows if bound >= 0 else highs) + bound, lows, highs)
+    return found
+
+
+def _moved(values: Any, away: int, length: int) -> Any:
+    """So many rows, each the one that stood `away` places behind it; beyond the ends anything."""
+    own = type_of(values)
+    count = own.shape[0]
+    first, last = max(away, 0), min(count, away + length)
+    if (first, last) == (0, length) and count == length:
+        return values
+    blank = [np.zeros((rows, *own.shape[1:]), own.dtype) for rows in (first - away, length)]
+    missing = length - (first - away) - (last - first)
+    parts = [blank[0], values[first:last], blank[1][:missing]]
+    return np.concatenate([part for part in parts if type_of(part).shape[0]])
+
+
+def _product(x: Any, y: Any) -> Any:
+    """``x @ y``."""
+    if isinstance(x, Ragged) and isinstance(y, Ragged) and x.ndim == 1:
+        return x._filled(0) @ Ragged(x._along(y), x._extent)._filled(0)
+    if isinstance(x, Ragged) and not isinstance(y, Ragged) and x.ndim == 2:
+        return Ragged(x._values @ y, x._extent)
+    raise Abandon
+
+
+def _operator(ufunc: np.ufunc, swapped: bool = False) -> Any:
+    def method(self: Ragged, other: Any) -> Any:
+        pair = (other, self) if swapped else (self, other)
+        return self.__array_ufunc__(ufunc, "__call__", *pair)
+
+    return method
+
+
+_ARITHMETIC = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+}
+_COMPARISONS = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+for _name, _ufunc in (_ARITHMETIC | _COMPARISONS).items():
+    setattr(Ragged, f"__{_name}__", _operator(_ufunc))
+for _name, _ufunc in _ARITHMETIC.items():
+    setattr(Ragged, f"__r{_name}__", _operator(_ufunc, swapped=True))
+for _name, _ufunc in {"neg": np.negative, "abs": np.absolute, "pos": np.positive}.items():
+    setattr(Ragged, f"__{_name}__", lambda self, ufunc=_ufunc: self._elementwise(ufunc, [self]))
