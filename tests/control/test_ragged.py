@@ -143,7 +143,40 @@ def norms(x):
     return s
 
 
+def tree_of_prices(x):
+    v = np.maximum(np.exp(np.arange(21) * 0.1) * x[0] - 1, 0.0)
+    for _ in range(20):
+        v = x[1] * (0.6 * v[1:] + 0.4 * v[:-1])
+    return v[0] + v.sum()
+
+
+def tree_with_early_exercise(x):
+    u, n = np.exp(0.1 * x[1]), 15
+    v = np.maximum(1.2 - x[0] * u ** np.arange(-n, n + 1, 2), 0.0)
+    for i in range(n - 1, -1, -1):
+        s = x[0] * u ** np.arange(-i, i + 1, 2)
+        v = np.maximum(0.98 * (0.55 * v[1:] + 0.45 * v[:-1]), 1.2 - s)
+    return v[0]
+
+
+def differences(x):
+    d, s = x**3, 0.0
+    for _ in range(10):
+        d = d[1:] - d[:-1]
+        s = s + np.sum(np.abs(d))
+    return s + np.sum(d * np.arange(2))
+
+
+def down_by_two_rows(x):
+    p = np.stack([x, x**2], axis=1)
+    p = np.concatenate([p, p + 1])
+    for i in range(10):
+        p = p[2:] * 0.5 + p[:-2] * x[i]
+    return np.sum(p**2) + p[3, 1]
+
+
 ONCE = [
+    tree_of_prices, tree_with_early_exercise, differences, down_by_two_rows,
     tails, heads_and_tails, empty_ones, back_substitution, elimination, pairs, causal,
     moved_against_each_other, parts_of_parts, risk_sets, risk_places, masks_that_are_computed,
     masks_that_are_written, largest_of_the_rest, infinite_where_it_does_not_count, norms,
@@ -181,7 +214,38 @@ def shapes_by_chance(x):
     return s
 
 
+def down_to_nothing_and_beyond(x):
+    d, s = x * 2, 0.0
+    for _ in range(15):
+        d = d[1:]
+        s = s + np.sum(d)
+    return s
+
+
+def shorter_by_halves(x):
+    d = np.concatenate([x] * 100)[:1024]
+    for _ in range(10):
+        d = d[::2] + d[1::2] * 0.5
+    return d[0]
+
+
+def shorter_by_more_each_time(x):
+    d = np.concatenate([x] * 8)
+    for i in range(1, 12):
+        d = d[i:] * 1.1
+    return np.sum(d)
+
+
+def written_and_shorter(x):
+    d = x * 2
+    for _ in range(10):
+        d[0] += 1
+        d = d[1:]
+    return np.sum(d)
+
+
 TURN_BY_TURN = [
+    down_to_nothing_and_beyond, shorter_by_halves, shorter_by_more_each_time, written_and_shorter,
     sizes_that_are_asked_for, sorted_parts, two_cuts, shapes_by_chance,
 ]  # fmt: skip
 

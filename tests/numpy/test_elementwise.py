@@ -388,3 +388,12 @@ def test_arrays_of_other_packages_decide_for_themselves():
 
     assert grad(loss)(2.0) == pytest.approx(np.exp(2.0) + 2 * np.exp(4.0))
     assert wnp.add(1.0, Labelled(np.ones(2), "a"), dtype=np.float32).data.dtype == np.float32
+
+
+def test_arrays_of_other_packages_to_the_right_of_traced_ones():
+    def loss(x):
+        labelled = np.multiply(x, Labelled(np.arange(3.0), "time"))
+        assert labelled.label == "time"
+        return np.sum(np.power(x, labelled).data)
+
+    assert grad(loss)(1.0) == pytest.approx(3.0)

@@ -28,6 +28,10 @@ from .values import is_abstract
 _MOST_FLAGS = 10_000_000
 
 
+class Unequal(Abandon):
+    """Ends an attempt: something that changes its length meets an array that does not yet."""
+
+
 # ---------------------------------------------------------------- what is known for all turns
 
 
@@ -216,6 +220,65 @@ def places_of_mask(mask: Any) -> tuple[Ragged]:
     return (Ragged(np.arange(length), _extent(mask, length), places=True),)
 
 
+def arange(*args: Any) -> Any:
+    """``np.arange`` of integers that are traced."""
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    for loop in loops_around():
+        known = [in_all_turns(bound, loop) for bound in (start, stop, step)]
+        if any(one is None or one.dtype.kind not in "iu" or one.ndim != 1 for one in known):
+            continue
+        first, last, by = known
+        assert first is not None and last is not None and by is not None
+        if not (by == by[0]).all() or not by[0]:
+            break
+        counts = np.maximum(-((first - last) // by), 0)
+        values = start + int(by[0]) * np.arange(int(counts.max()))
+        return Ragged(values, RowSpan(loop, np.zeros_like(counts), counts))
+    raise Abandon
+
+
+# ---------------------------------------------------------------- an array that loses rows
+
+
+class Shrinking:
+    """A variable that has fewer rows after each turn, by the same number: carried as it was."""
+
+    def __init__(self, rows: int, lost: int):
+        self.rows, self.lost = rows, lost
+
+    def enter(self, values: Any, loop: TracedPiece) -> Ragged:
+        """What stands for it in a turn."""
+        return Ragged(values, self._extent(loop, 0))
+
+    def left(self, values: Any, found: Any, loop: TracedPiece) -> Any:
+        """What a turn leaves of it, with as many rows as before."""
+        if not isinstance(found, Ragged):
+            raise Abandon
+        after = Ragged(values, self._extent(loop, 1))
+        return after._operand(found)
+
+    def last(self, values: Any, turns: int) -> Any:
+        """What is left after all turns."""
+        return values[: self.rows - self.lost * turns]
+
+    def _extent(self, loop: TracedPiece, turn: int) -> RowSpan:
+        counts = self.rows - self.lost * (np.arange(len(loop.rows)) + turn)
+        return RowSpan(loop, np.zeros_like(counts), counts)
+
+
+def shrinking(before: Any, after: Any, turns: int) -> Shrinking | None:
+    """Whether something can be carried so, given what it is before a turn and after it."""
+    if not (isinstance(before, Traced) and isinstance(after, Traced)):
+        return None
+    own, found = type_of(before), type_of(after)
+    if not own.shape or not found.shape or own.shape[1:] != found.shape[1:]:
+        return None
+    lost = own.shape[0] - found.shape[0]
+    if lost <= 0 or lost * turns > own.shape[0]:
+        return None
+    return Shrinking(own.shape[0], lost)
+
+
 # ---------------------------------------------------------------- the values
 
 
@@ -289,8 +352,10 @@ class Ragged:
                 raise Abandon
             return self._along(other)
         shape = type_of(other).shape
-        if len(shape) > self.ndim or (len(shape) == self.ndim and shape[0] != 1):
+        if len(shape) > self.ndim:
             raise Abandon
+        if len(shape) == self.ndim and shape[0] != 1:
+            raise Unequal
         return other
 
     # Element by element

@@ -31,6 +31,7 @@ from .filled import Filled
 from .growing import Deeper, Growing
 from .histories import History, early_rows, history
 from .pieces import Abandon, Fills, Grows, Sets, TracedPiece, captured, closed
+from .ragged import Shrinking, Unequal, shrinking
 from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
@@ -119,6 +120,7 @@ class Turns:
             if name in statement.live or name in statement.enters
         ]
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
+        self.shrinking: dict[int, Shrinking] = {}  # variables that have fewer rows after each turn
         self.made: set[int] = set()  # variables that hold an array of their own after each turn
         self.first_is_done = False  # whether the first turn was run before
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
@@ -191,6 +193,10 @@ class Turns:
                 self._check_apart()
                 return self._left(inside, after, item)
             except Deeper:
+                return None
+            except Unequal:
+                if not self._shrinks(self._after_the_first()):
+                    raise
                 return None
             except Grows as found:
                 self._grow(found.thing, Growing(found.thing, found.front))
@@ -275,6 +281,8 @@ class Turns:
                 if isinstance(tracer, Tracer) and not is_line(tracer.type.shape):
                     kept = self.orders[one.place, number] = _KeptOrder(leaf)
                     tracer.node.order = (kept,)
+            if one.place in self.shrinking:
+                leaves = [self.shrinking[one.place].enter(leaves[0], inside)]
             copy = values[one.place] = tree.unflatten(one.structure, leaves)
             if one.structure is not tree.LEAF and one.place not in self.late:
                 self.twins[one.place] = Twin(self.variables.before[one.place], copy)
@@ -317,7 +325,14 @@ class Turns:
             raise Abandon
         self.moves = self._moves(after)
         found = [self.inner[slot].node for slot in self.moves]
+        if self._shrinks(after):
+            return None
         for one in self.carried:
+            if one.place in self.shrinking:
+                entered: Any = self.values[one.place]
+                rest = self.shrinking[one.place].left(entered._values, after[one.place], inside)
+                found.append(inside.trace.node_of(rest))
+                continue
             leaves, structure = tree.flatten(after[one.place])
             if structure != one.structure:
                 raise self._mismatch(one.place, after[one.place])
@@ -348,6 +363,32 @@ class Turns:
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
+
+    def _shrinks(self, after: list[Any]) -> bool:
+        """Whether there are more variables of which a turn takes rows away."""
+        found: dict[int, Shrinking] = {}
+        if not self.attempt or self.rows is None:
+            return False
+        for one in self.carried:
+            if one.structure is tree.LEAF and one.place not in self.shrinking:
+                made = shrinking(one.leaves[0], after[one.place], len(self.rows))
+                found |= {} if made is None else {one.place: made}
+        self.shrinking |= found
+        return bool(found)
+
+    def _after_the_first(self) -> list[Any]:
+        """The variables after the first turn, with its own number: traced, and thrown away."""
+        with TracedPiece(self.variables.where, self.variables.roots, True) as inside:
+            before, rows = self.shrinking, self.rows
+            if rows is None:
+                raise Abandon
+            self.shrinking = {}
+            try:
+                self._enter(inside)
+                run_piece(lambda: self.body(self.item(int(rows[0]))), self.variables.where)
+                return list(self.variables.get())
+            finally:
+                self.shrinking = before
 
     def _made(self, inside: TracedPiece, after: list[Any]) -> set[int]:
         """The variables whose array is replaced by one that the turn makes and no other holds.
@@ -524,6 +565,8 @@ class Turns:
                 kept = self.orders.get((one.place, number))
                 if kept is not None and isinstance(result, Traced):
                     result.node.order = (kept.at_the_end,)  # type: ignore[attr-defined]
+            if one.place in self.shrinking and self.rows is not None:
+                leaves = [self.shrinking[one.place].last(leaves[0], len(self.rows))]
             made = tree.unflatten(one.structure, leaves)
             twin = self.twins.get(one.place)
             values[one.place] = made if twin is None else twin.back(self.after[one.place], made)

@@ -28,7 +28,7 @@ from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
 from .pieces import Abandon, Fills, local
-from .ragged import Ragged, is_ragged, loops_around, places_of_mask, put, taken
+from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put, taken
 from .repeats import ChangedType, Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
@@ -115,6 +115,16 @@ def _places_or(function: Any) -> Any:
     return call
 
 
+def _arange_or(function: Any) -> Any:
+    """``np.arange``, also with bounds that are traced."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traced = any(map(is_abstract, args)) and not kwargs
+        return arange(*args) if traced else function(*args, **kwargs)
+
+    return call
+
+
 def _in_loop() -> bool:
     return local.inside is not None and local.inside.attempt and bool(loops_around())
 
@@ -183,6 +193,8 @@ class Runtime:
         called = conversion.called(function)
         if (function is np.where or function is np.nonzero) and _in_loop():
             return _places_or(called)
+        if getattr(function, "__wrapped__", function) is np.arange and _in_loop():
+            return _arange_or(called)
         if kind is types.MethodType and function.__func__ in METHODS:
             return types.MethodType(METHODS[function.__func__], function.__self__)
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:

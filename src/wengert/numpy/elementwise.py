@@ -100,6 +100,21 @@ def _operand(x: Any) -> Any:
     return as_value(x)
 
 
+def _by_others(ufunc: np.ufunc, args: Any, keywords: dict[str, Any]) -> Any:
+    """What a ufunc means to an operand of a class of its own; NumPy would ask a traced one first,
+    which stands to the left, and again."""
+    if not any(isinstance(arg, Traced) for arg in args):
+        return ufunc(*args, **keywords)
+    for arg in args:
+        asked = getattr(type(arg), "__array_ufunc__", None)
+        if asked is not None and not isinstance(arg, (Traced, np.ndarray, np.generic)):
+            found = asked(arg, ufunc, "__call__", *args, **keywords)
+            if found is not NotImplemented:
+                return found
+    kinds = ", ".join(type(arg).__name__ for arg in args)
+    raise TypeError(f"{ufunc.__name__}: no operand knows what it is of {kinds}")
+
+
 def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
     """The function of the namespace for a ufunc, from what it does to values."""
     name, count = ufunc.__name__, ufunc.nin
@@ -131,7 +146,7 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
                 return function(_operand(args[0]))
             return function(_operand(args[0]), _operand(args[1]))
         except _Others:
-            return ufunc(*args, **keywords)
+            return _by_others(ufunc, args, keywords)
 
     kind = "element by element" if ufunc.nout == 1 else "element by element; several results"
     return named(apply, name, f"``numpy.{name}``: {kind}.")
