@@ -42,9 +42,10 @@ def loss(w, x):
     return np.sum(np.tanh(x @ w) ** 2)
 
 w, x = np.ones((3, 2)) / 4, np.ones((4, 3))
-got = wg.jit(wg.value_and_grad(loss))(w, x)
-want = wg.value_and_grad(loss)(w, x)
-np.testing.assert_allclose(got[0], want[0]), np.testing.assert_allclose(got[1], want[1])
+value, gradient = wg.jit(wg.value_and_grad(loss))(w, x)
+found = np.tanh(x @ w)
+np.testing.assert_allclose(value, np.sum(found**2))
+np.testing.assert_allclose(gradient, x.T @ (2 * found * (1 - found**2)))
 print(*sys.modules)
 """
 
@@ -93,4 +94,4 @@ def test_the_spine_is_short(capsys):
     assert "spine" in capsys.readouterr().out
 
 
-MOST_LINES = 10_400
+MOST_LINES = 10_000

@@ -416,7 +416,13 @@ def _wengert_version() -> str:
 def _processor() -> str:
     from .codegen.target import Target
 
-    return str(Target.host())
+    target = Target.host()
+    fma = "FMA" if target.has_fma else "no FMA"
+    return (
+        f"{target.cpu} ({target.architecture}): {target.vector_registers} vector registers of "
+        f"{target.vector_bytes} bytes, {fma}, L1d {target.l1d_bytes // 1024} KiB, "
+        f"L2 {target.l2_bytes // 1024} KiB"
+    )
 
 
 def _llvm() -> str:

@@ -20,7 +20,7 @@ F = TypeVar("F")
 GENERATED, SOURCES = "<wengert>", "sources"
 _EVALUATING: set[int] = set()
 in_detail: Callable[[FrameType | None], str] | None = None  # what tells more of a line: `lines`
-_OURS = (
+OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
     GENERATED,
@@ -144,14 +144,6 @@ def evaluates(function: F) -> F:
     return function
 
 
-def user_frame() -> FrameType | None:
-    """The innermost frame outside wengert and numpy, or None."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return frame
-
-
 def user_line() -> str:
     """``file.py:12`` of the user's line that is running now, or at which it was recorded; or ""."""
     frame: FrameType | None = sys._getframe(1)
@@ -159,7 +151,7 @@ def user_line() -> str:
         return in_detail(frame)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_OURS):
+        if not name.startswith(OURS):
             return f"{os.path.basename(name)}:{frame.f_lineno}"
         recorded: str | None = None
         if name == GENERATED:

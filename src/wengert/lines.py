@@ -83,7 +83,7 @@ def _line_in_detail(frame: FrameType | None) -> Line:
                 outer, derived = getattr(recorded, "layers", ()), derived or is_derived(recorded)
                 operation = getattr(recorded, "operation", "") or operation
                 break
-        if not found and not code.co_filename.startswith(errors._OURS):
+        if not found and not code.co_filename.startswith(errors.OURS):
             file = code.co_filename
             found = f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back

@@ -5,7 +5,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as xp
-from wengert.graph.verify import verify
+from wengert.graph.rules import verify
 from wengert.jit import jit
 from wengert.ops.windows import fold
 from wengert.passes import optimise

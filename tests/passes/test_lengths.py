@@ -6,7 +6,7 @@ import pytest
 import wengert.numpy as wnp
 from wengert.errors import DependsOnLength
 from wengert.graph import Graph
-from wengert.graph.verify import verify
+from wengert.graph.rules import verify
 from wengert.ops.random import random_bits, random_bits_at
 from wengert.passes.lengths import (
     LENGTHS,

@@ -3,7 +3,7 @@
 import numpy as np
 
 import wengert as wg
-from wengert.graph.verify import verify
+from wengert.graph.rules import verify
 from wengert.passes.products import turn_products
 
 X, W = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)

@@ -8,7 +8,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as xp
 from wengert.graph import Constant, Graph, Operator
-from wengert.graph.verify import verify
+from wengert.graph.rules import verify
 from wengert.ops import REGISTRY
 from wengert.passes import PASSES, optimise
 from wengert.passes.expand import expand

@@ -7,7 +7,7 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert.ops.layout import broadcast_to
 from wengert.ops.op import REGISTRY
-from wengert.transforms import modes, plans
+from wengert.transforms import modes, replaying
 
 
 @pytest.fixture
@@ -64,15 +64,15 @@ def test_a_nan_is_seen_wherever_it_is(result, expected):
 
 @pytest.mark.parametrize("f", [wnp.tanh, wnp.arctan, wnp.erf, wnp.log1p, lambda x: x**3, wnp.sinc])
 def test_arrays_used_again_hold_the_same_numbers(f):
-    large = np.linspace(0.1, 2.0, 2 * plans.LARGE)
+    large = np.linspace(0.1, 2.0, 2 * replaying.LARGE)
     small = large[:5].copy()
     of_large = wg.grad(lambda x: wnp.sum(f(x) * x))(large)
     np.testing.assert_array_equal(of_large[:5], wg.grad(lambda x: wnp.sum(f(x) * x))(small))
-    np.testing.assert_array_equal(large, np.linspace(0.1, 2.0, 2 * plans.LARGE))
+    np.testing.assert_array_equal(large, np.linspace(0.1, 2.0, 2 * replaying.LARGE))
 
 
 def test_values_kept_for_the_pullback_are_not_overwritten():
-    x = np.linspace(0.1, 2.0, plans.LARGE)
+    x = np.linspace(0.1, 2.0, replaying.LARGE)
     _, pullback = wg.vjp(lambda x: wnp.tanh(wnp.exp(x)), x)
     first = pullback(np.ones_like(x))[0]
     np.testing.assert_array_equal(pullback(np.ones_like(x))[0], first)
@@ -132,7 +132,7 @@ def test_what_guards_against_a_nan_is_not_computed_in_the_quick_walk(walks, monk
     assert walks == [True, False] and calls
 
 
-@pytest.mark.parametrize("size", [3, 2 * plans.LARGE])
+@pytest.mark.parametrize("size", [3, 2 * replaying.LARGE])
 def test_an_array_that_stands_for_a_guarded_one_is_not_overwritten(size):
     x, y = np.linspace(-2, 2, size), np.linspace(1, -3, size)
     share, other = 1 / (1 + np.exp(y - x)), 1 / (1 + np.exp(x - y))

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
+from ..loops import Buffer
+from ..runtime.limits import ROOM_GRAIN
 from ..schedule.memory import ALIGNMENT
+from .llvm_types import I8, I64, i64
 from .llvm_types import POINTER as PTR
-from .llvm_types import i64
 from .pointers import Around, Key, Pointers
 
 
@@ -57,3 +59,18 @@ def within(
     found = Pointers(pointers.builder, words, pointers.slots, pointers.homes, around, pointers.room)
     found.known = dict(pointers.known)
     return found
+
+
+def room_length(builder: ir.IRBuilder, length: ir.Value) -> ir.Value:
+    """The length for which the room is laid out."""
+    return builder.and_(builder.add(length, i64(ROOM_GRAIN - 1)), i64(-ROOM_GRAIN))
+
+
+def in_room(pointers: Pointers, buffer: Buffer) -> ir.Value:
+    """Where a buffer is in the memory that grows with a length."""
+    assert pointers.room is not None
+    b, (slot, length) = pointers.builder, pointers.room
+    units = room_length(b, b.load(pointers(length), typ=I64))
+    place = b.gep(pointers.word(slot), [i64(1)], source_etype=I64)  # behind its capacity
+    start = b.load(place, typ=PTR)
+    return b.gep(start, [b.mul(units, i64(buffer.offset))], source_etype=I8)

@@ -21,9 +21,10 @@ from functools import partial
 import numpy as np
 from llvmlite import ir
 
-from ..loops import Affine, Buffer, Contraction, Expr, Load, Store, Sum, roots_of, walk
+from ..loops import Affine, Buffer, Contraction, Expr, Load, Store, Sum, roots_of, unchanging, walk
 from .counted import counted_loop
-from .expressions import Known, add_values, splats, unchanging, wanted
+from .expressions import Known, add_values, splats, wanted
+from .lanes import stack_memory
 from .llvm_types import I64, POINTER, i64, private_function
 from .memory import Memory
 from .ordering import has_chains, interleave
@@ -131,7 +132,9 @@ class Epilogue(Stores):
             return None
         rows, columns, across = self._lengths()
         # whole vectors are read, also at the end
-        return Memory(builder, self.plan.dtype).room(rows * columns * across + self.plan.lanes)
+        return stack_memory(
+            Memory(builder, self.plan.dtype), rows * columns * across + self.plan.lanes
+        )
 
     # ------------------------------------------------------------ functions
 

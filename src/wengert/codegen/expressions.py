@@ -37,16 +37,6 @@ def add_values(scalars: Scalars, roots: Iterable[Expr], known: Known, leaf: Leaf
         known[expr] = value_of(scalars, expr, known, leaf)
 
 
-def unchanging(roots: Iterable[Expr], changes: Callable[[Expr], bool]) -> list[Expr]:
-    """The expressions under the roots all of whose leaves stay the same, parts first."""
-    found: dict[Expr, Expr] = {}
-    for expr in walk(roots):
-        parts = parts_of(expr)
-        if all(part in found for part in parts) and (parts or not changes(expr)):
-            found[expr] = expr
-    return list(found.values())
-
-
 def wanted(roots: Iterable[Expr], known: Known) -> Known:
     """Of what is known that which the roots, or expressions that are not known, need at once."""
     roots = list(roots)

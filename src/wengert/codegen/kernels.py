@@ -29,10 +29,10 @@ from ..machine import policy
 from ..runtime.limits import KNOWN_LENGTHS, NEW_LENGTH, NO_ELEMENTS, ROOM_TOO_SMALL
 from ..schedule.memory import loops_of
 from .calls import emit_call
-from .contexts import table_of
+from .contexts import room_length, table_of
 from .equal_kernels import repeated_forms
 from .ordering import as_written
-from .pointers import I32, I64, PTR, Around, Pointers, i64, room_length
+from .pointers import I32, I64, PTR, Around, Pointers, i64
 from .program import Segments
 from .straight_loops import StraightLoops
 from .transfer import emit_transfer

@@ -1,12 +1,14 @@
-"""Lanes as products and copies need them: widened, squares transposed, multiplied and added."""
+"""Lanes as products and copies need them: loaded once, widened, transposed, multiplied, added."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from llvmlite import ir
 
-from .llvm_types import i32, intrinsic
+from .llvm_types import POINTER, i32, intrinsic
+from .memory import Memory
 from .vectors import lane_order, width_of
 
 
@@ -47,3 +49,28 @@ def multiply_add(
     if not has_fma:
         return builder.fadd(total, builder.fmul(x, y))
     return intrinsic(builder, "llvm.fma", x, y, total)
+
+
+class Loads(Memory):
+    """Memory that is read again and again: vectors are loaded the first time they are wanted."""
+
+    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
+        super().__init__(builder, dtype)
+        self.loaded: dict[tuple, ir.Value] = {}
+
+    def load_once(
+        self, pointer: ir.Value, offset: int, stride: int, width: int, count: int
+    ) -> ir.Value:
+        """A vector some elements further on."""
+        key = (pointer, offset, stride, width, count)
+        if key not in self.loaded:
+            self.loaded[key] = self.load(self.at(pointer, offset), stride, width, count)
+        return self.loaded[key]
+
+
+def stack_memory(memory: Memory, count: int) -> ir.Value:
+    """Memory for so many elements on the stack."""
+    place = memory.builder.alloca(ir.ArrayType(memory.element, count))
+    place.align = 64
+    place.type = POINTER  # vectors and single elements are stored there
+    return place

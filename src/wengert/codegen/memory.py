@@ -31,7 +31,6 @@ class Memory:
         self.builder, self.dtype = builder, dtype
         self.element = memory_type(dtype)
         self.align = dtype.itemsize
-        self.loaded: dict[tuple, ir.Value] = {}
 
     # ------------------------------------------------------------ places
 
@@ -48,13 +47,6 @@ class Memory:
         if isinstance(index, ir.Constant):
             return self.at(pointer, int(index.constant) * stride)
         return self.at(pointer, self.builder.mul(index, i64(stride)) if stride else 0)
-
-    def room(self, count: int) -> ir.Value:
-        """Memory for so many elements on the stack."""
-        room = self.builder.alloca(ir.ArrayType(self.element, count))
-        room.align = 64
-        room.type = POINTER  # vectors and single elements are stored there
-        return room
 
     # ------------------------------------------------------------ values
 
@@ -104,15 +96,6 @@ class Memory:
             place = self.at(pointer, lane_offset(b, lane, stride, count))
             value = b.insert_element(value, self._one(place), i32(lane))
         return value
-
-    def load_once(
-        self, pointer: ir.Value, offset: int, stride: int, width: int, count: int
-    ) -> ir.Value:
-        """A vector some elements further on, loaded the first time that it is wanted."""
-        key = (pointer, offset, stride, width, count)
-        if key not in self.loaded:
-            self.loaded[key] = self.load(self.at(pointer, offset), stride, width, count)
-        return self.loaded[key]
 
     def load_every(
         self, pointer: ir.Value, stride: int, width: int, count: int | First

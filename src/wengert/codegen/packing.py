@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from ..loops import Contraction, Expr, Literal, Load, walk
+from ..loops import Contraction, Expr, Literal, Load, unchanging, walk
 from .counted import counted_loop
-from .expressions import Known, add_values, splats, unchanging
+from .expressions import Known, add_values, splats
 from .lanes import transpose_square
 from .llvm_types import I64, POINTER, as_i64, i32, i64, private_function
 from .memory import Memory

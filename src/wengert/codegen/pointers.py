@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from llvmlite import ir
 
 from ..loops import Buffer, MemoryKind, Var
-from ..runtime.limits import ROOM_GRAIN
 from .llvm_types import I8, I32, I64, i64
 from .llvm_types import POINTER as PTR
 
@@ -22,11 +21,6 @@ def moved_bytes(builder: ir.IRBuilder, pointer: ir.Value, offset: int) -> ir.Val
     if not offset:
         return pointer
     return builder.gep(pointer, [i64(offset)], source_etype=I8)
-
-
-def room_length(builder: ir.IRBuilder, length: ir.Value) -> ir.Value:
-    """The length for which the room is laid out."""
-    return builder.and_(builder.add(length, i64(ROOM_GRAIN - 1)), i64(-ROOM_GRAIN))
 
 
 def is_error(builder: ir.IRBuilder, code: ir.Value) -> ir.Value:
@@ -106,7 +100,9 @@ class Pointers:
 
     def _load(self, buffer: Buffer) -> ir.Value:
         if buffer.kind is MemoryKind.ROOM:
-            return self._in_room(buffer)
+            from .contexts import in_room
+
+            return in_room(self, buffer)
         number = self.slots.get(buffer)
         if number is None and buffer.kind is MemoryKind.CARRIED:
             return self.given[buffer]
@@ -125,11 +121,3 @@ class Pointers:
     def word(self, number: int) -> ir.Value:
         """The pointer in a slot."""
         return self.builder.load(self._slot(number), typ=PTR)
-
-    def _in_room(self, buffer: Buffer) -> ir.Value:
-        assert self.room is not None
-        b, (slot, length) = self.builder, self.room
-        units = room_length(b, b.load(self(length), typ=I64))
-        place = b.gep(self.word(slot), [i64(1)], source_etype=I64)  # behind its capacity
-        start = b.load(place, typ=PTR)
-        return b.gep(start, [b.mul(units, i64(buffer.offset))], source_etype=I8)

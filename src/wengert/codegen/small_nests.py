@@ -28,10 +28,12 @@ from ..loops import (
     Var,
     roots_of,
     takes_long,
+    unchanging,
     walk,
 )
 from ..machine import policy
-from .expressions import Known, add_values, splats, unchanging, wanted
+from .expressions import Known, add_values, splats, wanted
+from .lanes import Loads
 from .llvm_types import I1
 from .memory import Memory
 from .plans import Piece, pieces_of
@@ -129,10 +131,10 @@ class _Reader:
 
     def __init__(self, builder: ir.IRBuilder, grid: Grid, pointers: Callable[[Buffer], ir.Value]):
         self.builder, self.grid, self.pointers = builder, grid, pointers
-        self.memories: dict[np.dtype, Memory] = {}
+        self.memories: dict[np.dtype, Loads] = {}
 
-    def _memory(self, buffer: Buffer) -> Memory:
-        return self.memories.setdefault(buffer.dtype, Memory(self.builder, buffer.dtype))
+    def _memory(self, buffer: Buffer) -> Loads:
+        return self.memories.setdefault(buffer.dtype, Loads(self.builder, buffer.dtype))
 
     def _once(self, expr: Load, first: int, stride: int, width: int, count: int) -> ir.Value:
         """Some elements, loaded the first time that they are wanted."""

@@ -86,14 +86,6 @@ class Target(Machine):
     def __hash__(self) -> int:
         return hash((self.cpu, self.vector_bytes, self.l2_bytes, self.cores))
 
-    def __str__(self) -> str:
-        fma = "FMA" if self.has_fma else "no FMA"
-        return (
-            f"{self.cpu} ({self.architecture}): {self.vector_registers} vector registers of "
-            f"{self.vector_bytes} bytes, {fma}, L1d {self.l1d_bytes // 1024} KiB, "
-            f"L2 {self.l2_bytes // 1024} KiB"
-        )
-
 
 @functools.cache
 def _host(override: str, cores: int) -> Target:

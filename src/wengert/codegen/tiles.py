@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from ..machine import policy
 from .counted import carried_loop, counted_loop
-from .lanes import multiply_add, widened
+from .lanes import multiply_add, stack_memory, widened
 from .llvm_types import I64, POINTER, as_i64, i64, private_function
 from .memory import Memory
 from .plans import Axis, Piece, Plan, tail_pieces
@@ -239,7 +239,7 @@ class TileEmitter:
         writing all of that out would be long code."""
         if self.plan.vector.out in (0, 1):
             return None
-        return self.memory.room(self.shape.rows * self.shape.columns * self._across())
+        return stack_memory(self.memory, self.shape.rows * self.shape.columns * self._across())
 
     def _across(self) -> int:
         return max(piece.start + piece.width for piece in self.pieces)

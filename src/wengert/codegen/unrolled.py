@@ -23,9 +23,9 @@ from llvmlite import ir
 from ..loops import Contraction
 from ..machine import policy
 from .epilogue import Stores
-from .lanes import multiply_add, widened
+from .lanes import Loads, multiply_add, widened
 from .llvm_types import POINTER, private_function
-from .memory import LARGEST_SHUFFLED, Memory
+from .memory import LARGEST_SHUFFLED
 from .plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .target import Target
 from .vectors import lane_order, some_lanes
@@ -117,7 +117,7 @@ class _Emitter:
     ):
         self.builder, self.form, self.has_fma = builder, form, target.has_fma
         self.dtype = kernel.out.dtype
-        self.memory = Memory(builder, self.dtype)
+        self.memory = Loads(builder, self.dtype)
         self.out, self.x, self.y = pointers
         self.keeps_sums = kernel.keeps_sums
         self.stores = Stores(kernel, target.has_fma)

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .. import tree
-from ..errors import GraphError, ShapeError, StructureError, evaluates
-from ..keeping import keep
-from ..types import Function, type_of, weaken
+from ..errors import evaluates
+from ..types import Function
 from .nodes import Constant, Node, Operator, Variable, reachable
 
 
@@ -80,63 +77,24 @@ class Graph:
 
     def __call__(self, *args: Any) -> Any:
         """Evaluate for new arguments of the structure that was traced."""
-        return self._rebuild(self.evaluate(self._leaves(args)))
+        from .running import call
 
-    @evaluates
+        return call(self, args)
+
     def forward(self, *args: Any) -> Any:
         """Evaluate and keep every node's `output`. Without arguments, the values held now."""
-        if args:
-            for variable, value in zip(self.inputs, self._leaves(args), strict=True):
-                variable.output = keep(value)
-        for node in self.nodes:
-            if isinstance(node, Operator):
-                node.output = node.apply([source.output for source in node.inputs])
-            node.gradient = None
-        return self._rebuild([None if node is None else node.output for node in self.outputs])
+        from .running import forward
+
+        return forward(self, args)
 
     def backward(self, seed: Any = 1.0) -> None:
         """Fill in every node's `gradient`: the derivative of the scalar output by that node.
 
         For an output that is not a scalar, give the seed: an array of the output's shape.
         """
-        if len(self.outputs) != 1 or self.outputs[0] is None:
-            raise GraphError(
-                f"backward: the graph has {len(self.outputs)} outputs, expected one. "
-                "Trace a function that returns a single value."
-            )
-        if self.outputs[0].type.shape != type_of(seed).shape:
-            raise GraphError(
-                f"backward: the output is {self.outputs[0].type}, the seed {type_of(seed)}; "
-                "expected the same shape. Give `seed` an array of the output's shape."
-            )
-        for node in self.nodes:
-            node.gradient = None
-        type(self).reverse(self, seed)  # type: ignore[misc]
+        from .running import backward
 
-    def _leaves(self, args: tuple[Any, ...]) -> list[Any]:
-        if self.in_structure is None:
-            if len(args) != len(self.inputs):
-                raise StructureError(
-                    f"{self.name}: got {len(args)} arguments, expected {len(self.inputs)}."
-                )
-            leaves = list(args)
-        else:
-            leaves = tree.flatten_like(self.in_structure, args, self.name)
-        for node, value in zip(self.inputs, leaves, strict=True):
-            if node.type.shape != type_of(value).shape:
-                raise ShapeError(
-                    f"{self.name}: argument {node.name!r} has shape {type_of(value).shape}, the "
-                    f"graph was traced for {node.type.shape}. "
-                    "Trace the function again for the new shape."
-                )
-        return [_as_traced(node, value) for node, value in zip(self.inputs, leaves, strict=True)]
-
-    def _rebuild(self, values: list[Any]) -> Any:
-        # the caller may write to the result, which nodes hold
-        values = [np.array(v) if type(v) is np.ndarray else v for v in values]
-        if self.out_structure is None:
-            return tuple(values)
-        return tree.unflatten(self.out_structure, values)
+        backward(self, seed)
 
     def __str__(self) -> str:
         from .printing import format_graph
@@ -156,9 +114,3 @@ class Graph:
         from .drawing import draw
 
         return draw(self, path)
-
-
-def _as_traced(node: Variable, value: Any) -> Any:
-    """Where a Python number was traced, a number of NumPy counts as one: it must not promote."""
-    plain = isinstance(value, np.generic) or type(value) is np.ndarray
-    return weaken(value) if plain and node.type.weak else value

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DTypeError, IntegerError
+from ..loops import c_strides
 from ..snapshot import alike, hash_of, snapshot, unchanged
 from ..trace.tracing import check_leaf, function_name
 from ..types import ArrayType, type_of
@@ -192,8 +193,6 @@ def plain(leaf: Any, operation: str, number: int) -> Any:
 
 def element_strides(leaf: Leaf) -> tuple[int, ...]:
     """Strides in elements."""
-    from ..loops import c_strides
-
     if leaf.strides is None:
         return c_strides(leaf.type.shape)
     return tuple(stride // leaf.type.dtype.itemsize for stride in leaf.strides)

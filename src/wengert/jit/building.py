@@ -51,8 +51,10 @@ class Stages:
                 family is not None,
             )
             if family is not None:
+                from ..passes.lengths import for_any_length
+
                 others = [_optimised(graph, None, True) for graph in family.graphs[1:]]
-                self.any_length = _any_length(family.changed([self.optimised, *others]))
+                self.any_length = for_any_length(family.changed([self.optimised, *others]))
                 self.optimised = self.any_length.graph
                 leaves = at_length(leaves, self.any_length.example)
         with clock("schedule"):
@@ -107,12 +109,6 @@ def _optimised(graph: Graph, watch: Callable[[str, Graph], None] | None, any_len
     if watch is not None:
         watch(expand.__name__, graph)
     return graph
-
-
-def _any_length(family: Any) -> AnyLength:
-    from ..passes.lengths import for_any_length
-
-    return for_any_length(family)
 
 
 def _direct(captured: Captured, loops: LoopProgram) -> list[bool]:

@@ -164,7 +164,7 @@ class _PlanStep(NamedTuple):
 @evaluates
 def _plan_by_operations(plan: Replay, values: Sequence[Any], quick: bool = False) -> list[Any]:
     env = [*values, *plan.constants]
-    for (apply, _, places, params), source in zip(plan.steps, plan._sources, strict=True):
+    for (apply, _, places, params), source in zip(plan.steps, plan.sources, strict=True):
         node = _PlanStep(source)  # noqa: F841 - read by `user_line`
         env.append(apply(*[env[place] for place in places], **params))
     return [None if place is None else env[place] for place in plan.outputs]

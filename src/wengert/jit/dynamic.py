@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import AxisError, DependsOnLength, DTypeError, FixedLengthWarning, ShapeError
+from ..graph import Node
 from ..trace.orders import lies_in_c_order
 from ..types import ArrayType
 from .arguments import ANY, Call, Leaf, Parameters, describe
@@ -224,7 +225,15 @@ def _outside(captured: Captured) -> Any:
     """What must not change with the length: results that are no arrays, and the state."""
     results = [r.value if isinstance(r, StaticResult) else None for r in captured.results]
     owners = [id(change.owner) for change in captured.changes]
-    return captured.structure, [(type(r), r) for r in results], owners, captured.outline()
+    return captured.structure, [(type(r), r) for r in results], owners, outline(captured)
+
+
+def outline(captured: Captured) -> list[tuple]:
+    """What happens to each piece of state, without the nodes."""
+    return [
+        (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
+        for c in captured.changes
+    ]
 
 
 # ---------------------------------------------------------------- calls

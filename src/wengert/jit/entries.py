@@ -31,7 +31,8 @@ from ..runtime.signature import (
 from ..snapshot import is_native
 from ..types import ArrayType
 from .arguments import ANY, Leaf, Parameters, StaticValue
-from .program import Program, object_cache, size_in_bytes
+from .inside import size_in_bytes
+from .program import Program, object_cache
 from .tracing import StaticResult
 
 # Calls that touch more elements than this release the GIL.

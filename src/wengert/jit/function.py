@@ -17,8 +17,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-import numpy as np
-
 from .. import tree
 from ..errors import DependsOnLength, MoreSteps, OptionError
 from ..ops.op import Traced
@@ -223,11 +221,9 @@ class Jitted(staticmethod, Generic[P, R]):
         if method is None:
             if instance is None:
                 return self
-            if _is_array_tree(instance):
-                return types.MethodType(self, instance)
-            from .methods import method_of
+            from .methods import is_array_tree, method_of
 
-            method = method_of(self, instance)
+            method = self if is_array_tree(instance) else method_of(self, instance)
         return types.MethodType(method, instance)
 
     def _point(self) -> None:
@@ -537,15 +533,6 @@ def _is_on(step: str) -> bool:
 def written(args: tuple, kwargs: dict[str, Any]) -> tuple:
     """How a call is written."""
     return (len(args), *sorted(kwargs))
-
-
-def _is_array_tree(instance: Any) -> bool:
-    """Whether `self` can be an argument: a tree (a named tuple, a dataclass) of plain arrays."""
-    if tree._handlers(instance) is None or getattr(instance, "_captured_by_jit", False):
-        return False
-    leaves = tree.leaves(instance)
-    plain = (np.ndarray, np.generic, float, int, complex)
-    return all(isinstance(leaf, plain) and not isinstance(leaf, Traced) for leaf in leaves)
 
 
 def _fill(out: Any, result: Any) -> Any:

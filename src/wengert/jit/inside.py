@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..loops import Host
 from ..runtime.limits import ROOM_GRAIN
 from . import debugging
 from .arguments import Call
 from .dynamic import describe_one, sized
-from .program import Program, size_in_bytes
+from .program import Program
 from .state import trace_lock
 from .tracing import capture
 
@@ -63,3 +65,8 @@ def memory_of(program: Program, leaves: Sequence[Any] | None) -> dict[str, int]:
         "allocations_per_call": made + hosts,
         "allocations_with_out": hosts,
     }
+
+
+def size_in_bytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
+    """How much memory an array takes."""
+    return dtype.itemsize * int(np.prod(shape, dtype=np.int64))

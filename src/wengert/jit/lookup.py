@@ -22,6 +22,7 @@ import numpy as np
 
 from .arguments import Leaf
 from .debugging import Clock
+from .dynamic import outline
 from .entries import bind
 from .fingerprint import graph_fingerprint
 from .frames import CallLayout
@@ -51,7 +52,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Tar
         (k.kind, k.type.dtype.str, k.type.shape, k.type.weak, k.strides or "contiguous", k.turned)
         for k in kinds
     ]
-    form = (str(captured.structure), captured.outline())
+    form = (str(captured.structure), outline(captured))
     surroundings = (target.baked, str(native_layout()), source, setting())
     return cache_key(_VERSION, code, described, form, style, surroundings)
 

@@ -26,6 +26,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .. import tree
+from ..ops.op import Traced
 from ..trace.tracing import function_name
 from . import function
 from .arguments import Call
@@ -138,3 +142,12 @@ def method_of(face: Jitted, instance: Any) -> Method:
         for key in strong[:-STRONGLY_HELD]:
             del face._methods[key]
         return made
+
+
+def is_array_tree(instance: Any) -> bool:
+    """Whether `self` can be an argument: a tree (a named tuple, a dataclass) of plain arrays."""
+    if tree._handlers(instance) is None or getattr(instance, "_captured_by_jit", False):
+        return False
+    leaves = tree.leaves(instance)
+    plain = (np.ndarray, np.generic, float, int, complex)
+    return all(isinstance(leaf, plain) and not isinstance(leaf, Traced) for leaf in leaves)

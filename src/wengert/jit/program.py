@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from . import debugging
 from .arguments import ANY, Leaf
 from .dynamic import is_any, sized
 from .frames import ALIGNMENT, CallLayout, Failed, Frame
-from .state import Change, State
+from .state import Change, Hold, State
 from .tracing import StaticResult
 
 # What a flat entry gives back for a call that it does not take.
@@ -88,8 +87,7 @@ class Program:
         # called with the error code and the arguments when a native call fails
         self.failed: Callable[..., Any] = _raise_error_code
         self._frames: list[Frame] = []
-        self._state_lock = threading.Lock()
-        self._runner: int | None = None  # the thread that holds it
+        self._hold = Hold(name)
 
     def _place_scratch(self, direct: Sequence[bool]) -> None:
         """Room in the arena for new state, where it cannot be computed straight into place."""
@@ -145,12 +143,6 @@ class Program:
         leaf, array = next((leaf, value) for leaf, value in pairs if ANY in leaf.type.shape)
         return int(array.shape[leaf.type.shape.index(ANY)])
 
-    def grow(self, length: int) -> None:
-        """Make the room of the native entries large enough for a length."""
-        with self._state_held():
-            if self.room.grow(length) and self.arena is not None:
-                self.arena.make_way()
-
     def run_flat(self, values: Sequence[Any]) -> Any:
         """Call the entry that takes leaves; `MISSED` where it does not take these."""
         found = self.flat(*values)
@@ -199,25 +191,9 @@ class Program:
             return _number_or_array(results[0]) if self.is_leaf else self._rebuild(results)
         return self.failed(code, *args)
 
-    @contextlib.contextmanager
-    def _state_held(self) -> Iterator[None]:
+    def _state_held(self) -> contextlib.AbstractContextManager[None]:
         """Keep other calls of this program out; wait for one that runs without the GIL."""
-        me = threading.get_ident()
-        if me in (self._runner, self.arena and self.arena.holder):
-            raise RuntimeError(
-                f"{self.name}: called from a signal handler that interrupts a call of the same "
-                "function, whose state is in use. Set a flag in the handler and call it later."
-            )
-        with self._state_lock:
-            while self.arena is not None and not self.arena.take(me):
-                time.sleep(1e-4)
-            self._runner = me
-            try:
-                yield
-            finally:
-                self._runner = None
-                if self.arena is not None:
-                    self.arena.release()
+        return self._hold(self.arena)
 
     def _execute(
         self, arrays: list[np.ndarray], results: list[np.ndarray], length: int | None
@@ -284,11 +260,6 @@ def _raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:
     from ..runtime.builtin import raise_error_code
 
     return raise_error_code(code, *args, **kwargs)
-
-
-def size_in_bytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
-    """How much memory an array takes."""
-    return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
 def _copy_with_strides(array: np.ndarray) -> np.ndarray:

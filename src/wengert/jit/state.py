@@ -13,10 +13,12 @@ native entry reads has a zero for a cell that is not as it must be; then the cal
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -323,6 +325,35 @@ def _check_type(change: Change, cell: Cell) -> None:
             f"jit: the {change.kind} of a tensor becomes {new}, but its memory holds "
             f"{memory.dtype} of shape {memory.shape}. Keep dtype and shape, or use a new tensor."
         )
+
+
+class Hold:
+    """Keeps calls of one program apart, whose state they read and write."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.lock = threading.Lock()
+        self.runner: int | None = None  # the thread that holds it
+
+    @contextlib.contextmanager
+    def __call__(self, arena: Any) -> Iterator[None]:
+        """Keep others out, and wait for a call that uses the arena without the GIL."""
+        me = threading.get_ident()
+        if me in (self.runner, arena and arena.holder):
+            raise RuntimeError(
+                f"{self.name}: called from a signal handler that interrupts a call of the same "
+                "function, whose state is in use. Set a flag in the handler and call it later."
+            )
+        with self.lock:
+            while arena is not None and not arena.take(me):
+                time.sleep(1e-4)
+            self.runner = me
+            try:
+                yield
+            finally:
+                self.runner = None
+                if arena is not None:
+                    arena.release()
 
 
 class _Gradient:

@@ -32,7 +32,9 @@ def go_on(function: Jitted, program: Any, code: int, args: tuple, kwargs: dict[s
     call = function._order(args, kwargs)
     leaves, key = function._key(call)
     if code == ROOM_TOO_SMALL:
-        program.grow(program.length_of(leaves))
+        with program._state_held():
+            if program.room.grow(program.length_of(leaves)) and program.arena is not None:
+                program.arena.make_way()
         return function._again(args, kwargs, out)
     if code == NEW_LENGTH:
         found, key = for_length(function, program, call, key, leaves, args, kwargs)

@@ -55,13 +55,6 @@ class Captured(NamedTuple):
         """The state that is an output."""
         return [change for change in self.changes if isinstance(change.after, Node)]
 
-    def outline(self) -> list[tuple]:
-        """What happens to each piece of state, without the nodes."""
-        return [
-            (c.kind, c.present, c.before is not None, c.after is None, isinstance(c.after, Node))
-            for c in self.changes
-        ]
-
 
 def capture(
     function: Callable,

@@ -45,10 +45,8 @@ from .expressions import (
     float_range,
     not_an_integer,
     parts_of,
-    replaced,
     takes_long,
     walk,
-    with_parts,
 )
 from .indices import (
     Affine,
@@ -85,6 +83,7 @@ from .programs import Kernel, LoopProgram, can_fail, inside
 if TYPE_CHECKING:
     from .loop import Blocks, Branch, Carry, Loop, Transfer
     from .products import Contraction
+    from .rebuilding import replaced, unchanging, with_parts
 
 __all__ = [
     "BOOL",
@@ -146,6 +145,7 @@ __all__ = [
     "root",
     "roots_of",
     "takes_long",
+    "unchanging",
     "walk",
     "with_parts",
 ]
@@ -154,6 +154,7 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("Blocks", "Branch", "Carry", "Loop", "Transfer"), "loop"),
     "Contraction": "products",
+    **dict.fromkeys(("replaced", "unchanging", "with_parts"), "rebuilding"),
 }
 
 

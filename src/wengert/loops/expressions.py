@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,26 +190,3 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, LoadAt):
         return tuple(place for place, _ in expr.picks)
     return ()
-
-
-def with_parts(expr: Expr, values: Mapping[Expr, Expr]) -> Expr:
-    """The expression with what `values` has for its parts; itself where these stay the same."""
-    parts = parts_of(expr)
-    new = tuple([values[part] for part in parts])
-    if new == parts:  # compared by identity
-        return expr
-    if isinstance(expr, Apply):
-        return Apply(expr.name, new, expr.dtype)
-    if isinstance(expr, Choose):
-        return Choose(expr.test, new[0], new[1], expr.dtype)
-    assert isinstance(expr, LoadAt)
-    steps = [step for _, step in expr.picks]
-    return LoadAt(expr.buffer, expr.at, tuple(zip(new, steps, strict=True)))
-
-
-def replaced(roots: Iterable[Expr], change: Callable[[Expr], Expr | None]) -> dict[Expr, Expr]:
-    """What each expression under the roots becomes where `change` has another for some of them."""
-    values: dict[Expr, Expr] = {}
-    for expr in walk(roots):
-        values[expr] = change(expr) or with_parts(expr, values)
-    return values

@@ -27,8 +27,9 @@ from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
 from ..types import ArrayType
 from .complex_rules import RULES, Number, done
+from .constants import constant_value
 from .expand import expand
-from .rewriting import apply, constant_value
+from .rewriting import apply
 
 
 def split_complex(graph: Graph) -> Graph:

@@ -20,7 +20,8 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, Primal
 from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
-from .rewriting import apply, constant_value
+from .constants import constant_value
+from .rewriting import apply
 from .simplify import share_common
 
 # Constants of more elements are compared by what they are, not by what they hold.

@@ -25,8 +25,9 @@ from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop
 from ..types import ArrayType
+from .constants import is_uniform
 from .loops import is_counted, is_worth_it, loop_items, make_body
-from .rewriting import apply, full, is_uniform, users_of
+from .rewriting import apply, full, users_of
 
 
 def take_in_totals(graph: Graph) -> Graph:

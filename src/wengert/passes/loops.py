@@ -25,7 +25,8 @@ from ..transforms.batching import evaluate_batched
 from ..transforms.bodies import Body, extract
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .rewriting import apply, is_uniform, users_of
+from .constants import is_uniform
+from .rewriting import apply, users_of
 
 # An edit takes a loop and the results of it that are used, and gives a node for each result (None
 # for those that are not used), or nothing where all stays as it is.

@@ -14,7 +14,8 @@ from ..graph import Graph, Operator
 from ..ops.indexing import gather
 from ..ops.sorting import argsort, sort
 from ..trace.tracer import ITEM
-from .rewriting import apply, constant_value, rebuild, users_of
+from .constants import constant_value
+from .rewriting import apply, rebuild, users_of
 from .simplify import share_common
 
 

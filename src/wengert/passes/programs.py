@@ -16,8 +16,9 @@ from ..transforms.bodies import Body, extract
 from ..transforms.choice import Branches, is_switch, taken
 from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
+from .constants import constant_value
 from .loops import edit_operations, loop_items
-from .rewriting import apply, constant_value
+from .rewriting import apply
 from .simplify import share_common, simplify
 from .small_arrays import write_out_turn
 

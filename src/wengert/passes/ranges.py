@@ -28,8 +28,9 @@ from ..transforms.choice import Branches, is_switch
 from ..transforms.loop import is_loop
 from ..transforms.repetition import is_while
 from ..types import ArrayType
+from .constants import constant_value
 from .loops import is_counted
-from .rewriting import constant_value, same_type
+from .rewriting import same_type
 from .simplify import share_common
 
 Range = tuple[int, int]  # the least and the largest

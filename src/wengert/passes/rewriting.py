@@ -14,7 +14,7 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
 from ..lines import hand_on
-from ..types import ArrayType, Typed
+from ..types import ArrayType
 
 Rule = Callable[[Operator], Node | None]
 
@@ -56,25 +56,6 @@ def apply(op: Any, *inputs: Node, params: dict[str, Any], like: Node | None = No
     node = Operator(op, inputs, params, None, array_type)
     node.source = like.source if like is not None else None
     return node
-
-
-def constant_value(node: Node) -> Any:
-    """The plain value of a constant node, else None."""
-    if not isinstance(node, Constant) or isinstance(node.output, Typed):
-        return None
-    plain = isinstance(node.output, (np.ndarray, np.generic, bool, int, float, complex))
-    return node.output if plain else None
-
-
-def is_uniform(node: Node, number: float) -> bool:
-    """Whether every element of a constant is this number."""
-    value = constant_value(node)
-    if value is None or np.size(value) == 0:
-        return False
-    array = np.asarray(value)
-    if array.flat[0] != number:  # most constants are settled by their first element
-        return False
-    return not any(array.strides) or bool(np.all(array == number))
 
 
 def compact(node: Constant) -> Constant:

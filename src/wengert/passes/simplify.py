@@ -20,7 +20,8 @@ from ..ops.contract import contract
 from ..ops.op import Op
 from ..ops.reductions import reduce_max, reduce_min
 from ..types import ArrayType, exactly
-from .rewriting import apply, constant_value, full, is_uniform, rebuild, same_type
+from .constants import constant_value, is_uniform
+from .rewriting import apply, full, rebuild, same_type
 
 _RULES: dict[Op, list[Callable[[Operator], Node | None]]] = {}
 

@@ -32,7 +32,8 @@ from ..ops.reductions import reduce_all, reduce_any, reduce_max, reduce_min, red
 from ..ops.structure import concatenate
 from ..trace.tracer import ITEM
 from ..types import ArrayType
-from .rewriting import apply, constant_value
+from .constants import constant_value
+from .rewriting import apply
 
 Numbers = list[Node]  # the elements of a small array in order, each along the samples or the same
 

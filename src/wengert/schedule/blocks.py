@@ -43,8 +43,8 @@ from ..loops import (
 from ..machine import policy
 from .building import Region, flops_of, in_parts
 from .fusion import Scheduler
-from .inner import inside
-from .lowering import filled, loop_variables
+from .inner import filled, inside
+from .lowering import loop_variables
 from .memory import buffers_of, root
 from .parallel import parallelise
 from .shaping import shape_nest

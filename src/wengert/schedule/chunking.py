@@ -23,9 +23,9 @@ from ..loops import (
 )
 from ..machine import policy
 from .chunks import Chunks, NotNative
+from .inner import filled
 from .inplace import may_share
 from .loop_sums import NewBuffer
-from .lowering import filled
 from .memory import temporaries
 from .restrict import Part
 

@@ -17,7 +17,8 @@ from ..loops import Alias, Pointwise, Scatter
 from ..machine import policy
 from ..ops.elementwise import add
 from ..ops.indexing import index
-from ..passes.rewriting import apply, is_uniform, users_of
+from ..passes.constants import is_uniform
+from ..passes.rewriting import apply, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses

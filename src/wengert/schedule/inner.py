@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Graph, Node
-from ..loops import LoopProgram
+from ..loops import Affine, Buffer, Literal, LoopProgram, Nest, Store, identity_of
+from .lowering import loop_variables
 from .task import Strides, Task
 
 
@@ -37,3 +38,11 @@ def schedule_step(
 def schedule_chunk(task: Task, graph: Graph, strides: Strides, results: Strides) -> LoopProgram:
     """The loops of one chunk of samples."""
     return task.run(inside(task, "chunk", graph, input_strides=strides, output_strides=results))
+
+
+def filled(buffer: Buffer, combine: str, label: str, nodes: Sequence[Any] = ()) -> Nest:
+    """Memory filled with what changes nothing when it is combined."""
+    variables = loop_variables(buffer.shape)
+    place = buffer.flat(tuple(Affine.of(var) for var in variables))
+    nothing = Literal(identity_of(combine, buffer.dtype), buffer.dtype)
+    return Nest(variables, [Store(buffer, place, nothing)], label, list(nodes))

@@ -19,7 +19,8 @@ from ..loops import Affine, Apply, Buffer, Expr, Index, Load
 from ..ops.contract import contract
 from ..ops.elementwise import add
 from ..ops.layout import reduce_sum
-from ..passes.rewriting import is_uniform, same_type
+from ..passes.constants import is_uniform
+from ..passes.rewriting import same_type
 
 NewBuffer = Callable[[np.dtype, tuple[int, ...]], Buffer]
 

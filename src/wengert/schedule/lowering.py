@@ -11,18 +11,13 @@ from ..loops import (
     FEW,
     Affine,
     Apply,
-    Buffer,
     Expr,
     Index,
-    Literal,
-    Nest,
     Operand,
     Pointwise,
     Reduction,
-    Store,
     Var,
     cast,
-    identity_of,
 )
 from ..machine import policy
 
@@ -92,14 +87,6 @@ def product_extents(node: Operator) -> dict[int, int]:
     for labels, source in zip((x_labels, y_labels), node.inputs, strict=True):
         extents.update(zip(labels, source.type.shape, strict=True))
     return {label: extents[label] for label in dict.fromkeys([*out_labels, *extents])}
-
-
-def filled(buffer: Buffer, combine: str, label: str, nodes: Sequence[Any] = ()) -> Nest:
-    """Memory filled with what changes nothing when it is combined."""
-    variables = loop_variables(buffer.shape)
-    place = buffer.flat(tuple(Affine.of(var) for var in variables))
-    nothing = Literal(identity_of(combine, buffer.dtype), buffer.dtype)
-    return Nest(variables, [Store(buffer, place, nothing)], label, list(nodes))
 
 
 def loop_variables(shape: Sequence[int]) -> list[Var]:

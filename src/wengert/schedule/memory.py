@@ -21,13 +21,8 @@ def buffers_of(kernel: Kernel) -> list[Buffer]:
     return [*kernel.writes, *kernel.reads]
 
 
-def plan_memory(program: LoopProgram, task: Task) -> LoopProgram:
+def plan(program: LoopProgram, task: Task | None = None) -> LoopProgram:
     """Every buffer in its place, one arena for all."""
-    return plan(program)
-
-
-def plan(program: LoopProgram) -> LoopProgram:
-    """Give every buffer in an arena its offset."""
     for loop in loops_of(program.kernels):
         _place(lives_of((*loop.body, *loop.fold), set(loop.private)))
     _leave_to_numpy(program.kernels)

@@ -32,9 +32,9 @@ from ..loops import (
     Var,
 )
 from .fusion import Scheduler
-from .inner import schedule_step
+from .inner import filled, schedule_step
 from .loop_sums import NewBuffer, find_totals, join_parts, total_places
-from .lowering import Element, filled, is_native, loop_variables
+from .lowering import Element, is_native, loop_variables
 from .memory import temporaries
 from .overwriting import find_tables, overwrite
 from .splitting import Split, split_body

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..graph import Graph, Node, Operator
-from ..passes.rewriting import is_uniform
+from ..passes.constants import is_uniform
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body
 from ..transforms.loop import is_loop

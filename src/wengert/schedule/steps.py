@@ -97,7 +97,7 @@ STEPS = [
     Step("joins", "joining:joins", ("step",)),
     Step("orders", "shaping:orders", (*WHOLE, "step")),
     Step("threads", "parallel:threads", (*WHOLE, "step")),
-    Step("memory", "memory:plan_memory", ("program", "chunked"), is_speed=False),
+    Step("memory", "memory:plan", ("program", "chunked"), is_speed=False),
     Step("chunks", "chunked:chunks", ("program",), (("chunks", "chunked:lower_chunks"),)),
     # What `passes`, `codegen` and `jit` do for speed, and leave out as they are told here. Passes:
     # 10 % on `recurrent: RNN 64, 28 x 28, batch 100`. Kernels that differ only in their memory

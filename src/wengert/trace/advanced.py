@@ -15,10 +15,11 @@ from ..ops.structure import concatenate
 from ..types import type_of
 from .array import FUNCTIONS
 from .elements import element, fit_value, is_whole, set_element
-from .indexing import _PLAIN_VALUES, in_dtype_of, integer_item, recalled, with_part
+from .indexing import _PLAIN_VALUES, in_dtype_of, integer_item, with_part
 from .masked import Selected, assigned, unknown_count
 from .tracer import concrete
 from .views import snapshot
+from .writes import recalled
 
 
 def taken_by(x: Any, key: Any) -> Any:

@@ -42,13 +42,7 @@ _REMEDY = (
 def _numpy_function(name: str) -> Function:
     function = FUNCTIONS.get(name)
     if function is None:
-        raise DTypeError(
-            explain(
-                f"numpy.{name}",
-                "is not available on traced values",
-                "See wengert.numpy for what is; wg.custom_rule adds a function of your own.",
-            )
-        )
+        raise _unavailable("numpy", name)
     return function
 
 
@@ -61,15 +55,13 @@ def _scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
         return None
     own: Function | None = getattr(import_module("wengert.scipy.special"), name, None)
     if own is None:
-        raise DTypeError(
-            explain(
-                f"scipy.special.{name}",
-                "is not available on traced values",
-                "See wengert.scipy.special for what is; wg.custom_rule adds a function of your "
-                "own.",
-            )
-        )
+        raise _unavailable("scipy.special", name)
     return own
+
+
+def _unavailable(module: str, name: str) -> DTypeError:
+    remedy = f"See wengert.{module} for what is; wg.custom_rule adds a function of your own."
+    return DTypeError(explain(f"{module}.{name}", "is not available on traced values", remedy))
 
 
 def _operator(op: Op, swapped: bool = False) -> Function:
@@ -83,9 +75,6 @@ def _operator(op: Op, swapped: bool = False) -> Function:
     return method
 
 
-_PYTHON_NUMBERS = (int, float, complex)
-
-
 def _is_weak(value: Any) -> bool:
     while isinstance(value, Array):
         node = value._node
@@ -94,7 +83,7 @@ def _is_weak(value: Any) -> bool:
         if node.output is None:
             return bool(node.type.weak)
         value = node.output
-    return type(value) in _PYTHON_NUMBERS
+    return type(value) in (int, float, complex)
 
 
 def _is_operand(other: Any) -> bool:
@@ -126,14 +115,11 @@ def _in_place(op: Op) -> Function:
             return op(self, other)
         result = op(self, other)
         check_fits(f"in-place {op.name}", result, self, "Write x = x + y instead of x += y.")
-        self._write(convert(result, dtype=self.type.dtype) if _differs(result, self) else result)
+        same = type_of(result).dtype == self.type.dtype
+        self._write(result if same else convert(result, dtype=self.type.dtype))
         return self
 
     return method
-
-
-def _differs(result: Any, array: Any) -> bool:
-    return bool(type_of(result).dtype != array.type.dtype)
 
 
 def check_fits(

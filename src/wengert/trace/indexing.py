@@ -13,6 +13,7 @@ from ..ops.op import Traced
 from ..types import type_of
 from .elements import fit_value
 from .views import snapshot
+from .writes import recalled, remember
 
 _PLAIN_VALUES = (np.ndarray, np.generic, Traced, bool, int, float, complex)
 _PLAIN_BOUNDS = {int, type(None)}
@@ -30,11 +31,6 @@ def getitem(x: Any, key: Any) -> Any:
         return known
     taken = ops.index(x, key=basic)
     return snapshot(taken) if type_of(taken).shape == () else taken
-
-
-def recalled(x: Any, basic: ops.Key) -> Any:
-    """What was written at a fixed place; None where this is not known."""
-    return None if getattr(x, "_written", None) is None else x._recall(basic)
 
 
 def put(x: Any, key: Any, value: Any) -> bool:
@@ -55,7 +51,8 @@ def put(x: Any, key: Any, value: Any) -> bool:
     value = in_dtype_of(x, value)
     if type_of(value).weak:  # an element has the array's dtype wherever it goes
         value = as_dtype(value, x.type.dtype)
-    x._remember(place, fit_value(value, shape[len(place) :]))
+    # now: it may be a part of this array
+    remember(x, place, snapshot(fit_value(value, shape[len(place) :])))
     return True
 
 

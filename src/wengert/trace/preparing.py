@@ -5,11 +5,13 @@ Wherever wengert calls a function of a user's, it calls what `prepared` gives fo
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
-from ..errors import user_frame
+from ..errors import OURS
 
 
 class _Prepare(threading.local):
@@ -53,6 +55,14 @@ def turn_by_turn() -> bool:
 
 def unprepared() -> str:
     """Why the user's function that runs now is called as it is; empty where nothing is to say."""
-    frame = user_frame()
+    frame = _user_frame()
     reason = "" if frame is None or _state.reason is None else _state.reason(frame.f_code)
     return f"; {frame.f_code.co_name} is not converted: {reason}" if frame and reason else ""
+
+
+def _user_frame() -> FrameType | None:
+    """The innermost frame outside wengert and numpy, or None."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OURS):
+        frame = frame.f_back
+    return frame

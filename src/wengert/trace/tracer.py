@@ -24,6 +24,7 @@ from ..types import ArrayType, Typed, exactly
 from .array import Array
 from .conditional import check_current, conditional
 from .views import is_array, snapshot
+from .writes import settled
 
 # Constants of at most this many elements are computed while tracing, whatever the trace.
 SMALL = 64
@@ -333,7 +334,7 @@ class Tracer(Array, Traced, Typed):
         """The node of the current content; a view looks at what its base holds now."""
         if self._base is not None:
             self._refresh()
-        return self._node or self._settle()
+        return self._node or settled(self)
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]

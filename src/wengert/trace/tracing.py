@@ -121,15 +121,10 @@ class LeafName:
     __slots__ = ("args", "function", "number")
 
     def __init__(self, function: Function, args: Sequence[Any], number: int):
-        self.function = function
-        self.args = args
-        self.number = number
-
-    def __str__(self) -> str:
-        return argument_names(self.function, self.args)[self.number]
+        self.function, self.args, self.number = function, args, number
 
     def __repr__(self) -> str:
-        return repr(str(self))
+        return repr(argument_names(self.function, self.args)[self.number])
 
 
 class ArgumentName(LeafName):
@@ -137,10 +132,10 @@ class ArgumentName(LeafName):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         before = sum(len(tree.leaves(arg)) for arg in self.args[: self.number])
         names = argument_names(self.function, self.args)
-        return names[before].split(".")[0] if before < len(names) else f"arg{self.number}"
+        return repr(names[before].split(".")[0] if before < len(names) else f"arg{self.number}")
 
 
 def function_name(function: Function) -> str:

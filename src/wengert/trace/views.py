@@ -18,13 +18,12 @@ import numpy as np
 
 from ..errors import MutationError, explain
 from ..keeping import keep
-from ..ops.indexing import index
 from ..ops.layout import reshape
-from ..ops.op import Op, Traced, captor, uncaptured
+from ..ops.op import Op, Traced, uncaptured
 from ..types import ArrayType
 from .conditional import check_outside
 from .orders import C_ORDER, claimed, is_line, is_written, lying
-from .writes import Writes
+from .writes import Writes, settled
 
 
 class View:
@@ -111,7 +110,7 @@ class Views:
     def _lie(self, order: Any) -> None:
         """Let this array, which is no view, lie in memory in another way than its node says."""
         self._order = order
-        self._node = lying(self._node or self._settle(), order)
+        self._node = lying(self._node or settled(self), order)
 
     def _keep_order(self) -> Any:
         """How this array lies in memory, before its node is replaced by what is written."""
@@ -135,7 +134,7 @@ class Views:
 
     def _peek(self) -> Any:
         """The present content as an array that is nobody's view, without refreshing."""
-        return self._alike(self._node or self._settle())
+        return self._alike(self._node or settled(self))
 
     def _alike(self, node: Any) -> Any:
         """An array of this kind and trace."""
@@ -158,75 +157,30 @@ class Views:
         storage._written = None  # type: ignore[misc]
         storage._version += 1  # type: ignore[misc]
 
-    def _remember(self, place: tuple[int, ...], value: Any) -> None:
-        """Write at a place along the first axes of this array, which is no view."""
-        self._check_writable(self, value)
-        value = snapshot(value)  # now: it may be a part of this array
-        written = self._written
-        if written is None or written.depth != len(place):
-            self._keep_order()
-            written = self._written = Writes(self._peek(), len(place))  # type: ignore[misc]
-        if written.is_settled:
-            self._node = None
-        written.put(place, value)
-        self._version += 1  # type: ignore[misc]
-
-    def _recall(self, key: tuple[Any, ...]) -> Any:
-        """``x[key]`` of what was written at fixed places; None where this is not known."""
-        written = self._written
-        if written is None or captor(self._trace) is not self._trace:
-            return None
-        if any(type(item) is not int for item in key[: written.depth]):
-            return None
-        taken = self._trace.wrap(self._trace.node_of(written.get(key)))
-        if taken.type.shape:
-            taken._view_of(self, index, {"key": key})
-        return taken
-
-    def _settle(self) -> Any:
-        """Put the array together of what was written to it."""
-        written: Writes = self._written  # type: ignore[assignment]
-        with uncaptured():  # whoever reads it first, it is put together where it was written
-            self._node = lying(self._trace.node_of(written.settle()), self._order)
-        return self._node
-
     def _check_writable(self, storage: Views, new: Any) -> None:
         if storage._writable == "argument":
-            raise MutationError(
-                explain(
-                    "writing to an array",
-                    "the array is an argument of the function being traced; the caller's own "
-                    "array would change",
-                    "Copy it first: x = x.copy().",
-                )
+            raise _refused(
+                "the array is an argument of the function being traced; the caller's own array "
+                "would change"
             )
         if any(array._writable == "read-only" for array in self._chain()):
-            raise MutationError(
-                explain(
-                    "writing to an array",
-                    "the array is a read-only view (a broadcast, a diagonal, a real or imaginary "
-                    "part)",
-                    "Copy it first: x = x.copy().",
-                )
+            raise _refused(
+                "the array is a read-only view (a broadcast, a diagonal, a real or imaginary part)"
             )
         if isinstance(storage._writable, str) and storage._writable.startswith("shared"):
             reader = storage._writable.partition(": ")[2]
-            raise MutationError(
-                explain(
-                    "writing to an array",
-                    f"{reader} has given a view of the array, which would not see it",
-                    "Copy the array first: x = x.copy().",
-                )
-            )
+            problem = f"{reader} has given a view of the array, which would not see it"
+            raise _refused(problem, "Copy the array first: x = x.copy().")
         check_outside(storage)
         if isinstance(new, Traced) and new._trace.level > storage._trace.level:
-            raise MutationError(
-                explain(
-                    "writing to an array",
-                    "the array was made outside the function being traced, the value inside",
-                    "Make the array inside the function, or return the value.",
-                )
+            raise _refused(
+                "the array was made outside the function being traced, the value inside",
+                "Make the array inside the function, or return the value.",
             )
+
+
+def _refused(problem: str, remedy: str = "Copy it first: x = x.copy().") -> MutationError:
+    return MutationError(explain("writing to an array", problem, remedy))
 
 
 def copy_of(array: Any, order: str = "K") -> Any:

@@ -14,8 +14,10 @@ from typing import Any
 
 from ..ops.indexing import index, index_set
 from ..ops.layout import broadcast_to, reshape
+from ..ops.op import captor, uncaptured
 from ..ops.structure import concatenate
 from ..types import type_of
+from .orders import lying
 
 # Writes that stay what they are; more of them are put together at once.
 FEW = 2
@@ -98,3 +100,36 @@ def _number(place: tuple[int, ...], shape: tuple[int, ...]) -> int:
     for at, length in zip(place, shape, strict=False):
         number = number * length + at
     return number
+
+
+def remember(array: Any, place: tuple[int, ...], value: Any) -> None:
+    """Write a value that does not change any more at a place of an array, which is no view."""
+    array._check_writable(array, value)
+    written = array._written
+    if written is None or written.depth != len(place):
+        array._keep_order()
+        written = array._written = Writes(array._peek(), len(place))
+    if written.is_settled:
+        array._node = None
+    written.put(place, value)
+    array._version += 1
+
+
+def recalled(array: Any, key: tuple[Any, ...]) -> Any:
+    """``x[key]`` of what was written at fixed places; None where this is not known."""
+    written = getattr(array, "_written", None)
+    if written is None or captor(array._trace) is not array._trace:
+        return None
+    if any(type(item) is not int for item in key[: written.depth]):
+        return None
+    taken = array._trace.wrap(array._trace.node_of(written.get(key)))
+    if taken.type.shape:
+        taken._view_of(array, index, {"key": key})
+    return taken
+
+
+def settled(array: Any) -> Any:
+    """The node of an array, put together of what was written to it."""
+    with uncaptured():  # whoever reads it first, it is put together where it was written
+        array._node = lying(array._trace.node_of(array._written.settle()), array._order)
+    return array._node

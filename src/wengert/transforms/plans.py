@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GENERATED, SOURCES, DerivativeError, explain
+from ..errors import DerivativeError, explain
 from ..graph import Constant, Graph, Node, Operator, reachable
 from ..keeping import PLAIN
-from ..ops.elementwise import add, scale, unless
+from ..ops.elementwise import add, scale
 from ..ops.layout import fit
 from ..ops.op import Op, Traced
 from ..trace import Trace, Tracer
@@ -25,8 +25,6 @@ from ..trace.tracer import ITEM
 from ..types import ArrayType, Function, is_weak, type_of, weaken
 
 PLANS_PER_OPERATION = 4096
-# Elements from which on an array that is not needed any more is used again.
-LARGE = 2048
 # Values whose class says all about their type.
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.float32, np.int64, np.bool_})
 
@@ -39,7 +37,7 @@ class Replay:
     `unless` for its last argument. The two differ only where the quick one gives a NaN; see `pull`.
     """
 
-    __slots__ = ("_careful", "_quick", "_sources", "_types", "constants", "outputs", "steps")
+    __slots__ = ("_careful", "_quick", "constants", "outputs", "sources", "steps", "types")
 
     def __init__(self, graph: Graph):
         slots = {node.serial: slot for slot, node in enumerate(graph.inputs)}
@@ -51,8 +49,8 @@ class Replay:
             self.constants.append(constant.output)
         # what to call on traced values, what on plain ones, where its arguments are
         self.steps: list[tuple[Function, Function, tuple[int, ...], dict[str, Any]]] = []
-        self._types: list[Any] = []
-        self._sources: list[str | None] = []
+        self.types: list[Any] = []
+        self.sources: list[str | None] = []
         for node in graph.nodes:
             if isinstance(node, Operator) and node.serial not in inputs:
                 sources = tuple(slots[source.serial] for source in node.inputs)
@@ -61,8 +59,8 @@ class Replay:
                 if is_weak(node.type):
                     functions = tuple(map(_then_weaken, functions))  # type: ignore[assignment]
                 self.steps.append((*functions, sources, node.params))
-                self._types.append(node.type)
-                self._sources.append(node.source)
+                self.types.append(node.type)
+                self.sources.append(node.source)
         self.outputs = [None if node is None else slots[node.serial] for node in graph.outputs]
         self._quick: Callable[..., list[Any]] | None = None
         self._careful: Callable[..., list[Any]] | None = None
@@ -74,52 +72,16 @@ class Replay:
                 return self._apply(values)
         if quick:
             if self._quick is None:
-                self._quick = self._as_function(len(values), quick=True)
+                self._quick = self._as_function(len(values), quick)
             return self._quick(*values)
         if self._careful is None:
-            self._careful = self._as_function(len(values))
+            self._careful = self._as_function(len(values), quick)
         return self._careful(*values)
 
-    def _free_to_overwrite(
-        self, steps: Sequence[tuple[Any, ...]], outputs: Sequence[Any], place: int, first: int
-    ) -> list[int]:
-        """The slot, if any, of a large array that this step may put its result into: one that a
-        ufunc has just made, of the same type, and that nothing needs any more."""
-        number, _, sources, _ = steps[place]
-        own = self._types[number]
-        if own.size < LARGE:
-            return []
-        needed = {slot for _, _, later, _ in steps[place + 1 :] for slot in later}
-        needed.update(outputs)
-        makers = {first + made: evaluate for made, evaluate, _, _ in steps[:place]}
-        for slot in sources:
-            if slot in needed or slot not in makers or self._types[slot - first] != own:
-                continue
-            if isinstance(makers[slot], np.ufunc):
-                return [slot]
-        return []
+    def _as_function(self, inputs: int, quick: bool) -> Function:
+        from .replaying import as_function  # traced values alone need none
 
-    def _quick_steps(self, first: int) -> tuple[list[tuple[Any, ...]], list[Any]]:
-        """Numbered steps and outputs without the care for what would be a NaN."""
-        same: dict[Any, Any] = {}  # slots that others stand for
-        steps = []
-        for number, (op, evaluate, given, params) in enumerate(self.steps):
-            sources = tuple(same.get(slot, slot) for slot in given)
-            if op is unless and self._is_typed(sources[2], first, number):
-                same[first + number] = sources[2]
-            else:
-                quick = np.multiply if op is scale else evaluate
-                steps.append((number, quick, sources, params))
-        outputs = [same.get(slot, slot) for slot in self.outputs]
-        needed, live = set(outputs), []
-        for step in reversed(steps):
-            if first + step[0] in needed:
-                needed.update(step[2])
-                live.append(step)
-        return live[::-1], outputs
-
-    def _is_typed(self, slot: int, first: int, number: int) -> bool:
-        return slot >= first and self._types[slot - first] == self._types[number]
+        return as_function(self, inputs, quick)
 
     def _apply(self, values: Sequence[Any]) -> list[Any]:
         """Replay on values some of which are traced."""
@@ -127,34 +89,6 @@ class Replay:
         for apply, _, sources, params in self.steps:
             env.append(apply(*[env[slot] for slot in sources], **params))
         return [None if slot is None else env[slot] for slot in self.outputs]
-
-    def _as_function(self, inputs: int, quick: bool = False) -> Function:
-        """The steps as Python code."""
-        known: dict[str, Any] = {
-            f"v{inputs + place}": constant for place, constant in enumerate(self.constants)
-        }
-        first = inputs + len(self.constants)
-        steps: list[tuple[Any, ...]] = [(n, *step[1:]) for n, step in enumerate(self.steps)]
-        outputs = self.outputs
-        if quick:
-            steps, outputs = self._quick_steps(first)
-        lines = [f"def replay({', '.join(f'v{slot}' for slot in range(inputs))}):"]
-        for place, (number, evaluate, sources, params) in enumerate(steps):
-            known[f"f{number}"] = evaluate
-            arguments = [f"v{slot}" for slot in sources]
-            if params:
-                known[f"p{number}"] = params
-                arguments.append(f"**p{number}")
-            elif isinstance(evaluate, np.ufunc):
-                free = self._free_to_overwrite(steps, outputs, place, first)
-                arguments += [f"out=v{slot}" for slot in free]
-            lines.append(f" v{first + number} = f{number}({', '.join(arguments)})")
-        names = ["None" if slot is None else f"v{slot}" for slot in outputs]
-        lines.append(f" return [{', '.join(names)}]")
-        known[SOURCES] = {2 + place: self._sources[step[0]] for place, step in enumerate(steps)}
-        exec(compile("\n".join(lines), GENERATED, "exec"), known)  # names and numbers made above
-        replay: Function = known["replay"]
-        return replay
 
 
 def _then_weaken(function: Function) -> Function:
