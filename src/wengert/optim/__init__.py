@@ -4,16 +4,47 @@ Names, arguments and defaults are PyTorch's, and so are the numbers, step by ste
 on tensors as they are, and inside `jit` as a part of the compiled step.
 """
 
-from .adaptive import ASGD, Adadelta, Adamax, NAdam, RAdam, Rprop
-from .clipping import clip_grad_norm_, clip_grad_value_
-from .lbfgs import LBFGS
-from .matrices import Adafactor, Muon
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .optimizer import Optimizer
-from .rules import SGD, Adagrad, Adam, AdamW, RMSprop
-from .schedules import CosineLR, OneCycleLR, Schedule, StepLR
+
+if TYPE_CHECKING:  # these are imported on first use, see below
+    from .adaptive import ASGD, Adadelta, Adamax, NAdam, RAdam, Rprop
+    from .clipping import clip_grad_norm_, clip_grad_value_
+    from .lbfgs import LBFGS
+    from .matrices import Adafactor, Muon
+    from .rules import SGD, Adagrad, Adam, AdamW, RMSprop
+    from .schedules import CosineLR, OneCycleLR, Schedule, StepLR
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax",
     "CosineLR", "Muon", "NAdam", "OneCycleLR", "Optimizer", "RAdam", "RMSprop", "Rprop", "Schedule",
     "StepLR", "clip_grad_norm_", "clip_grad_value_",
 ]  # fmt: skip
+
+_FILES = {
+    "adaptive": "ASGD Adadelta Adamax NAdam RAdam Rprop",
+    "clipping": "clip_grad_norm_ clip_grad_value_",
+    "lbfgs": "LBFGS",
+    "matrices": "Adafactor Muon",
+    "rules": "SGD Adagrad Adam AdamW RMSprop",
+    "schedules": "CosineLR OneCycleLR Schedule StepLR",
+}
+_HOMES = {name: file for file, names in _FILES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FILES:
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wengert.optim' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]
