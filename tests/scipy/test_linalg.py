@@ -244,6 +244,30 @@ def test_roots_and_logarithms_of_real_matrices_that_are_complex():
     np.testing.assert_allclose(np.sum(slope * step), (size(1e-6) - size(-1e-6)) / 2e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 5, 7, 12, 13, 30])
+@pytest.mark.parametrize("kind", ["real", "symmetric", "complex", "single"])
+def test_compiled_roots_of_any_size(n, kind):
+    """Blocks, padded or not, with eigenvalues in pairs or not."""
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(2, n, n)) * (0.9 / np.sqrt(n)) + 2 * np.eye(n)
+    a = a @ np.swapaxes(a, 1, 2) if kind == "symmetric" else a
+    a = a + 0.3j * rng.normal(size=a.shape) if kind == "complex" else a
+    a = a.astype(np.float32) if kind == "single" else a
+    got = wg.jit(linalg.sqrtm)(a)
+    want = np.stack([scipy.linalg.sqrtm(one.astype(np.result_type(one, float))) for one in a])
+    assert got.dtype == a.dtype
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 if kind == "single" else 2e-13)
+
+
+def test_compiled_roots_of_singular_matrices_and_of_turns():
+    turns = np.kron(np.eye(4), [[-1.0, -2.0], [3.0, -1.0]])
+    some = np.diag([1.0, 0, 0, 0, 0, 0, 0, 2])
+    for a in (np.zeros((8, 8)), some, np.zeros((9, 9), complex), turns):
+        root = wg.jit(linalg.sqrtm)(a)
+        np.testing.assert_allclose(root @ root, a, atol=1e-14)
+    assert "numpy sqrtm" not in str(wg.jit(linalg.sqrtm).explain(np.eye(9)))
+
+
 def test_square_roots_written_out():
     """Of small matrices: singular ones, stacks, and complex eigenvalues of real matrices."""
     turned = np.array([[1.0, 2, 0], [-3, 0.5, 1], [0.3, 0, 2]])

@@ -83,7 +83,7 @@ def _batch_shape(name: str, *types: ArrayType) -> tuple[int, ...]:
 # ---------------------------------------------------------------- Sylvester's equation
 
 
-def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType) -> ArrayType:
+def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType, singular: bool = False) -> ArrayType:
     check_matrix("solve_sylvester", a, square=True)
     check_matrix("solve_sylvester", b, square=True)
     check_matrix("solve_sylvester", q)
@@ -99,7 +99,7 @@ def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType) -> ArrayType:
     return ArrayType(field_dtype("solve_sylvester", a, b, q), (*batch, *q.shape[-2:]))
 
 
-def _sylvester(a: Any, b: Any, q: Any) -> Any:
+def _sylvester(a: Any, b: Any, q: Any, singular: bool = False) -> Any:
     own = _sylvester_type(type_of(a), type_of(b), type_of(q))
     scipy = scipy_linalg("solve_sylvester")
     if 0 in own.shape[-2:]:
@@ -112,7 +112,7 @@ def _sylvester(a: Any, b: Any, q: Any) -> Any:
         inside = left.conj().T @ q @ right
         (trsyl,) = scipy.get_lapack_funcs(("trsyl",), (first, second, inside))
         found, scale, info = trsyl(first, second, inside, tranb="C")
-        if info:
+        if info and not singular:
             raise np.linalg.LinAlgError("an eigenvalue of a is one of -b, to rounding")
         return (left @ (found / scale) @ right.conj().T,)
 
@@ -126,30 +126,37 @@ def _with_schur(a: Any, b: Any, q: Any) -> Any:
     own = _sylvester_type(type_of(a), type_of(b), type_of(q)).dtype
     a, b, q = (as_dtype(one, own) for one in (a, b, q))
     (first, left), (second, right) = schur(a), schur(H(b))
-    inside = triangular_sylvester(first, second, matmul(H(left), matmul(q, right)))
+    inside = triangular_sylvester(first, second, matmul(H(left), matmul(q, right)), singular=False)
     return matmul(left, matmul(inside, H(right)))
 
 
-def _triangular_sylvester(a: Any, b: Any, q: Any) -> Any:
-    return sylvester(a, H(b), q)
+def _triangular_sylvester(a: Any, b: Any, q: Any, singular: bool) -> Any:
+    return _sylvester(a, H(b), q, True) if singular else sylvester(a, H(b), q)
 
 
-# x with a x + x bᴴ = q, where a and b are in Schur's form.
+# x with a x + x bᴴ = q, where a and b are in Schur's form. Where an eigenvalue of a is one of -bᴴ
+# there is an error, or, if `singular` says so, what LAPACK finds: 0 where q is 0.
 triangular_sylvester: Op = Op(
     "triangular_sylvester",
     _triangular_sylvester,
     _sylvester_type,
     jvp=(
-        lambda t, ans, a, b, q: -sylvester(a, H(b), matmul(t, ans)),
-        lambda t, ans, a, b, q: -sylvester(a, H(b), matmul(ans, H(t))),
-        lambda t, ans, a, b, q: triangular_sylvester(a, b, t),
+        lambda t, ans, a, b, q, singular: -sylvester(a, H(b), matmul(t, ans)),
+        lambda t, ans, a, b, q, singular: -sylvester(a, H(b), matmul(ans, H(t))),
+        lambda t, ans, a, b, q, singular: triangular_sylvester(a, b, t, singular=singular),
     ),
-    transpose=(None, None, lambda g, a, b, q: sylvester(T(a), T(H(b)), g)),
+    transpose=(None, None, lambda g, a, b, q, singular: sylvester(T(a), T(H(b)), g)),
     batch=batch_elementwise(lambda: triangular_sylvester),
     hosted=BY_SCIPY,
     samples=lambda rng: [
-        ((upper_triangle(_regular(rng, 3, 3)), np.diag([2.0, 3.0]), rng.normal(size=(3, 2))), {}),
-        ((np.diag([1 + 1j, 2 - 1j]), np.diag([2.0, 3.0]), rng.normal(size=(2, 2))), {}),
+        (
+            (upper_triangle(_regular(rng, 3, 3)), np.diag([2.0, 3.0]), rng.normal(size=(3, 2))),
+            {"singular": False},
+        ),
+        (
+            (np.diag([1 + 1j, 2 - 1j]), np.diag([2.0, 3.0]), rng.normal(size=(2, 2))),
+            {"singular": True},
+        ),
     ],
 )
 

@@ -1,8 +1,9 @@
 """Square roots and logarithms of matrices.
 
-SciPy evaluates them, one matrix of a stack after the other. Compiled code takes the square root of
-a small matrix itself, of Schur's form, element by element. The derivative of a square root solves
-Sylvester's equation.
+SciPy evaluates them, one matrix of a stack after the other. Compiled code takes square roots
+itself: of Schur's form, made triangular, the roots of small blocks on the diagonal element by
+element, then of two blocks and what is between them, by Sylvester's equation, until one is left.
+The derivative of a square root solves Sylvester's equation too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import numpy as np
 from ..errors import explain
 from ..machine import current
 from ..types import Function, type_of
-from .decompositions import eigvals
-from .elementwise import imag, real, select, sqrt
+from .elementwise import real, select, sqrt
 from .equations import (
     BY_SCIPY,
     NOT_FINITE,
@@ -23,26 +23,33 @@ from .equations import (
     schur,
     scipy_linalg,
     sylvester,
+    triangular_sylvester,
 )
-from .layout import as_dtype
+from .indexing import index
+from .layout import as_dtype, reduce_sum, reshape
 from .linalg import (
     H,
     LinearAlgebraError,
+    T,
     _regular,
     batch_leading,
+    diagonal_of,
     guarded,
     matmul,
+    part,
     row,
     square_type,
 )
-from .logic import equal, less, logical_and, logical_not
+from .logic import equal, greater_equal, logical_or, not_equal
 from .matrix_functions import tangent_of
 from .op import Op
 from .positions import provided
 from .small_matrices import elements_of, matrices_of
+from .structure import concatenate
 
-# Roots up to this size are written out; of larger matrices SciPy's is faster, whose form is real.
-_WRITTEN = 6
+# Roots of blocks up to this size are written out. Matrices up to the other one are native; of
+# larger ones SciPy's is the faster root (of 20 rows by a tenth), and takes no time to compile.
+_WRITTEN, _NATIVE = 6, 16
 
 
 def _by_scipy(name: str, what: str) -> Function:
@@ -74,18 +81,115 @@ def _refusal(name: str, what: str) -> dict[str, str]:
 
 
 def _sqrtm_by_schur(a: Any) -> Any:
-    """z r zᴴ with r r = u, the triangular form of a; real matrices must have a real root."""
+    """z r zᴴ with r r = u, the form of a; real matrices must have a real root."""
     own = square_type("sqrtm")(type_of(a))
-    if not current().lapack or own.shape[-1] > _WRITTEN or 0 in own.shape:
+    if not current().lapack or own.shape[-1] > _NATIVE or 0 in own.shape:
         return None
-    u, z = schur(as_dtype(a, np.dtype(np.complex128)))
-    found = matmul(z, matmul(_written_root(u), H(z)))
-    if own.dtype.kind == "c":
-        return as_dtype(found, own.dtype)
-    values = eigvals(as_dtype(a, np.dtype(np.float64)))
-    below = logical_and(equal(imag(values), 0), less(real(values), 0))
-    flags = {"error": "LinearAlgebraError", **_refusal("sqrtm", "square root")}
-    return as_dtype(provided(real(found), row(logical_not(below)), **flags), own.dtype)
+    wide = np.dtype(np.complex128 if own.dtype.kind == "c" else np.float64)
+    u, z = schur(as_dtype(a, wide))
+    if wide.kind == "c":
+        return as_dtype(matmul(z, matmul(_root(u), H(z))), own.dtype)
+    on, beside, allowed = _turn_of(u)
+    triangle = _turned(_turned(u, on, beside), on, -beside, rows=True)
+    root = real(_turned(_turned(_root(triangle), on, -beside), on, beside, rows=True))
+    refusal = {"error": "LinearAlgebraError", **_refusal("sqrtm", "square root")}
+    found = provided(matmul(z, matmul(root, T(z))), row(allowed), **refusal)
+    return as_dtype(found, own.dtype)
+
+
+def _turn_of(u: Any) -> tuple[Any, Any, Any]:
+    """The matrix q with qᴴ u q triangular, of a real form u; which eigenvalues are not negative.
+
+    A block [[a, b], [c, a]] of u has the eigenvector (b, i root of -bc), so q is symmetric: real
+    numbers on the diagonal, imaginary ones beside it.
+    """
+    values, above, below = (_diagonal(u, offset) for offset in (0, 1, -1))
+    is_block = not_equal(below, 0)
+    root = select(is_block, sqrt(select(is_block, -above * below, 1.0)), 0.0)
+    size = sqrt(select(is_block, above * above + root * root, 1.0))
+    cosine = select(is_block, above / size, 1.0)
+    none, one = np.zeros((*type_of(u).shape[:-2], 1)), np.ones((*type_of(u).shape[:-2], 1))
+    last = type_of(u).ndim - 2
+    on = concatenate(cosine, one, axis=last) * concatenate(one, cosine, axis=last)
+    blocks = as_dtype(is_block, np.dtype(np.float64))
+    inside = concatenate(blocks, none, axis=last) + concatenate(none, blocks, axis=last)
+    allowed = logical_or(greater_equal(values, 0), not_equal(inside, 0))
+    return on, root / size, allowed
+
+
+def _diagonal(x: Any, offset: int) -> Any:
+    """A diagonal of matrices, that many places above the main one."""
+    n = type_of(x).shape[-1]
+    rows, columns = slice(max(-offset, 0), n - max(offset, 0)), slice(max(offset, 0), None)
+    return diagonal_of(part(x, rows, slice(columns.start, n - max(-offset, 0))))
+
+
+def _turned(x: Any, on: Any, beside: Any, rows: bool = False) -> Any:
+    """x q, or q x by rows; q has these numbers on its diagonal and i times those beside it."""
+    if rows:
+        return T(_turned(T(x), on, beside))
+    n, axis = type_of(x).shape[-1], type_of(x).ndim - 1
+    none = np.zeros((*type_of(x).shape[:-1], 1), type_of(x).dtype)
+    before = concatenate(none, part(x, slice(None), slice(0, n - 1)), axis=axis)
+    after = concatenate(part(x, slice(None), slice(1, n)), none, axis=axis)
+    end = np.zeros((*type_of(beside).shape[:-1], 1))
+    first = concatenate(end, beside, axis=axis - 1)
+    second = concatenate(beside, end, axis=axis - 1)
+    return x * row(on) + 1j * (before * row(first) + after * row(second))
+
+
+def _root(u: Any) -> Any:
+    """The root of triangular matrices: of blocks on the diagonal, then of two and two."""
+    *batch, n, _ = type_of(u).shape
+    count = 1
+    while count * _WRITTEN < n:
+        count *= 2
+    size = -(-n // count)
+    u = _padded(u, size * count - n)
+    r = _written_root(_blocks(u, size, 0))
+    while count > 1:
+        count, rank = count // 2, type_of(r).ndim
+        first, second = (_every_second(r, start) for start in (0, 1))
+        # x with first x + x second = corner, in the form that LAPACK's routine asks for
+        flipped = part(H(second), slice(None, None, -1), slice(None, None, -1))
+        corner = part(_blocks(u, size, 1), slice(None), slice(None, None, -1))
+        x = triangular_sylvester(first, flipped, corner, singular=True)
+        x = part(x, slice(None), slice(None, None, -1))
+        top = concatenate(first, x, axis=rank - 1)
+        bottom = concatenate(np.zeros(type_of(x).shape, type_of(x).dtype), second, axis=rank - 1)
+        r = concatenate(top, bottom, axis=rank - 2)
+        size *= 2
+    return part(reshape(r, shape=(*batch, size, size)), slice(0, n), slice(0, n))
+
+
+def _padded(u: Any, more: int) -> Any:
+    """Matrices with as many more rows of the unit matrix."""
+    if not more:
+        return u
+    *batch, n, _ = type_of(u).shape
+    dtype, rank = type_of(u).dtype, type_of(u).ndim
+    right = np.zeros((*batch, n, more), dtype)
+    below = np.broadcast_to(np.eye(more, n + more, n, dtype), (*batch, more, n + more))
+    return concatenate(concatenate(u, right, axis=rank - 1), below, axis=rank - 2)
+
+
+def _blocks(u: Any, size: int, offset: int) -> Any:
+    """Blocks on the diagonal of matrices, stacked; or those right of every second of them."""
+    *batch, n, _ = type_of(u).shape
+    count = n // (size * (1 + offset))
+    front = [(0, length, 1) for length in batch]
+    u = reshape(u, shape=(*batch, *(count, 1 + offset, size) * 2))
+    key = (*front, (0, count, 1), 0, (0, size, 1), (0, count, 1), offset, (0, size, 1))
+    kept = select(np.eye(count, dtype=bool)[:, None, :, None], index(u, key=key), 0.0)
+    return reduce_sum(kept, axes=(len(batch) + 2,))
+
+
+def _every_second(x: Any, start: int) -> Any:
+    """Every second matrix of the last axis of the stack."""
+    *batch, count, _, _ = type_of(x).shape
+    whole = [(0, length, 1) for length in type_of(x).shape]
+    whole[len(batch)] = (start, count, 2)
+    return index(x, key=tuple(whole))
 
 
 def _written_root(u: Any) -> Any:
