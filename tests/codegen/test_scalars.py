@@ -10,6 +10,7 @@ from llvmlite import ir
 import wengert as wg
 from wengert import machine, tree
 from wengert.codegen.compile import compile_module
+from wengert.codegen.functions import power_of_two
 from wengert.codegen.llvm_types import declare, element_type, memory_type, type_suffix
 from wengert.codegen.nests import NestEmitter
 from wengert.codegen.scalars import Scalars
@@ -286,3 +287,10 @@ def test_division_by_powers_of_two_rounds_down(dtype, divisor):
     for got, wanted in zip(tree.leaves(found), tree.leaves(expected), strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_powers_of_two_are_seen_on_any_number_of_lanes(lanes):
+    scalars = Scalars(ir.IRBuilder(), lanes, has_fma=True)
+    found = [power_of_two(scalars.literal(n, np.dtype(np.int64))) for n in (1, 64, 0, 3, -8)]
+    assert found == [0, 6, None, None, None]

@@ -174,12 +174,13 @@ def _divided(part: int, k: Scalars, args: Values, dtype: np.dtype) -> ir.Value:
     return divide(k, x, y, dtype)[part]
 
 
-def _power_of_two(value: ir.Value) -> int | None:
+def power_of_two(value: ir.Value) -> int | None:
     """The exponent of a constant that is a power of two, the same on all lanes."""
     if not isinstance(value, ir.Constant):
         return None
-    numbers = value.constant if isinstance(value.constant, list) else [value]
-    found = {one.constant for one in numbers}
+    several = isinstance(value.constant, (list, tuple))
+    lanes = value.constant if several else [value.constant]
+    found = {one.constant if isinstance(one, ir.Constant) else one for one in lanes}
     (number,) = found if len(found) == 1 else (0,)
     known = isinstance(number, int) and number > 0 and number & (number - 1) == 0
     return number.bit_length() - 1 if known else None
@@ -190,7 +191,7 @@ def _integer_divmod(
 ) -> tuple[ir.Value, ir.Value]:
     """Floor division, with NumPy's 0 for division by zero and no overflow for MIN / -1."""
     b = k.builder
-    power = _power_of_two(y)
+    power = power_of_two(y)
     if power is not None and dtype.kind == "i":  # bits to the right, and what they were
         return b.ashr(x, k.literal(power, dtype)), b.and_(x, k.literal((1 << power) - 1, dtype))
     zero, one = k.literal(0, dtype), k.literal(1, dtype)
