@@ -16,10 +16,7 @@ from wengert.tree import leaves
 def full_of_nan(monkeypatch):
     """Arenas that hold no number before the first call."""
 
-    class Nan:
-        uint8, empty = np.uint8, staticmethod(lambda n, dtype: np.full(n, 255, dtype))
-
-    monkeypatch.setattr(arena, "np", Nan)
+    monkeypatch.setattr(arena.np, "empty", lambda n, dtype: np.full(n, 255, dtype))
 
 
 def agree(function, x):

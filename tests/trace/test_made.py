@@ -532,9 +532,8 @@ class TestErrors:
     @pytest.mark.parametrize(
         "read",
         [
-            lambda b: float(b[0]), lambda b: b.tolist(), lambda b: b[0].item(),
-            lambda b: b.__array__(), lambda b: pickle.dumps(b), lambda b: b.tobytes(),
-            lambda b: scipy.linalg.norm(b), lambda b: math.sqrt(b[0]), lambda b: b.data,
+            lambda b: b.tolist(), lambda b: b.__array__(), lambda b: pickle.dumps(b),
+            lambda b: b.tobytes(), lambda b: scipy.linalg.norm(b), lambda b: b.data,
             lambda b: np.random.default_rng(0).normal(b), lambda b: memoryview(b),
         ],
     )  # fmt: skip
@@ -544,6 +543,23 @@ class TestErrors:
             b[0] = x[0]
             read(b)
 
+        with pytest.raises((ConversionError, AbstractValueError, TypeError, ValueError)):
+            run(f)
+
+    @pytest.mark.parametrize(
+        "read", [lambda b: float(b[0]), lambda b: b[0].item(), lambda b: math.sqrt(b[0]) ** 2]
+    )
+    def test_numbers(self, run, read):
+        """Python's own functions of numbers are operations in compiled functions."""
+
+        def f(x):
+            b = np.zeros(2)
+            b[0] = x[0]
+            return read(b)
+
+        if run is compiled:
+            assert wg.jit(f)(np.array([3.0, 2.0])) == pytest.approx(3.0, rel=1e-15)
+            return
         with pytest.raises((ConversionError, AbstractValueError, TypeError, ValueError)):
             run(f)
 
