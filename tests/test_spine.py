@@ -30,6 +30,7 @@ BESIDE = {
     "the order of instructions": "codegen.ordering",
     "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",
     "how arrays lie in memory": "trace.orders trace.lying",
+    "arrays that are one of several": "trace.either",
     "reads and writes at fixed places": "trace.writes transforms.places",
 }
 ENTRIES = ("ops", "numpy", "codegen.vmath", "codegen.functions")

@@ -417,6 +417,19 @@ class TestRefused:
         with pytest.raises(ControlFlowError, match="'z' may lie in memory in another order after"):
             wg.jit(f)(X)
 
+    def test_after_a_loop_that_changes_the_order(self):
+        def f(x):
+            z = x[:, :2] * 1.0
+            k = 0
+            while k * x[0, 0] < 3:
+                z = z.T * 2
+                k += 1
+            z.ravel()[1] = 5.0
+            return z
+
+        with pytest.raises(MutationError, match="the order is not known here"):
+            wg.jit(f)(X)
+
     def test_branches_of_different_orders(self):
         def f(x):
             z = x[:, :2] * 1.0

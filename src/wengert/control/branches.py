@@ -21,6 +21,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
+from ..trace.either import may_be
 from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
@@ -174,9 +175,12 @@ class _Side:
                 self.contents = [one.node for one in inner]
                 self.written = [one._version > 0 for one in inner]
                 self.leaves, self.structures, self.nodes = [], [], []
+                self.outside: dict[int, list[Any]] = {}  # what leaves may be, by their `id`
                 for value in self.after:
                     leaves, structure = tree.flatten(value)
                     self.leaves.append(leaves)
+                    for leaf in leaves:
+                        self.outside[id(leaf)] = inside.seen_outside(leaf, arrays, inner)
                     self.structures.append(structure)
                     self.nodes.append(
                         [inside.trace.node_of(v) if is_number(v) else None for v in leaves]
@@ -212,6 +216,12 @@ class _Merge:
         self.outputs.append((first, second))
         self.types.append(wanted)
         return number
+
+    def outside(self, number: int) -> list[Any]:
+        """The arrays that a result may be: it may be one that is there already."""
+        leaves = self.orders[number].args[0]
+        pairs = [(side, leaf) for side in self.sides for leaf in leaves]
+        return [one for side, leaf in pairs for one in side.outside.get(id(leaf), ())]
 
     def contents(self) -> list[tuple[Any, int]]:
         """The arrays that are written on a side, with the numbers of their new contents."""
@@ -333,6 +343,8 @@ def decide(
         values = [make(results) for make in made]
         for array, number in contents:
             array._write(results[number])
+        for number in merge.orders:
+            may_be(results[number], merge.outside(number))
         variables.finish(values)
 
     variables.retrying(work)

@@ -20,7 +20,7 @@ from ..graph import Constant, Graph, Node, Variable
 from ..graph.rewrite import copy_of, rewrite
 from ..ops.op import Traced
 from ..trace import Trace, Tracer
-from ..trace.conditional import conditional
+from ..trace.conditional import conditional, storages_of
 from ..trace.lying import strides_of
 from ..trace.views import is_array
 from ..types import ArrayType
@@ -120,9 +120,24 @@ class TracedPiece:
             node.order = (inner._order,)
             inner._writable = array._storage()._writable or (True if is_array(array) else None)
             made.append(inner)
-        storages = frozenset(id(array._storage()) for array in arrays)
+        storages = frozenset(one for array in arrays for one in storages_of(array))
         conditional.replaced = conditional.replaced | storages
         return made
+
+    def seen_outside(self, leaf: Any, arrays: Sequence[Any], inner: Sequence[Any]) -> list[Any]:
+        """The arrays from outside that a value of this piece may be, or be a view of."""
+        if not isinstance(leaf, Tracer) or not leaf.type.shape:
+            return []
+        storage: Any = leaf._storage()
+        found: list[Any] = []
+        for one in getattr(storage, "storages", (storage,)):
+            slot = next((k for k, own in enumerate(inner) if own is one), None)
+            if slot is not None:
+                outer = arrays[slot]._storage()
+                found += getattr(outer, "storages", (outer,))
+            elif one._trace is not self.trace:
+                found.append(one)
+        return found
 
     # ------------------------------------------------------------ effects
 

@@ -20,6 +20,7 @@ from ..ops import elementwise as ew
 from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer
+from ..trace.either import may_be
 from ..trace.lying import strides_of
 from ..trace.orders import is_line
 from ..transforms.bodies import Body, zeros
@@ -275,6 +276,7 @@ class Turns:
         following = iter(inputs[count:])
         self.twins: dict[int, Twin] = {}
         self.orders: dict[tuple[int, int], _KeptOrder] = {}
+        self.outside: dict[tuple[int, int], list[Any]] = {}  # arrays that results may be
         for one in self.carried:
             leaves = [self._inner(leaf, following) for leaf in one.leaves]
             for number, (leaf, tracer) in enumerate(zip(one.leaves, leaves, strict=True)):
@@ -345,6 +347,10 @@ class Turns:
                     raise self._mismatch(one.place, after[one.place])
                 found.append(inside.trace.node_of(leaf))
                 kept = self.orders.get((one.place, number))
+                self.outside[one.place, number] = [
+                    *(self.inside_before(old) if self.rows is None or not len(self.rows) else []),
+                    *inside.seen_outside(leaf, self.arrays, self.inner),
+                ]
                 if kept is not None:
                     kept.after = leaf
                     kept.check(self.names[one.place], self.variables.where)
@@ -414,6 +420,13 @@ class Turns:
                     raise ChangedType
             found.add(place)
         return found
+
+    def inside_before(self, leaf: Any) -> list[Any]:
+        """The arrays that something carried is before the first turn, and after none."""
+        if not is_own_array(leaf):
+            return []
+        storage = leaf._storage()
+        return [*getattr(storage, "storages", (storage,))]
 
     def _moves(self, after: list[Any]) -> list[int]:
         """For each array that may be written to the one that its variable holds after a turn.
@@ -558,6 +571,7 @@ class Turns:
         values = list(self.variables.before[: self.variables.statement.changed])
         following = iter(results[len(self.arrays) :])
         known = set()
+        shared: list[tuple[Any, Sequence[Any]]] = []
         for one in self.carried:
             known.add(one.place)
             leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
@@ -565,6 +579,7 @@ class Turns:
                 kept = self.orders.get((one.place, number))
                 if kept is not None and isinstance(result, Traced):
                     result.node.order = (kept.at_the_end,)  # type: ignore[attr-defined]
+                shared.append((result, self.outside.get((one.place, number), ())))
             if one.place in self.shrinking and self.rows is not None:
                 leaves = [self.shrinking[one.place].last(leaves[0], len(self.rows))]
             made = tree.unflatten(one.structure, leaves)
@@ -592,6 +607,8 @@ class Turns:
                     k for k, v in enumerate(self.variables.before) if v is self.arrays[number]
                 )
                 values[place] = array
+        for result, storages in shared:
+            may_be(result, storages)
         self.variables.finish(values)
 
     def _last_place(self, slot: int) -> int:
@@ -737,7 +754,7 @@ class Turns:
         """The condition as a node, with the nodes of what is carried and of the index."""
         before = self.variables.before
         index = Variable("", None, COUNT, active=False)
-        of_turn = self.inner, self.twins
+        of_turn = self.inner, self.twins, self.orders, self.outside
         with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
             inputs = self._enter(inside)
             try:
@@ -751,7 +768,7 @@ class Turns:
             finally:
                 self.variables.put(before)
                 self._leave()
-                self.inner, self.twins = of_turn
+                self.inner, self.twins, self.orders, self.outside = of_turn
         return node, inputs, index
 
 

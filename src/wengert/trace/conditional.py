@@ -35,9 +35,15 @@ def check_outside(storage: Any) -> None:
         raise error
 
 
+def storages_of(array: Any) -> list[int]:
+    """The storage of an array, or all that it may be (see `either`), by their `id`."""
+    storage = array._storage()
+    return [id(one) for one in getattr(storage, "storages", (storage,))]
+
+
 def check_current(array: Any) -> None:
     """Refuse to read an array that shares memory with one that is written under a condition."""
-    if hasattr(array, "_storage") and id(array._storage()) in conditional.replaced:
+    if hasattr(array, "_storage") and not conditional.replaced.isdisjoint(storages_of(array)):
         raise MutationError(
             explain(
                 "reading an array",

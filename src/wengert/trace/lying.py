@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import MutationError, OptionError, explain
 from ..ops.layout import reshape
+from .either import EITHER, Either, undecided
 from .orders import (
     C_ORDER,
     UNKNOWN,
@@ -37,6 +38,8 @@ def strides_of(array: Any) -> Strides | None:
         plain: Strides = np.asarray(array).strides
         return plain
     chain = array._chain()
+    if isinstance(chain[-1], Either):
+        chain.pop()
     storage = chain[-1]
     strides = _storage_strides(storage)
     if strides is None:
@@ -122,7 +125,13 @@ def decide(chain: list[Views]) -> None:
     """Find out which views of a chain, the storage last, are copies in NumPy: these are none."""
     for view in reversed(chain[:-1]):
         made: View = view._base  # type: ignore[assignment]
-        if not made.sure:
+        if made.op is EITHER:
+            if made.base._version != view._seen:
+                raise undecided()
+            made.base.leave()  # type: ignore[attr-defined]
+            view._base = None  # type: ignore[misc]
+            view._version = view._seen  # type: ignore[misc]
+        elif not made.sure:
             known = is_view(made)
             if known is None:
                 raise not_known(made)

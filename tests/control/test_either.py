@@ -1,0 +1,125 @@
+"""Which array a variable holds is decided by a traced condition, and something is written to it."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.errors import MutationError
+
+X = np.arange(1.0, 13.0).reshape(3, 4)
+
+
+def itself_or_another(x):
+    y = x * 1.0
+    z = y if x[0, 0] > 0 else y * 2
+    z[0] = 7.0
+    return y + z
+
+
+def one_of_its_rows(x):
+    y = x * 1.0
+    z = y[0] if x[0, 0] > 0 else y[1]
+    z[0] = 7.0
+    return y
+
+
+def a_row_that_is_replaced(x):
+    y = x * 1.0
+    best = y[0]
+    if x[0, 0] > 0:
+        best = y[2]
+    best[1] = 50.0
+    return y
+
+
+def found_in_a_loop(x):
+    y = x * 1.0
+    best = y[0]
+    for i in range(3):
+        if y[i, 0] > 3:
+            best = y[i]
+    best += 10.0
+    return y
+
+
+def written_to_the_other(x):
+    y = x * 1.0
+    z = y if x[0, 0] > 0 else y * 2
+    y[0] = 7.0
+    return z * 1.0
+
+
+def in_turns(x):
+    y = x * 1.0
+    z, k = y, 0
+    while k < x[0, 0] * 3:
+        z = z * 2
+        k += 1
+    z[0] = 5.0
+    return y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        itself_or_another, one_of_its_rows, a_row_that_is_replaced, found_in_a_loop,
+        written_to_the_other, in_turns,
+    ],
+)  # fmt: skip
+def test_the_other_cannot_be_read(f):
+    with pytest.raises(
+        MutationError,
+        match=r"whether it was changed by a write to another array is not known: a traced "
+        r"condition decides whether both are the same\. Copy in the branch or loop",
+    ):
+        wg.jit(f)(X)
+
+
+def replaced(x):
+    y = x * 1.0
+    if x[0, 0] > 0:
+        y = y * 2
+    y[0] = 7.0
+    y[1:] += y[0]
+    return y
+
+
+def replaced_in_turns(x):
+    y = x * 1.0
+    k = 0
+    while k < abs(x[0, 0]) * 3:
+        y = y * 2
+        k += 1
+    y[0] = 5.0
+    return y
+
+
+def copied(x):
+    y = x * 1.0
+    z = y.copy() if x[0, 0] > 0 else y * 2
+    z[0] = 7.0
+    return y + z
+
+
+def read_alone(x):
+    y = x * 1.0
+    z = y if x[0, 0] > 0 else y * 2
+    return y + z
+
+
+def the_same_in_every_turn(x):
+    u = x * 1.0
+    for _ in range(30):
+        un = u
+        u[0] = un[1] * 0.5 + un[0] * 0.4
+    return u + un
+
+
+@pytest.mark.parametrize(
+    "f", [replaced, replaced_in_turns, copied, read_alone, the_same_in_every_turn]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_where_nobody_looks(f, sign):
+    x = sign * X
+    np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
+    np.testing.assert_allclose(wg.jit(lambda x: wg.jvp(f, (x,), (x,))[0])(x), f(x), rtol=1e-14)
