@@ -248,3 +248,16 @@ def test_a_branch_does_not_write_outside():
 
     with pytest.raises(wg.errors.MutationError, match="outside the function being traced"):
         wg.jit(f)(X)
+
+
+def test_all_places_are_given_plain_values():
+    def f(x):
+        y = x * 1.0
+        y[0] = 0.25
+        z = y * 2
+        y[0, 1] = x[0, 0]
+        return y[:] + z
+
+    x = np.ones((1, 5))
+    np.testing.assert_array_equal(wg.jvp(f, (x,), (x,))[0], f(x))
+    np.testing.assert_array_equal(wg.jit(f)(x), f(x))

@@ -132,4 +132,5 @@ def settled(array: Any) -> Any:
     """The node of an array, put together of what was written to it."""
     with uncaptured():  # whoever reads it first, it is put together where it was written
         array._node = lying(array._trace.node_of(array._written.settle()), array._order)
+    array._written.content = array._alike(array._node)  # of plain values alone it would be plain
     return array._node
