@@ -123,3 +123,23 @@ def test_where_nobody_looks(f, sign):
     x = sign * X
     np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
     np.testing.assert_allclose(wg.jit(lambda x: wg.jvp(f, (x,), (x,))[0])(x), f(x), rtol=1e-14)
+
+
+def test_what_nobody_writes_to_is_read_on():
+    """Loops with an early return ask of what their variables are views, and write to none."""
+
+    def shrunk(a):
+        for i in range(4):
+            if np.sum(a * a) < 0.5 + i:
+                return a + i
+            a = a * 0.7
+        return a
+
+    def f(x):
+        found = shrunk(x)
+        return np.sum(x) + np.sum(found)
+
+    for scale in (0.1, 1.0, 10.0):
+        x = np.arange(1.0, 4.0) * scale
+        np.testing.assert_allclose(wg.jit(f)(x), f(x))
+        np.testing.assert_allclose(wg.jit(wg.grad(f))(x), wg.grad(f)(x))

@@ -21,7 +21,7 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
-from ..trace.either import may_be
+from ..trace.either import Either, may_be
 from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
@@ -79,9 +79,10 @@ class Variables:
         self.statement, self.get, self.put, self.where = statement, get, put, where
         self.names = statement.names
         self.before = get()
-        for value in self.before:
+        for name, value in zip(self.names, self.before, strict=True):
             if is_own_array(value) and value._base is not None:
-                is_decided(value)
+                if name in statement.touched or not isinstance(value._storage(), Either):
+                    is_decided(value)
         self.roots = [*self.before, *roots]
         self.every = False
 
