@@ -80,9 +80,10 @@ class Variables:
         self.names = statement.names
         self.before = get()
         for name, value in zip(self.names, self.before, strict=True):
-            if is_own_array(value) and value._base is not None:
-                if name in statement.touched or not isinstance(value._storage(), Either):
-                    is_decided(value)
+            if not is_own_array(value) or value._base is None:
+                continue
+            if name in statement.touched or not isinstance(value._storage(), Either):
+                is_decided(value)
         self.roots = [*self.before, *roots]
         self.every = False
 
