@@ -20,9 +20,7 @@ from wengert.codegen.contraction import (
     unfinished_bytes,
     units,
 )
-from wengert.codegen.driver import shared_loops
 from wengert.codegen.target import Target
-from wengert.codegen.tiling import make_plan
 from wengert.errors import WengertError
 from wengert.loops import (
     Affine,
@@ -36,6 +34,8 @@ from wengert.loops import (
     Sum,
     Var,
 )
+from wengert.schedule.tiling import make_plan
+from wengert.schedule.units import shared_loops
 
 PAGE = mmap.PAGESIZE
 FLOATS = ["float32", "float64"]

@@ -12,14 +12,14 @@ import wengert as wg
 import wengert.numpy as xp
 from wengert import machine
 from wengert.codegen.compile import compile_module
-from wengert.codegen.contraction import packing
 from wengert.codegen.program import emit_program
 from wengert.codegen.target import Target
-from wengert.codegen.tiling import make_plan
 from wengert.loops import Affine, Apply, Buffer, Contraction, Load, MemoryKind, Nest, Store, Var
 from wengert.passes import optimise
 from wengert.runtime.threads import set_threads
 from wengert.schedule import plan, prologues, schedule
+from wengert.schedule.tiling import make_plan
+from wengert.schedule.units import packing
 from wengert.tree import leaves
 
 RNG = np.random.default_rng(3)
@@ -39,7 +39,8 @@ def array(*shape, dtype="float64"):
 
 def loops_of(function, *args, target=TARGET):
     graph = optimise(wg.trace(function, *args))
-    return plan(schedule(graph, packing=lambda kernel: packing(kernel, target)))
+    with machine.compiling_for(machine.in_use(target)):
+        return plan(schedule(graph))
 
 
 def products(program):
@@ -408,7 +409,7 @@ def test_any_product_of_any_factors(spec, extents, maps, dtype, bias):
 
 
 @pytest.mark.parametrize("name", ["skylake-avx512", "haswell", "x86-64", "apple-m1", "neoverse-n1"])
-def test_code_for_every_processor(name, always):
+def test_code_for_every_processor(name, always, no_regions):
     target = Target.named(name)
     x, w, row = array(70, 90, dtype="float32"), array(90, 50, dtype="float32"), array(90) > 0
     program = loops_of(lambda x, w, row: xp.tanh(x * row) @ (w + 1.0), x, w, row, target=target)

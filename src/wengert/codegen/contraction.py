@@ -10,19 +10,19 @@ order that depends on the plan alone. Large products of matrices are packed befo
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 from llvmlite import ir
 
 from ..loops import Contraction
 from ..machine import policy
-from ..schedule.prologues import Packing
-from .driver import Driver, shared_loops
+from ..schedule.plans import Plan
+from ..schedule.tiling import make_plan
+from ..schedule.units import shared_loops
+from .driver import Driver
 from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Layout
-from .plans import Plan, pieces_of
 from .target import Target
-from .tiling import make_plan
 
 
 def flops(kernel: Contraction) -> int:
@@ -58,51 +58,6 @@ def is_shared(kernel: Contraction) -> bool:
     before, least = kernel.prologue_work, policy().threads
     work = flops(kernel) + before + kernel.epilogue_work
     return before >= least.least_shared or work >= least.least_flops
-
-
-def packing(kernel: Contraction, target: Target) -> Packing:
-    """How often packing computes the elements of each factor, for as many threads as may be."""
-    plan = make_plan(kernel, target)
-    if plan is None:
-        return Packing(0.0, 0.0, 0.0)
-    x, y = _times_rows_are_packed(plan), _times_columns_are_packed(plan)
-    return Packing(*((y, x) if plan.swapped else (x, y)), plan.cycles)
-
-
-def _times_rows_are_packed(plan: Plan) -> float:
-    if not plan.pack_x:
-        return 0.0
-    tiles = sum(segment.tiles for segment in plan.vector_segments)
-    times = prod(axis.extent for axis in plan.extra_columns)
-    if not plan.shares_panels:
-        times *= ceil(tiles / plan.column_block) if plan.pack_y else 1
-        times *= _tasks_across(plan)[1]
-    steps, rows = plan.sums[-1].extent, plan.row_segments[0].size
-    if Layout(plan).whole_rows:
-        return times * plan.lanes * ceil(steps / plan.lanes) / steps
-    return times * plan.lanes * len(pieces_of(rows, plan.lanes, plan.masked)) / rows
-
-
-def _times_columns_are_packed(plan: Plan) -> float:
-    if not plan.pack_y:
-        return 0.0
-    times = 1 if plan.shares_panels else _tasks_across(plan)[0]
-    vectors = sum(segment.tiles * len(segment.pieces) for segment in plan.vector_segments)
-    return times * plan.lanes * vectors / plan.vector.extent
-
-
-def _tasks_across(plan: Plan) -> tuple[int, int]:
-    """How many tasks, which pack for themselves, have the same columns, and the same rows: about
-    as many as there usually are, since what is computed must not depend on the threads."""
-    shared, usual = shared_loops(plan), policy().products.usual_tasks
-    outside = len(plan.batch) + len(plan.extra_columns)
-    found = [1, 1]
-    for loop, units in zip(shared.loops, shared.units, strict=True):
-        by_rows = loop == "row" or (isinstance(loop, int) and loop >= outside)
-        by_columns = loop in ("vector", "column")
-        found[0] *= min(usual, units) if by_rows else 1
-        found[1] *= min(usual, units) if by_columns else 1
-    return min(found[0], usual), min(found[1], usual)
 
 
 def part_name(name: str) -> str:

@@ -1,7 +1,8 @@
 """The loops around the tiles of a product.
 
-`tiling` decides how the loops are cut, `tiles` emits what happens in registers, `packing` the
-copies of operands that lie badly. Here are the loops around them. For operands that need no copy:
+`schedule.tiling` decides how the loops are cut, `tiles` emits what happens in registers, `packing`
+the copies of operands that lie badly. Here are the loops around them. For operands that need no
+copy:
 
     for batch, further columns and rows: for column tiles: for row tiles: tile
 
@@ -33,6 +34,8 @@ from llvmlite import ir
 
 from ..errors import WengertError
 from ..loops import Contraction
+from ..schedule.plans import Axis, Plan, Segment, VectorSegment
+from ..schedule.units import Loop, shared_loops
 from .counted import counted_loop
 from .epilogue import Epilogue, moved
 from .interrupts import leave_if_stopped
@@ -40,53 +43,11 @@ from .llvm_types import I8, I64, as_i64, i64
 from .memory import Memory
 from .ordering import as_written
 from .packing import Factor, Layout, Placed, packing_of
-from .plans import Axis, Plan, Segment, VectorSegment
 from .target import Target
 from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Shape, TileOperand, tile_of
 
-# From so many turns on an outer loop is shared out rather than the tiles inside, and from so many
-# on it alone.
-_ENOUGH_UNITS, _MANY_UNITS = 16, 64
 # Tiles that are computed between two looks whether to end early.
 _TILES_BETWEEN = 64
-
-
-Loop = str | int  # "row", "column" or "vector" tiles, or an outer loop's number
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Two loops that are shared out, each in a number of units: any rectangle of them can be
-    computed by itself."""
-
-    loops: tuple[Loop, Loop | None]
-    units: tuple[int, int]
-
-
-def _outer_axes(plan: Plan) -> tuple[Axis, ...]:
-    return (*plan.batch, *plan.extra_columns, *plan.extra_rows)
-
-
-def shared_loops(plan: Plan) -> Shared:
-    """The loops of a product whose turns are its units."""
-    rows = sum(segment.tiles for segment in plan.row_segments)
-    others = {
-        "vector": sum(segment.tiles for segment in plan.vector_segments),
-        "column": sum(segment.tiles for segment in plan.column_segments),
-    }
-    across = max(others, key=lambda name: others[name])
-    outer = dict(enumerate(axis.extent for axis in _outer_axes(plan)))
-    best = max(outer, key=lambda number: outer[number], default=None)
-    tiles = {"row": rows, **others}
-    inner = max(tiles, key=lambda name: tiles[name])
-    packs = (plan.pack_x or plan.pack_y) and not plan.shares_panels
-    if best is None or outer[best] < max(2, min(_ENOUGH_UNITS, rows * others[across])):
-        if packs:  # each task for itself: along one loop, so that most is packed once
-            return Shared((inner, None), (tiles[inner], 1))
-        return Shared(("row", across), (rows, others[across]))
-    if packs or outer[best] >= _MANY_UNITS:
-        return Shared((best, None), (outer[best], 1))
-    return Shared((best, inner), (outer[best], tiles[inner]))
 
 
 _Range = tuple[int | ir.Value, int | ir.Value]

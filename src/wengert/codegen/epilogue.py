@@ -22,13 +22,13 @@ import numpy as np
 from llvmlite import ir
 
 from ..loops import Affine, Buffer, Contraction, Expr, Load, Store, Sum, roots_of, unchanging, walk
+from ..schedule.plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .counted import counted_loop
 from .expressions import Known, add_values, splats, wanted
 from .lanes import stack_memory
 from .llvm_types import I64, POINTER, i64, private_function
 from .memory import Memory
 from .ordering import has_chains, interleave
-from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
 
 

@@ -20,12 +20,12 @@ import numpy as np
 from llvmlite import ir
 
 from ..loops import Contraction, Expr, Literal, Load, unchanging, walk
+from ..schedule.plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .counted import counted_loop
 from .expressions import Known, add_values, splats
 from .lanes import transpose_square
 from .llvm_types import I64, POINTER, as_i64, i32, i64, private_function
 from .memory import Memory
-from .plans import ONCE, Axis, Piece, Plan, VectorSegment, pieces_of
 from .scalars import Scalars
 from .tiles import TileOperand
 from .vectors import First, first_lanes
@@ -228,7 +228,7 @@ class Layout:
         Rows that are contiguous along the sums stay rows, the others lie side by side.
         """
         plan, steps = self.plan, factor.strides(self.plan.row)
-        if self.whole_rows:
+        if self.plan.whole_rows:
             one = self._strip(Piece(0, 1, 1), ONCE, 1, factor)
             reads = [replace(read, next=step) for read, step in zip(one.reads, steps, strict=True)]
             strip = replace(one, reads=tuple(reads), repeats=rows, next=self.row_length)
@@ -240,14 +240,9 @@ class Layout:
             strip = self._strip(piece, plan.row, pitch, factor)
             yield Placed([piece.start * step for step in steps], piece.start, strip)
 
-    @property
-    def whole_rows(self) -> bool:
-        """Whether a packed row lies in one piece."""
-        return self.plan.sums[-1].x == 1
-
     def rows_of(self, rows: int) -> TileOperand:
         """How a tile reads its packed rows."""
-        if self.whole_rows:
+        if self.plan.whole_rows:
             return TileOperand(self.row_length, 0, packed_strides(self.extents, 1))
         last = pieces_of(rows, self.plan.lanes, self.plan.masked)[-1]
         return TileOperand(1, 0, packed_strides(self.extents, last.start + last.width))

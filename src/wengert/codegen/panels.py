@@ -20,12 +20,12 @@ from typing import Any
 from llvmlite import ir
 
 from ..loops import Contraction
+from ..schedule.plans import Plan, Segment, VectorSegment
 from .counted import counted_loop
 from .driver import Driver, TilePointers
 from .epilogue import Epilogue
 from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Factor, Layout, Placed
-from .plans import Plan, Segment, VectorSegment
 from .target import Target
 
 # Bytes of all columns that are packed together, about those of a tile of rows.

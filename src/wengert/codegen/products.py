@@ -9,6 +9,9 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from ..machine import policy
+from ..schedule.plans import Plan
+from ..schedule.tiling import make_plan
+from ..schedule.units import shared_loops
 from .contexts import rounded, words_of
 from .contraction import (
     emit_contraction,
@@ -19,14 +22,11 @@ from .contraction import (
     units,
 )
 from .counted import counted_loop
-from .driver import shared_loops
 from .equal_kernels import form_of_values
 from .interrupts import leave_if_stopped
 from .panels import SharedPanels, emit_panels, pack_name
-from .plans import Plan
 from .pointers import I64, PTR, Pointers, i64, moved_bytes
 from .tasks import Tasks
-from .tiling import make_plan
 from .unrolled import emit_unrolled, unrolled_form
 
 # Of tasks one after the other, what is lost at the end, in tasks (sixteen cores that others use too

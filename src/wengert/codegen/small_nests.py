@@ -32,11 +32,11 @@ from ..loops import (
     walk,
 )
 from ..machine import policy
+from ..schedule.plans import Piece, pieces_of
 from .expressions import Known, add_values, splats, wanted
 from .lanes import Loads
 from .llvm_types import I1
 from .memory import Memory
-from .plans import Piece, pieces_of
 from .scalars import Scalars
 from .target import Target
 from .vectors import lane_order

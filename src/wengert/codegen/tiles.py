@@ -19,11 +19,11 @@ from typing import Any
 from llvmlite import ir
 
 from ..machine import policy
+from ..schedule.plans import Axis, Piece, Plan, tail_pieces
 from .counted import carried_loop, counted_loop
 from .lanes import multiply_add, stack_memory, widened
 from .llvm_types import I64, POINTER, as_i64, i64, private_function
 from .memory import Memory
-from .plans import Axis, Piece, Plan, tail_pieces
 from .runs import FEW_RUNS, Runs
 from .scalars import Scalars
 from .summation import fold, settled

@@ -16,11 +16,11 @@ from math import prod
 from llvmlite import ir
 
 from ..loops import Transfer
+from ..schedule.plans import Axis, merge_axes
 from .counted import counted_loop
 from .lanes import transpose_square
 from .llvm_types import I1, I64, POINTER, declare, i64
 from .memory import Memory
-from .plans import Axis, merge_axes
 from .vectors import some_lanes, vector_of
 
 

@@ -22,11 +22,11 @@ from llvmlite import ir
 
 from ..loops import Contraction
 from ..machine import policy
+from ..schedule.plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .epilogue import Stores
 from .lanes import Loads, multiply_add, widened
 from .llvm_types import POINTER, private_function
 from .memory import LARGEST_SHUFFLED
-from .plans import ONCE, Axis, Piece, axes_of, pieces_of
 from .target import Target
 from .vectors import lane_order, some_lanes
 

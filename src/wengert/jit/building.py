@@ -23,9 +23,8 @@ from .tracing import Captured, StaticResult
 
 if TYPE_CHECKING:
     from ..codegen.target import Target
-    from ..loops import Contraction, Loop
+    from ..loops import Loop
     from ..passes.lengths import AnyLength
-    from ..schedule.prologues import Packing
 
 
 class Stages:
@@ -70,17 +69,11 @@ class Stages:
     def schedule(self, watch: Any = None) -> LoopProgram:
         """The loops of the optimised graph; `watch` sees every step."""
         with compiling_for(self.target):
-            return schedule(self.optimised, self.strides, self.any_length, self._packing, watch)
+            return schedule(self.optimised, self.strides, self.any_length, watch)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
         state = self.graph.inputs[len(leaves) :]
         return [*map(element_strides, leaves), *(c_strides(node.type.shape) for node in state)]
-
-    def _packing(self, kernel: Contraction) -> Packing:
-        """What the code generator does with the factors of a product."""
-        from ..codegen.contraction import packing
-
-        return packing(kernel, self.target)
 
     def types(self, nodes: Sequence[Any]) -> list[tuple[np.dtype, tuple[int, ...]]]:
         """Dtypes and shapes of nodes, with `ANY` along the axis of any length."""

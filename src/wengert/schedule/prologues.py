@@ -9,8 +9,8 @@ two ways to do without:
 - A factor of which each element is read once, as in a dot product or the matrix of a matrix-vector
   product, makes the product a sum over expressions: a nest like any other reduction.
 - A large product copies its factors anyway, in the order in which its tiles read them, and the
-  expression can be computed on the way. How often this computes an element is for the code
-  generator to say (`Packing`).
+  expression can be computed on the way. How often this computes an element, the plan of the
+  product says (`units.packing`).
 
 A product that would read its factor as it lies keeps the temporary value, unless that is so large
 that it would not stay in the caches: then it is packed as well. The rule of all this is: what is
@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import NamedTuple
 
 from ..loops import (
     Affine,
@@ -46,28 +45,24 @@ from ..loops import (
     takes_long,
     walk,
 )
-from ..machine import policy
+from ..machine import current, policy
 from .lowering import loop_variables
 from .memory import root
 from .shaping import merge_loops, order_loops, rewrite_indices
 from .task import Task
+from .units import Packing, packing
 from .uses import KernelList
-
-
-class Packing(NamedTuple):
-    """What a code generator does with the factors of a product, and how long it takes."""
-
-    x: float  # how often an element is computed, lanes that are not used included; 0: not packed
-    y: float
-    cycles: float
-
 
 Packer = Callable[[Contraction], Packing]
 
 
+def _packing(kernel: Contraction) -> Packing:
+    return packing(kernel, current())
+
+
 def fuse_prologues(
     kernels: Sequence[Kernel],
-    packing: Packer | None = None,
+    packing: Packer = _packing,
     note: Callable[[Callable[[], str]], None] | None = None,
 ) -> list[Kernel]:
     """The kernels with all values in products that are better computed there; `note` is told why.
@@ -90,7 +85,7 @@ def prologues(program: LoopProgram, task: Task) -> LoopProgram:
 
     It saves the memory of these factors; on `transformer` and `mlp` it is about even in time.
     """
-    program.kernels = fuse_prologues(program.kernels, task.packing, task.note)
+    program.kernels = fuse_prologues(program.kernels, note=task.note)
     return program
 
 
@@ -111,7 +106,7 @@ class _Prologues(KernelList):
     def __init__(
         self,
         kernels: Sequence[Kernel],
-        packing: Packer | None,
+        packing: Packer,
         note: Callable[[Callable[[], str]], None],
     ):
         super().__init__(kernels)
@@ -204,7 +199,7 @@ class _Prologues(KernelList):
         if _reads_once(after, is_x):
             other = after.y_value if is_x else after.x_value
             return (other is None or _reads_once(after, not is_x)) and _makes_good_sums(after)
-        if self.packing is None or _overlaps(after, is_x):
+        if _overlaps(after, is_x):
             return False
         old = self.packing(before)
         was_packed = (old.x if is_x else old.y) > 0

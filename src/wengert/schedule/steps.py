@@ -23,7 +23,6 @@ from .task import Strides, Task, choose_steps, setting
 
 if TYPE_CHECKING:
     from ..passes.lengths import AnyLength
-    from .prologues import Packer
 
 WHOLE = ("program", "chunked", "chunk")
 EVERYWHERE = (*WHOLE, "step", "block")
@@ -116,12 +115,10 @@ def schedule(
     graph: Graph,
     input_strides: Strides | None = None,
     any_length: AnyLength | None = None,
-    packing: Packer | None = None,
     watch: Callable[[Step, bool, Any, list[str]], None] | None = None,
 ) -> LoopProgram:
     """The loops that compute a graph, in all their steps; for any length, if so asked.
 
-    `packing` tells what the code generator does with the factors of products (see `prologues`), and
     `watch(step, is_on, work, notes)` sees every step, the graph or the loops after it, and what it
     tells of its decisions.
     """
@@ -134,7 +131,6 @@ def schedule(
             notes=[],
             input_strides=input_strides,
             any_length=any_length,
-            packing=packing,
             watch=watch,
         )
     )

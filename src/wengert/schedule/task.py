@@ -34,7 +34,6 @@ class Task(Record):
     input_strides: Strides | None = None
     output_strides: Strides | None = None
     any_length: AnyLength | None = None
-    packing: Any = None  # what the code generator does with factors of products: see `prologues`
     continued: frozenset[int] = frozenset()  # sums whose memory holds a part already, by serial
     # What is written to where an input lies: values by serial, with the numbers of the inputs, and
     # the reads of what is overwritten, which are done before that.

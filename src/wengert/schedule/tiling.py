@@ -16,12 +16,12 @@ import numpy as np
 
 from ..errors import WengertError
 from ..loops import Contraction
+from ..machine import Machine
 from ..policy import ProductLimits
 from .plans import ONCE, Axis, Plan, Tile, axes_of
-from .target import Target
 
 
-def make_plan(kernel: Contraction, target: Target) -> Plan | None:
+def make_plan(kernel: Contraction, machine: Machine) -> Plan | None:
     """Decide how to compute a contraction; None when it has no result elements at all."""
     dtype = kernel.out.dtype
     x, y = (kernel.x_value or kernel.x).dtype, (kernel.y_value or kernel.y).dtype
@@ -33,26 +33,26 @@ def make_plan(kernel: Contraction, target: Target) -> Plan | None:
     if any(kernel.extents[label] == 0 for label in kernel.out_strides):
         return None
     computed = kernel.x_value is not None, kernel.y_value is not None
-    plan = _best_plan(tuple(axes_of(kernel)), dtype, target, computed)
+    plan = _best_plan(tuple(axes_of(kernel)), dtype, machine, computed)
     return replace(plan, accumulates=True) if kernel.accumulates else plan
 
 
 @functools.lru_cache(maxsize=256)
 def _best_plan(
-    axes: tuple[Axis, ...], dtype: np.dtype, target: Target, computed: tuple[bool, bool]
+    axes: tuple[Axis, ...], dtype: np.dtype, machine: Machine, computed: tuple[bool, bool]
 ) -> Plan:
     """The plan for these axes; factors that are computed are packed, if that is possible."""
     empty = any(axis.extent == 0 for axis in axes)
     if empty:
         axes = tuple(axis for axis in axes if axis.kind != "sum")
-    found = [_plan_along(place, axes, dtype, target) for place in range(-1, len(axes))]
+    found = [_plan_along(place, axes, dtype, machine) for place in range(-1, len(axes))]
     if any(computed):
         found = [plan for plan in found if _can_pack(plan)] or found
     best = min(found, key=lambda plan: plan.cycles)
-    return replace(_with_packing(best, target, computed), empty=empty)
+    return replace(_with_packing(best, machine, computed), empty=empty)
 
 
-def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Target) -> Plan:
+def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, machine: Machine) -> Plan:
     """The best plan with the vector axis at `place` (-1: no vectors at all)."""
     swapped = place >= 0 and axes[place].kind == "row"
     if swapped:
@@ -62,13 +62,13 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
     rows, columns, batch, sums = (
         [axis for axis in rest if axis.kind == kind] for kind in ("row", "column", "batch", "sum")
     )
-    row, column = (_nearest(one, target.policy.products.tile_length) for one in (rows, columns))
-    lanes = 1 if vector is ONCE else target.lanes(dtype.itemsize)
+    row, column = (_nearest(one, machine.policy.products.tile_length) for one in (rows, columns))
+    lanes = 1 if vector is ONCE else machine.lanes(dtype.itemsize)
     sums.sort(key=lambda axis: (abs(axis.x) + abs(axis.y), -axis.extent), reverse=True)
     plan = Plan(
         dtype,
         lanes,
-        target.has_masks,
+        machine.has_masks,
         swapped,
         vector,
         row,
@@ -80,7 +80,7 @@ def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, target: Targe
         Tile(1, 1, 1),
         0.0,
     )
-    return _with_best_tile(plan, target)
+    return _with_best_tile(plan, machine)
 
 
 def _nearest(axes: Sequence[Axis], enough: int) -> Axis:
@@ -92,13 +92,13 @@ def _nearest(axes: Sequence[Axis], enough: int) -> Axis:
     )
 
 
-def _with_best_tile(plan: Plan, target: Target) -> Plan:
+def _with_best_tile(plan: Plan, machine: Machine) -> Plan:
     options = (False, True) if _may_pack_y(plan) else (False,)
-    rates = target.policy.products
+    rates = machine.policy.products
     cycles, _, tile, pack = min(
         (_cycles(plan, tile, pack, rates), number, tile, pack)
         for number, tile in enumerate(
-            _possible_tiles(plan, target.vector_registers, rates.sum_chains)
+            _possible_tiles(plan, machine.vector_registers, rates.sum_chains)
         )
         for pack in options
     )
@@ -174,7 +174,7 @@ def _can_pack(plan: Plan) -> bool:
     return plan.vector.kind == "column" and plan.sums != (ONCE,)
 
 
-def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Plan:
+def _with_packing(plan: Plan, machine: Machine, computed: tuple[bool, bool]) -> Plan:
     """Pack what does not fit the second-level cache, if it is read often enough to be worth it,
     and what has to be computed."""
     if not _can_pack(plan):
@@ -185,23 +185,23 @@ def _with_packing(plan: Plan, target: Target, computed: tuple[bool, bool]) -> Pl
     row_tiles = ceil(rows / tile.rows) * prod(axis.extent for axis in plan.extra_rows)
     column_tiles = ceil(columns / (tile.columns * tile.vectors * plan.lanes))
     touched = item * (steps * rows + steps * columns + rows * columns)
-    large = touched > target.l2_bytes // 2
-    often = min(row_tiles, column_tiles) >= target.policy.products.worth_packing
+    large = touched > machine.l2_bytes // 2
+    often = min(row_tiles, column_tiles) >= machine.policy.products.worth_packing
     # windows that overlap would be written out one by one
     own = [plan.column, plan.vector, *plan.sums]
     span = 1 + sum((axis.extent - 1) * abs(axis.y) for axis in own)
     overlap = steps * columns > 2 * span
-    if large and not overlap and _lies_well(plan, target.policy.products):
-        return _with_blocks_in_place(plan, target)
+    if large and not overlap and _lies_well(plan, machine.policy.products):
+        return _with_blocks_in_place(plan, machine)
     if large and often and not overlap:
         plan = replace(plan, pack_x=True, pack_y=True)
     x, y = reversed(computed) if plan.swapped else computed
     # rows side by side are walked through for every tile: only with packed columns the sums are cut
     # into blocks, which keep them in L1
     beside = x and plan.sums[-1].x != 1
-    y = y or (beside and item * tile.rows * steps > target.l1d_bytes)
+    y = y or (beside and item * tile.rows * steps > machine.l1d_bytes)
     plan = replace(plan, pack_x=plan.pack_x or x, pack_y=plan.pack_y or y)
-    return _with_blocks(plan, target) if plan.pack_y else plan
+    return _with_blocks(plan, machine) if plan.pack_y else plan
 
 
 def _lies_well(plan: Plan, limits: ProductLimits) -> bool:
@@ -214,19 +214,19 @@ def _every_row(plan: Plan) -> int:
     return plan.row.extent * prod(axis.extent for axis in plan.extra_rows)
 
 
-def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
+def _with_blocks_in_place(plan: Plan, machine: Machine) -> Plan:
     """Cut sums and columns so that what a block reads stays in a quarter of L2, uncopied; not
     where what all tiles of some columns read stays there as it is."""
     tile, rows = plan.tile, _every_row(plan)
     inner = prod(axis.extent for axis in plan.sums[1:])
-    most = target.l2_bytes // 4 // plan.dtype.itemsize  # elements
+    most = machine.l2_bytes // 4 // plan.dtype.itemsize  # elements
     across = tile.vectors * plan.lanes
     if inner * plan.sums[0].extent * (rows + tile.columns * across) <= most:
         return plan
     columns = plan.column.extent * plan.vector.extent
-    least = target.policy.products.least_block
+    least = machine.policy.products.least_block
     wanted = max(least, most // (rows + columns))
-    turn = target.policy.products.unrolled_steps
+    turn = machine.policy.products.unrolled_steps
     block = _even_block(plan.sums[0].extent, max(1, wanted // inner), turn)
     if not block:
         return plan
@@ -237,16 +237,16 @@ def _with_blocks_in_place(plan: Plan, target: Target) -> Plan:
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / fitting)))
 
 
-def _with_blocks(plan: Plan, target: Target) -> Plan:
+def _with_blocks(plan: Plan, machine: Machine) -> Plan:
     """Cut sums so that packed rows stay in a third of L1, and columns so that the packed ones
     stay in half of L2."""
     item, tile = plan.dtype.itemsize, plan.tile
     inner = prod(axis.extent for axis in plan.sums[1:])
     outer = plan.sums[0].extent
-    limits, near = target.policy.products, target.l1d_bytes // 3 // (item * tile.rows * inner)
+    limits, near = machine.policy.products, machine.l1d_bytes // 3 // (item * tile.rows * inner)
     block = _even_block(outer, max(1, near), limits.unrolled_steps)
     panel = (block or outer) * inner * tile.vectors * plan.lanes * plan.column.extent * item
-    most = max(limits.worth_packing, target.l2_bytes // 2 // panel)
+    most = max(limits.worth_packing, machine.l2_bytes // 2 // panel)
     tiles = sum(segment.tiles for segment in plan.vector_segments)
     return replace(plan, block=block, column_block=ceil(tiles / ceil(tiles / most)))
 

@@ -131,10 +131,19 @@ class Plan:
         return self.vector.out == 0 and self.vector is not ONCE
 
     @property
+    def outer(self) -> tuple[Axis, ...]:
+        """The loops around the tiles."""
+        return (*self.batch, *self.extra_columns, *self.extra_rows)
+
+    @property
     def shares_panels(self) -> bool:
         """Whether both factors can be packed before, each element once for the whole product."""
-        outside = (*self.batch, *self.extra_columns, *self.extra_rows)
-        return self.pack_x and self.pack_y and not outside
+        return self.pack_x and self.pack_y and not self.outer
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a packed row lies in one piece."""
+        return self.sums[-1].x == 1
 
     @property
     def row_segments(self) -> tuple[Segment, ...]:
@@ -171,8 +180,7 @@ class Plan:
     @property
     def span(self) -> int:
         """Elements from the first of the result to the last."""
-        outer = (*self.batch, *self.extra_columns, *self.extra_rows)
-        axes = (self.vector, self.row, self.column, *outer)
+        axes = (self.vector, self.row, self.column, *self.outer)
         return 1 + sum((axis.extent - 1) * abs(axis.out) for axis in axes)
 
 
