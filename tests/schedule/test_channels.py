@@ -11,8 +11,7 @@ from batch_loops import batch_loops
 from wengert.loops import Contraction, Nest, Transfer, inside
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
-from wengert.schedule.blocks import strides_with_inner
-from wengert.schedule.channels import strides_under
+from wengert.schedule.strided import strides_under, strides_with_inner
 
 
 def loss(x, w, v, dense):

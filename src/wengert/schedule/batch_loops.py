@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..graph import Node, Operator
 from ..loops import Buffer, MemoryKind
 from .blocks import BlockScheduler
-from .channels import ChannelScheduler
+from .channels import strides_outside
 from .fusion import Scheduler
 from .strided import items_of, view_of
 
@@ -15,12 +15,11 @@ def lower_region(scheduler: Scheduler, node: Operator) -> None:
     inputs = [view_of(scheduler, source) for source in node.inputs]
     items = items_of(scheduler, node)
     region = node.op.region
-    kind = ChannelScheduler if region.direct and region.inner else BlockScheduler
     outputs = [
-        _result_buffer(scheduler, items[number], axis, kind.strides_outside(region, number))
+        _result_buffer(scheduler, items[number], axis, strides_outside(region, number))
         for number, axis in enumerate(region.out_axes)
     ]
-    body = kind(scheduler, region, inputs, outputs)
+    body = BlockScheduler(scheduler, region, inputs, outputs)
     scheduler.add(node, [body.loop(node)])
     for flag, member in body.flags:
         scheduler._add_check(flag, member)

@@ -1,10 +1,11 @@
 """The program of one block of samples -> the batch loop.
 
-Inside a block the innermost layout is the sample: one SIMD lane a sample. So every operation is
-vectorised in the same way, whatever its channels, windows and edges are, without shuffles and
-without remainders. What comes from outside is transposed on the way in, weights are read as they
-are, and sums over samples go, group by group, to memory of their own and are joined at the end, or
-group by group in their order where there are many.
+Sums over samples go, group by group, to memory of their own and are joined at the end, or group by
+group in their order where there are many. How a block lies, its `Layout` says. Mostly the innermost
+axis is that of the samples: one SIMD lane a sample. So every operation is vectorised in the same
+way, whatever its channels, windows and edges are, without shuffles and without remainders; what
+comes from outside is transposed on the way in, and weights are read as they are. For blocks with
+channels innermost see `channels`, for those that lie as outside `matrices`.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ from ..loops import (
 )
 from ..machine import policy
 from .building import Region, flops_of, in_parts
+from .channels import Weights, as_in_memory
 from .fusion import Scheduler
 from .inner import filled, inside
 from .lowering import loop_variables
 from .memory import buffers_of, root
 from .parallel import parallelise
 from .shaping import shape_nest
+from .strided import strides_under, strides_with_inner
 
 # The number of blocks along an axis of any length, for what only asks whether it is more than one.
 ANY_NUMBER = 1 << 32
@@ -79,16 +82,18 @@ class BlockScheduler(Scheduler):
         self.outer, self.region = outer, region
         self.outer_inputs, self.outer_outputs = inputs, outputs
         self.constants = outer.constants
+        self.has_channels = region.has_channels
+        self.weights = Weights(outer)
         blocks = -(-region.length // region.width)
         self.groups = region.groups
-        if region.any_length:
+        if region.layout.any_length:
             sums = zip(outputs, region.out_axes, strict=True)
             size = sum(buffer.nbytes for buffer, axis in sums if axis is None)
             most, blocks = policy().regions, ANY_NUMBER
             self.groups = min(most.many_groups, max(1, most.most_parts_any_length // max(size, 1)))
         self.group = Var("group", self.groups)
         self.block = Var("block", blocks)
-        length = outer.length if region.any_length else None
+        length = outer.length if region.layout.any_length else None
         live = Var("live", region.width + 1)
         self.blocks = Blocks(self.block, region.length, region.width, live, length)
         # those of one group, counted from 0 on
@@ -163,14 +168,9 @@ class BlockScheduler(Scheduler):
 
     def _shaped(self, nest: Nest) -> list[Nest]:
         """The nests to generate code for."""
-        return shape_nest(nest)
+        return shape_nest(as_in_memory(nest) if self.has_channels else nest)
 
     # ------------------------------------------------------------ layouts
-
-    @staticmethod
-    def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:
-        """How a result is best laid out in memory, where that is not as usual."""
-        return None
 
     def _name(self, letter: str) -> str:
         return self.outer._name(letter)
@@ -188,6 +188,27 @@ class BlockScheduler(Scheduler):
         self.private.append(Buffer(self._name("t"), dtype, shape, strides, MemoryKind.ARENA))
         return self.private[-1]
 
+    def _schedule_alias(self, node: Operator) -> None:
+        if not self.has_channels:
+            super()._schedule_alias(node)
+            return
+        source = self.buffer_of(node.inputs[0])
+        strides = strides_under(source.shape, source.strides, node.type.shape)
+        self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
+        if strides is None:
+            self.kernel_of[node.serial] = len(self.kernels)
+            plain = self._own_buffer(source.dtype, source.shape, c_strides(source.shape))
+            self._copy(node.inputs[0], source, plain)
+            source, strides = plain, c_strides(node.type.shape)
+        self.buffers[node.serial] = source.view(shape=node.type.shape, strides=strides)
+
+    def _schedule_product(self, node: Operator) -> None:
+        super()._schedule_product(node)
+        kernel = self.kernels[-1]
+        if self.has_channels and isinstance(kernel, Contraction):
+            shared = [source.serial not in self.region.axes for source in node.inputs]
+            self.kernels[-1] = self.weights.read_by(kernel, shared)
+
     # ------------------------------------------------------------ in and out
 
     def _input_buffers(self) -> list[Buffer]:
@@ -203,7 +224,7 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 self.buffers[variable.serial] = outer
                 continue
-            if self.region.direct:
+            if self.region.layout.direct:
                 self.buffers[variable.serial] = self._block_of(outer, axis)
                 continue
             inner = self.buffers[variable.serial] = self._temporary(variable)
@@ -213,7 +234,7 @@ class BlockScheduler(Scheduler):
     def _schedule_transfer(self, outer: Buffer, inner: Buffer, axis: int, inward: bool) -> None:
         region, block = self.region, self._block_of(outer, axis)
         # of any length: axes in front of this one are as far apart as it is long
-        front = range(axis) if region.any_length else ()
+        front = range(axis) if region.layout.any_length else ()
         scaled = {a: block.strides[a] // region.length for a in front}
         plain = not region.inner
         self.kernels.append(
@@ -244,7 +265,7 @@ class BlockScheduler(Scheduler):
         self.kernels.append(Nest([lane], [store], "positions of the samples"))
 
     def _output_buffers(self) -> list[tuple[Node, Buffer]]:
-        region = self.region
+        region, direct = self.region, self.region.layout.direct
         for number, (node, axis, outer, combine) in enumerate(
             zip(
                 self.graph.outputs,
@@ -262,7 +283,7 @@ class BlockScheduler(Scheduler):
                 strides = self._standard_strides(node)
                 self.buffers[node.serial] = self._partial(outer, combine, strides)
             # arrays that the caller sees may still be read as something else
-            elif region.direct and outer.kind is MemoryKind.ARENA and self._owns_memory(node):
+            elif direct and outer.kind is MemoryKind.ARENA and self._owns_memory(node):
                 self.buffers.setdefault(node.serial, self._block_of(outer, axis))
         return []
 
@@ -273,7 +294,7 @@ class BlockScheduler(Scheduler):
             if axis is None:
                 continue
             assert node is not None
-            if not self.region.direct:
+            if not self.region.layout.direct:
                 self._schedule_transfer(outer, self._contiguous(node), axis, False)
             elif root(self.buffer_of(node)) is not root(outer):
                 self._copy(node, self.buffer_of(node), self._block_of(outer, axis))
@@ -323,7 +344,7 @@ class BlockScheduler(Scheduler):
 
     def _begun(self, own: Buffer, combine: str) -> Buffer:
         """The part of a sum that belongs to a group, which begins with nothing."""
-        if own.nbytes >= policy().regions.large_part and not self.region.any_length:
+        if own.nbytes >= policy().regions.large_part and not self.region.layout.any_length:
             self.unfilled.append((own, combine))
         else:
             self._fill(own, combine)
@@ -386,14 +407,3 @@ class BlockScheduler(Scheduler):
 def _cost(node: Operator) -> int:
     """A rough cost of an operator, in elements."""
     return flops_of(node) // policy().costs.flops or int(node.type.size)
-
-
-def strides_with_inner(shape: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of an array without gaps in which some axes lie innermost, the last one closest.
-
-    >>> strides_with_inner((2, 3, 4), (1,))
-    (12, 1, 3)
-    """
-    order = (*[axis for axis in range(len(shape)) if axis not in inner], *inner)
-    steps = c_strides(tuple(shape[axis] for axis in order))
-    return tuple(steps[order.index(axis)] for axis in range(len(shape)))

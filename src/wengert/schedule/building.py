@@ -25,6 +25,23 @@ from .lowering import lowering_of
 from .restrict import Part, resized, restrict_constant, restrict_operator
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a block of samples lies in memory: all that is done differently goes by this."""
+
+    words: str = ""
+    # What lies innermost, one SIMD lane each: samples, channels, or what does so outside ("").
+    inner: str = ""
+    # Whether values outside are read and written where they lie, and not brought in and out.
+    direct: bool = False
+    any_length: bool = False  # whether the length of the axis is known only at run time
+
+
+LANES = Layout("one lane a sample", "samples")
+CHANNELS = Layout("one lane a channel", "channels", direct=True)
+MATRICES = Layout("blocks as they lie", direct=True)
+
+
 @dataclass
 class Region:
     """What one operator of kind `region` stands for."""
@@ -37,16 +54,19 @@ class Region:
     out_axes: list[int | None]  # None: a sum over all samples
     combines: list[str | None]  # how such sums are put together
     partial: bool  # whether the last block may be partly empty; the last input says how far
+    layout: Layout
     # The axes of values in a block that lie innermost, by serial, the last one closest: samples or
     # channels, one lane each. All other axes, and other values, lie as outside.
     inner: dict[int, tuple[int, ...]]
-    # Whether values outside are read and written where they lie, and not brought in and out.
-    direct: bool = False
     # The input that says where in the whole each sample of the block is, by its number, if any.
     position: int | None = None
-    any_length: bool = False  # whether `length` is an example only
     # The groups of blocks, where the parts of a sum that they leave are the result: (groups, ...).
     groups: int = 0
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether channels lie innermost, of one value at least."""
+        return self.layout.inner == "channels" and bool(self.inner)
 
 
 def groups_of(blocks: int, time: float, sums: int, least: int | None = None) -> int:
@@ -142,9 +162,12 @@ class BlockBuilder:
         axes: dict[int, int],
         length: int,
         width: int,
+        layout: Layout = LANES,
+        inner: dict[int, tuple[int, ...]] | None = None,
     ):
         self.members, self.results = members, results
         self.axes, self.length, self.width = axes, length, width
+        self.layout, self.inner = layout, inner or {}
         self.part = Part(width, length)
         self.new: dict[int, Node] = {}
         self.own: dict[int, int] = {}  # the axis of samples of the new nodes
@@ -152,6 +175,7 @@ class BlockBuilder:
         self.inputs: list[Variable] = []
         self.exists: Variable | None = None  # which samples there are, if not all
         if self._is_partial():
+            assert not layout.direct  # there is no rest
             self.exists = self._variable("exists", ArrayType(BOOL, (width,)), 0)
         self.masked = self._choose_masked()
 
@@ -172,20 +196,27 @@ class BlockBuilder:
             [self.axes.get(node.serial) for node in self.results],
             [combine_of(node) if node.serial not in self.axes else None for node in self.results],
             self.exists is not None,
+            self.layout,
             self._inner_axes(),
             groups=self._groups(-(-self.length // self.width)),
         )
 
-    def _groups(self, blocks: int, least: int | None = None) -> int:
+    def _groups(self, blocks: int) -> int:
+        if self.layout.any_length:
+            return 0
         others = [node for node in self.members if not flops_of(node) and not is_free(node)]
         elements = sum(node.type.size for node in others if isinstance(node.type, ArrayType))
         time = block_time(sum(map(flops_of, self.members)), elements)
         sums = [node.type for node in self.results if node.serial not in self.axes]
+        # with channels innermost a block is much work
+        least = policy().regions.many_groups if self.inner else None
         return groups_of(blocks, time, sum(one.size * one.dtype.itemsize for one in sums), least)
 
     def _inner_axes(self) -> dict[int, tuple[int, ...]]:
-        """The axes that lie innermost: the samples."""
-        return {serial: (axis,) for serial, axis in self.own.items()}
+        """The axes that lie innermost: the samples, or those given."""
+        if self.layout.inner == "samples":
+            return {serial: (axis,) for serial, axis in self.own.items()}
+        return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}
 
     def _all_inputs(self) -> list[Variable]:
         return [*self.inputs, *([] if self.exists is None else [self.exists])]
@@ -293,36 +324,6 @@ class BlockBuilder:
         mask = self._apply(broadcast_to, (mask,), {"shape": shape}, ArrayType(BOOL, shape), axis)
         nothing = Constant(identity_of(combine, node.type.dtype), ArrayType(node.type.dtype, ()))
         return self._apply(select, (mask, node, nothing), {}, ArrayType(*node.type[:2]), axis)
-
-
-class DirectBuilder(BlockBuilder):
-    """Builds the program of one block that lies as outside, or with other axes innermost."""
-
-    def __init__(
-        self,
-        members: Sequence[Operator],
-        results: Sequence[Operator],
-        axes: dict[int, int],
-        length: int,
-        width: int,
-        inner: dict[int, tuple[int, ...]] | None = None,
-    ):
-        self.inner = inner or {}
-        super().__init__(members, results, axes, length, width)
-        assert self.exists is None  # there is no rest
-
-    def build(self) -> Region:
-        """The region."""
-        region = super().build()
-        region.direct = True
-        return region
-
-    def _groups(self, blocks: int, least: int | None = None) -> int:
-        # with channels innermost a block is much work
-        return super()._groups(blocks, policy().regions.many_groups if self.inner else least)
-
-    def _inner_axes(self) -> dict[int, tuple[int, ...]]:
-        return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}
 
 
 def is_free(node: Node) -> bool:

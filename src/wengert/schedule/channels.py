@@ -1,4 +1,4 @@
-"""The program of one block -> the batch loop, with channels innermost.
+"""What is done otherwise in blocks with channels innermost.
 
 Where values have many channels, one lane a channel is better than one lane a sample: a block of a
 sample or two stays in the second-level cache whatever the size of its images is, and the samples of
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ..graph import Operator
 from ..loops import (
     Affine,
     Buffer,
@@ -28,65 +27,28 @@ from ..loops import (
     Nest,
     Store,
     Var,
-    c_strides,
     roots_of,
     walk,
 )
-from .blocks import BlockScheduler, strides_with_inner
 from .building import Region, in_parts
-from .shaping import shape_nest
+from .fusion import Scheduler
+from .strided import strides_with_inner
 
 
-class ChannelScheduler(BlockScheduler):
-    """Schedules the program of one block with channels innermost."""
+class Weights:
+    """What all blocks share, copied once into the order in which their products read it."""
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
+    def __init__(self, outer: Scheduler):
+        self.outer = outer
         self.packed: dict[Any, Buffer] = {}
 
-    @staticmethod
-    def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:
-        """The same as inside."""
-        node, axis = region.graph.outputs[number], region.out_axes[number]
-        assert node is not None
-        inner, shape = region.inner.get(node.serial), node.type.shape
-        if inner is None:
-            return None
-        if axis is not None:
-            return strides_with_inner((*shape[:axis], region.length, *shape[axis + 1 :]), inner)
-        own = strides_with_inner(shape, inner)
-        return (prod(shape), *own) if in_parts(region, number) else own
-
-    # ------------------------------------------------------------ other shapes
-
-    def _schedule_alias(self, node: Operator) -> None:
-        source = self.buffer_of(node.inputs[0])
-        strides = strides_under(source.shape, source.strides, node.type.shape)
-        self.kernel_of[node.serial] = self.kernel_of.get(node.inputs[0].serial, -1)
-        if strides is None:
-            self.kernel_of[node.serial] = len(self.kernels)
-            plain = self._own_buffer(source.dtype, source.shape, c_strides(source.shape))
-            self._copy(node.inputs[0], source, plain)
-            source, strides = plain, c_strides(node.type.shape)
-        self.buffers[node.serial] = source.view(shape=node.type.shape, strides=strides)
-
-    # ------------------------------------------------------------ loops
-
-    def _shaped(self, nest: Nest) -> list[Nest]:
-        return shape_nest(Nest(_as_in_memory(nest), nest.stores, nest.label, nest.nodes))
-
-    # ------------------------------------------------------------ products
-
-    def _schedule_product(self, node: Operator) -> None:
-        super()._schedule_product(node)
-        kernel = self.kernels[-1]
-        if not isinstance(kernel, Contraction):
-            return
+    def read_by(self, kernel: Contraction, shared: Sequence[bool]) -> Contraction:
+        """The product reading its factors in order, of those that are shared."""
         lanes = [n for n, step in kernel.out_strides.items() if step == 1 and kernel.extents[n] > 1]
-        for number, source in enumerate(node.inputs):
-            if lanes and source.serial not in self.region.axes:
+        for number, is_shared in enumerate(shared):
+            if lanes and is_shared:
                 kernel = self._pack(kernel, number == 0, lanes[0])
-        self.kernels[-1] = kernel
+        return kernel
 
     def _pack(self, kernel: Contraction, is_x: bool, lanes: int) -> Contraction:
         """The product reading what all blocks share in the order in which it does."""
@@ -126,45 +88,25 @@ class ChannelScheduler(BlockScheduler):
         return made
 
 
-def strides_under(
-    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
-) -> tuple[int, ...] | None:
-    """The strides of an array under another shape; None where its elements lie otherwise.
-
-    >>> strides_under((2, 3, 4), (12, 1, 3), (2, 3, 2, 2, 1))
-    (12, 1, 6, 3, 0)
-    >>> strides_under((2, 3, 4), (12, 1, 3), (2, 12)) is None
-    True
-    """
-    if 0 in wanted:
-        return c_strides(tuple(wanted))
-    old = [(n, step) for n, step in zip(shape, strides, strict=True) if n != 1]
-    found: list[int] = []
-    for length in reversed(wanted):
-        if length == 1:
-            found.append(0)
-            continue
-        while len(old) > 1 and old[-1][0] % length and _is_one(old[-2], old[-1]):
-            old[-2:] = [(old[-2][0] * old[-1][0], old[-1][1])]
-        if not old or old[-1][0] % length:
-            return None
-        n, step = old.pop()
-        found.append(step)
-        if n != length:
-            old.append((n // length, step * length))
-    return tuple(reversed(found)) if not old else None
+def strides_outside(region: Region, number: int) -> tuple[int, ...] | None:
+    """How a result is best laid out in memory, where that is not as usual: as inside."""
+    node, axis = region.graph.outputs[number], region.out_axes[number]
+    assert node is not None
+    inner, shape = region.inner.get(node.serial), node.type.shape
+    if inner is None or not region.has_channels:
+        return None
+    if axis is not None:
+        return strides_with_inner((*shape[:axis], region.length, *shape[axis + 1 :]), inner)
+    own = strides_with_inner(shape, inner)
+    return (prod(shape), *own) if in_parts(region, number) else own
 
 
-def _is_one(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
-    """Whether two axes are one in memory."""
-    return outer[1] == inner[0] * inner[1]
-
-
-def _as_in_memory(nest: Nest) -> list[Var]:
-    """The loops in the order of most of the memory that they walk through."""
+def as_in_memory(nest: Nest) -> Nest:
+    """The nest with its loops in the order of most of the memory that they walk through."""
     if any(var.ordered for var in nest.vars) or any(store.picks for store in nest.stores):
-        return nest.vars
+        return nest
     places = [store.at for store in nest.stores]
     places += [expr.at for expr in walk(roots_of(nest.stores)) if isinstance(expr, Load)]
     largest = max(places, key=lambda at: len(at.terms), default=Affine(0))
-    return sorted(nest.vars, key=lambda var: -abs(largest.coefficient(var)))
+    order = sorted(nest.vars, key=lambda var: -abs(largest.coefficient(var)))
+    return Nest(order, nest.stores, nest.label, nest.nodes)

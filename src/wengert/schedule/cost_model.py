@@ -17,7 +17,6 @@ MOST_NAMED = 3
 class TimedCutter(Cutter):
     """Cuts where an estimate of time says so."""
 
-    layout = ""  # of a block, in words
     misfit = "a block would leave the near cache"  # what it means that something does not fit
 
     @classmethod
@@ -90,7 +89,7 @@ class TimedCutter(Cutter):
 
     def told(self) -> str:
         """The regions, why they end, and why not more is in them."""
-        lines = [f"{self.told_axis()}, {self.layout}"]
+        lines = [f"{self.told_axis()}, {self.layout.words}"]
         whole = max(work_of(self.graph.operators), 1)
         for number, nodes in enumerate(self.members.values(), 1):
             products, sums = (
@@ -112,7 +111,7 @@ class TimedCutter(Cutter):
     def told_estimate(self) -> str:
         """How long this way is estimated to take, or why it is not taken."""
         estimate = f"{self.time:.0f} us" if self.worth_it else "; ".join(self._reasons())
-        return f"{self.layout}, {self.told_axis()}: {estimate}"
+        return f"{self.layout.words}, {self.told_axis()}: {estimate}"
 
     def told_why_not(self) -> str:
         """The axis, and why it is not worth it."""

@@ -22,13 +22,24 @@ from ..passes.rewriting import apply, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
 from .axes import AxisClasses
-from .building import BlockBuilder, RegionOp, flops_of, has_loops, in_parts, sum_of
+from .building import (
+    LANES,
+    BlockBuilder,
+    Layout,
+    RegionOp,
+    flops_of,
+    has_loops,
+    in_parts,
+    sum_of,
+)
 from .lowering import lowering_of
 from .restrict import Part, blocked
 
 
 class Cutter:
     """Cuts a graph along one class of axes."""
+
+    layout: Layout = LANES  # of a block
 
     def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
         self.graph, self.classes, self.relations = graph, classes, classes.relations
@@ -291,7 +302,13 @@ class Cutter:
         return sorted([*again, *members], key=lambda node: node.serial)  # inputs first
 
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        return BlockBuilder(members, results, self.axes, self.length, self.width)
+        inner = self._inner_axes(members)
+        width = self.width
+        return BlockBuilder(members, results, self.axes, self.length, width, self.layout, inner)
+
+    def _inner_axes(self, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
+        """The axes of values that lie innermost, by serial, where these are channels."""
+        return {}
 
 
 def adds_to_zeros(node: Operator, places: dict[int, int]) -> bool:

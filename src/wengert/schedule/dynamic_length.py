@@ -14,6 +14,7 @@ so cheap that the other computes them again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import DependsOnLength
 from ..graph import Graph, Node, Operator, Variable
@@ -22,7 +23,7 @@ from ..ops.elementwise import complex_of
 from ..passes.lengths import INDEX, AnyLength
 from ..types import ArrayType
 from .axes import relate
-from .building import BlockBuilder, Region, flops_of
+from .building import BlockBuilder, Layout, Region, flops_of
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
 from .task import Task
@@ -76,7 +77,10 @@ class _LengthCutter(Cutter):
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         lanes = any(map(flops_of, members))
         width = policy().regions.width if lanes else self._width(members)
-        return _Builder(members, results, self.axes, self.length, width, self.positions, lanes)
+        layout = Layout(inner="samples" if lanes else "", any_length=True)
+        return _Builder(
+            members, results, self.axes, self.length, width, layout, positions=self.positions
+        )
 
     def _width(self, members: Sequence[Operator]) -> int:
         values = [value for node in members for value in (node, *node.inputs)]
@@ -91,31 +95,18 @@ class _LengthCutter(Cutter):
 class _Builder(BlockBuilder):
     """Builds the program of one block of an axis of any length."""
 
-    def __init__(
-        self,
-        members: Sequence[Operator],
-        results: Sequence[Operator],
-        axes: dict[int, int],
-        length: int,
-        width: int,
-        positions: Variable,
-        lanes: bool,
-    ):
-        self.positions, self.lanes = positions, lanes
+    def __init__(self, *args: Any, positions: Variable):
+        self.positions = positions
         self.own_positions: Variable | None = None
-        super().__init__(members, results, axes, length, width)
+        super().__init__(*args)
         assert self.exists is not None  # the example is no multiple of a width
 
     def build(self) -> Region:
         """The region."""
         region = super().build()
-        region.any_length, region.groups = True, 0
         if self.own_positions is not None:
             region.position = len(self.inputs)
         return region
-
-    def _inner_axes(self) -> dict[int, tuple[int, ...]]:
-        return super()._inner_axes() if self.lanes else {}
 
     def _all_inputs(self) -> list[Variable]:
         inputs = super()._all_inputs()

@@ -17,7 +17,7 @@ from math import prod
 
 from ..graph import Node, Operator
 from ..machine import policy
-from .building import BlockBuilder, DirectBuilder, block_time, flops_of, groups_of, is_free
+from .building import MATRICES, block_time, flops_of, groups_of, is_free
 from .cost_model import (
     TimedCutter,
     computed_in,
@@ -31,7 +31,7 @@ from .cost_model import (
 class MatrixCutter(TimedCutter):
     """Cuts a graph along a class of axes, in blocks that lie as outside."""
 
-    layout = "blocks as they lie"
+    layout = MATRICES
     misfit = "samples are no matrices, or a block would leave the near cache"
 
     @classmethod
@@ -109,9 +109,6 @@ class MatrixCutter(TimedCutter):
         """Whether nearly all work is in one region: between two of them, all values are outside."""
         work = max(map(work_of, self.members.values()), default=0)
         return super().worth_it and 10 * work >= 9 * work_of(self.graph.operators)
-
-    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        return DirectBuilder(members, results, self.axes, self.length, self.width)
 
 
 def _reads_again(node: Operator) -> bool:

@@ -30,7 +30,7 @@ from ..graph import Graph, Node, Operator
 from ..loops import Alias, Pointwise
 from ..machine import policy
 from .axes import AxisClasses
-from .building import BlockBuilder, DirectBuilder, flops_of
+from .building import CHANNELS, LANES, flops_of
 from .cost_model import (
     TimedCutter,
     computed_in,
@@ -89,7 +89,7 @@ def tell_candidates(graph: Graph) -> str:
     cutters = cutters_of(graph)
     best = best_of(cutters)
     lines = [one.told_estimate() for one in cutters]
-    taken = "operator by operator" if best is None else f"{best.layout}, {best.told_axis()}"
+    taken = "operator by operator" if best is None else f"{best.layout.words}, {best.told_axis()}"
     return "\n".join([apart, *dict.fromkeys(lines), f"taken: {taken}"])
 
 
@@ -101,7 +101,7 @@ def tell_regions(graph: Graph) -> str:
         return best.told()
     if not cutters:
         return "no regions: little arithmetic, or no axis that most of it runs along"
-    tried = [f"  {one.layout}, {one.told_why_not()}" for one in cutters]
+    tried = [f"  {one.layout.words}, {one.told_why_not()}" for one in cutters]
     return "\n".join(["no regions; tried:", *dict.fromkeys(tried)])
 
 
@@ -125,7 +125,7 @@ def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple
 class LaneCutter(TimedCutter):
     """Cuts into blocks with one lane a sample."""
 
-    layout = "one lane a sample"
+    layout = LANES
 
     def _choose_width(self) -> int:
         return policy().regions.width
@@ -145,7 +145,7 @@ class LaneCutter(TimedCutter):
 class ChannelCutter(TimedCutter):
     """Cuts into blocks with one lane a channel."""
 
-    layout = "one lane a channel"
+    layout = CHANNELS
 
     def _choose_width(self) -> int:
         """As many samples as are near together and share out well; no block is partly empty."""
@@ -198,10 +198,6 @@ class ChannelCutter(TimedCutter):
         sources = {source.serial: source for node in nodes for source in node.inputs}
         outside = [s for n, s in sources.items() if n in self.axes and n not in own]
         return elements_of(outside)
-
-    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        inner = self._inner_axes(members)
-        return DirectBuilder(members, results, self.axes, self.length, self.width, inner)
 
     # ------------------------------------------------------------ channels
 
