@@ -28,6 +28,7 @@ ORDER = [
         "policy",
         "machine",
         "rates",
+        "lazily",
         "lines",
         "displays",
     },

@@ -13,7 +13,7 @@ def test_all_names_are_there_and_listed():
         name: name for name in optim.__all__
     }
     assert set(optim.__all__) <= set(dir(optim))
-    assert {*optim._HOMES, "Optimizer"} == set(optim.__all__)
+    assert {*optim._NAMES, "Optimizer"} == set(optim.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'Sgd'"):
         optim.Sgd
 

@@ -14,7 +14,6 @@ from ..types import Function
 from . import functional
 from .module import Module
 
-_NAMES = {id(value): name for name, value in vars(functional).items()}
 # arguments of a function that are no options of a layer: it knows them, or has no use for them
 _OWN = ("training", "key")
 _INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
@@ -95,9 +94,10 @@ def layer(
     def run(*args: Any, **keywords: Any) -> Any:
         return function(*args, **keywords, **fixed)
 
+    known = next(name for name, value in vars(functional).items() if value is function)
     about = (function.__doc__ or "").partition("\n\n")[0]
     body = {one.name: one.default for one in taken if one.default is not one.empty} | {
-        "__doc__": f"{about}\n\n    `nn.functional.{_NAMES[id(function)]}` as a layer.\n    ",
+        "__doc__": f"{about}\n\n    `nn.functional.{known}` as a layer.\n    ",
         "__module__": "wengert.nn",
         "__signature__": inspect.Signature(taken),
         "_options": tuple(options),

@@ -6,9 +6,9 @@ on tensors as they are, and inside `jit` as a part of the compiled step.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..lazily import by_name
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:  # these are imported on first use, see below
@@ -33,18 +33,4 @@ _FILES = {
     "rules": "SGD Adagrad Adam AdamW RMSprop",
     "schedules": "CosineLR OneCycleLR Schedule StepLR",
 }
-_HOMES = {name: file for file, names in _FILES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        return importlib.import_module(f".{name}", __name__)
-    if name not in _HOMES:
-        raise AttributeError(f"module 'wengert.optim' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+_NAMES = by_name(__name__, _FILES)
