@@ -596,6 +596,7 @@ def _scatter_set_transpose(
     g: Any, position: int, x: Any, y: Any, *indices: Any, axes: tuple[int, ...], **known: bool
 ) -> Any:
     if position == 0:
+        known = {**known, "cleared": True}
         return scatter_set(g, _zero_like(g), *indices, axes=axes, **known)
     taken = gather(g, *indices, axes=axes)
     if known.get("apart") or _is_one_place(indices, [False] * len(indices)):
@@ -604,7 +605,8 @@ def _scatter_set_transpose(
 
 
 # A copy of `x` with the elements of `y` at the places that the indices name. Of those at one place
-# the last one remains; with `apart=True` there is only one at each.
+# the last one remains; with `apart=True` there is only one at each. With `cleared=True` this is a
+# cotangent, of which a part was taken away, and zeros are in its place.
 scatter_set: Op = Op(
     "scatter_set",
     _scatter(lambda target, key, y: target.__setitem__(key, y)),

@@ -19,6 +19,7 @@ from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_ou
 from .loop_sums import take_in_totals, turn_totals
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
+from .one_place import join_writes
 from .ordering import put_in_order
 from .products import turn_products
 from .programs import optimise_programs, prune_programs, write_out_turns
@@ -92,6 +93,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     simplify,
     correlate,
     share_common,
+    join_writes,
     simplify,
     trim,
     gather_products,

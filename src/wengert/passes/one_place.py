@@ -1,0 +1,128 @@
+"""Writes to one place of an array and reads of it, where both are known to be the same place.
+
+``acc[i] += v`` writes what it reads, and Python writes it once more; its derivative takes the
+cotangent of the place away, and adds it there again. Turn by turn each of these waits for the one
+before, so that they take longer than the arithmetic between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph import Graph, Node, Operator
+from ..ops.indexing import gather, scatter_add, scatter_set
+from ..ops.layout import broadcast_to
+from ..ops.op import Op
+from .constants import is_uniform
+from .rewriting import apply, rebuild, same_type, users_of
+
+
+def join_writes(graph: Graph) -> Graph:
+    """y = x with v at [i]; y[i] -> v; y with w at [i] -> x with w at [i]; and the like.
+
+    Every place that is looked at, whether it exists, is still looked at by an operation that stays.
+    """
+    while any(node.op is scatter_set for node in graph.operators):
+        changed = _once(graph)
+        if changed is graph:
+            break
+        graph = changed
+    return graph
+
+
+def _once(graph: Graph) -> Graph:
+    users = users_of(graph)
+    shown = {node.serial for node in graph.outputs if node is not None}
+    found = False
+
+    def stays(node: Node, *without: Op) -> bool:
+        """Whether somebody besides operators of these kinds reads a value."""
+        others = [user for user in users.get(node.serial, ()) if user.op not in without]
+        return node.serial in shown or bool(others)
+
+    def rule(node: Operator) -> Node | None:
+        nonlocal found
+        for one in _RULES.get(node.op, ()):
+            made = one(node, stays)
+            if made is not None:
+                found = True
+                return made
+        return None
+
+    changed = rebuild(graph, rule)
+    return changed if found else graph
+
+
+_Stays = Callable[..., bool]
+
+
+def read_what_was_written(node: Operator, stays: _Stays) -> Node | None:
+    """y = x with v at [i]; y[i] -> v, where y is needed besides, or v is x[i]."""
+    written = _write(node.inputs[0], node)
+    if written is None:
+        return None
+    x, value = written.inputs[:2]
+    if not (stays(written, gather) or _reads(value, x, node)):
+        return None
+    if same_type(value, node.type):
+        return value
+    if value.type.dtype != node.type.dtype:
+        return None
+    return apply(broadcast_to, value, params={"shape": node.type.shape}, like=node)
+
+
+def write_over(node: Operator, stays: _Stays) -> Node | None:
+    """x with v at [i], then with w at [i] -> x with w at [i]."""
+    written = _write(node.inputs[0], node)
+    if written is None:
+        return None
+    inputs = (written.inputs[0], *node.inputs[1:])
+    return apply(scatter_set, *inputs, params=node.params, like=node)
+
+
+def write_back(node: Operator, stays: _Stays) -> Node | None:
+    """x with x[i] at [i] -> x, where x[i] is needed besides."""
+    x, value = node.inputs[:2]
+    is_own = _reads(value, x, node) and stays(value, scatter_set)
+    return x if is_own and same_type(x, node.type) else None
+
+
+def add_to_nothing(node: Operator, stays: _Stays) -> Node | None:
+    """x with 0 at [i], and v added at [i] -> x with v at [i], for cotangents: there the sign of a
+    zero means nothing."""
+    written = _write(node.inputs[0], node)
+    if written is None or not written.params.get("cleared") or not is_uniform(written.inputs[1], 0):
+        return None
+    inputs = (written.inputs[0], *node.inputs[1:])
+    return apply(scatter_set, *inputs, params=written.params, like=node)
+
+
+_RULES: dict[Op, tuple[Callable[[Operator, _Stays], Node | None], ...]] = {
+    gather: (read_what_was_written,),
+    scatter_set: (write_over, write_back),
+    scatter_add: (add_to_nothing,),
+}
+
+
+def _write(node: Node, like: Operator) -> Operator | None:
+    """The node, if it writes to the one place that another operator reads or writes."""
+    if isinstance(node, Operator) and node.op is scatter_set and _same_place(node, like):
+        return node
+    return None
+
+
+def _reads(node: Node, x: Node, like: Operator) -> bool:
+    """Whether a node is the element, or row, of x that another operator writes."""
+    is_read = isinstance(node, Operator) and node.op is gather and node.inputs[0] is x
+    return is_read and _same_place(node, like)  # type: ignore[arg-type]
+
+
+def _same_place(one: Operator, other: Operator) -> bool:
+    mine, theirs = _places(one), _places(other)
+    same = len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
+    single = all(place.type.shape == () for place in mine)
+    return same and single and one.params["axes"] == other.params["axes"]
+
+
+def _places(node: Operator) -> tuple[Node, ...]:
+    return node.inputs[1:] if node.op is gather else node.inputs[2:]
