@@ -37,7 +37,17 @@ def products(x):
 def scatter(index, x):
     return wg.vjp(lambda z: z[index], wnp.zeros(1000))[1](x)[0]
 
+def few_turns(x):
+    def turn(c):
+        return c[0] + 1, wnp.sin(c[1]) + 0.1
+
+    def outer(c):
+        return c[0] + 1, wg.while_loop(lambda c: c[0] < 7, turn, (0, c[1]))[1]
+
+    return wg.while_loop(lambda c: c[0] < 20_000_000, outer, (0, x))[1]
+
 cases = {
+    "few turns in many": (few_turns, random()),
     "elementwise": (lambda x: repeat(x, 30), random(3_000_000)),
     "sum": (lambda x: wnp.sum(repeat(x, 30)), random(3_000_000)),
     "rows": (lambda x: wnp.sum(repeat(x, 30), axis=1), random((2, 1_500_000))),
@@ -151,7 +161,7 @@ def run(script, *args):
     return done.stdout
 
 
-SOME = ["sum", "product"]
+SOME = ["sum", "product", "few turns in many"]
 OTHERS = ["elementwise", "rows", "products", "small products", "scatter", "steps", "shared steps"]
 
 
@@ -220,6 +230,20 @@ def test_short_programs_never_look_and_write_state_in_place():
     assert story.program.stages.loops.watched == 0
     assert "wengert.watch" not in story.llvm
     assert story.program.stages.direct == [True]
+
+
+def test_turns_look_after_some_work_and_not_whenever_a_loop_begins():
+    def triangle(x):
+        total = 0.0
+        for i in range(50):
+            for j in range(i):
+                total += x[i] * x[j]
+        return total
+
+    text = wg.jit(triangle).explain(np.ones(50)).llvm
+    body = text[text.index("turns:") :]
+    looks = body.count("call i1 @wengert.watch") + body.count('call i1 @"wengert.watch"')
+    assert looks == body.count(f", {policy().costs.watch_period}\n") >= 2
 
 
 def test_long_programs_look_until_state_is_written():

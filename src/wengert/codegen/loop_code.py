@@ -378,10 +378,11 @@ class Loops(Products):
         return first, stop, extent
 
     def _look(self, builder: ir.IRBuilder, loop: Loop, turn: ir.Value, watch: ir.Value) -> None:
-        """See whether to end early: at every turn, or where these are short at some of them."""
+        """See whether to end early: at every turn, or where these are short at the last of some:
+        a loop of few turns does not."""
         cost = max(1, sum(kernel.work for kernel in loop.body))
         period = 1 << (policy().costs.watch_period // cost).bit_length()
-        leave_if_stopped(builder, watch, (turn, period))
+        leave_if_stopped(builder, watch, (builder.add(turn, i64(1)), period))
 
 
 def turn_at(builder: ir.IRBuilder, loop: Loop, number: ir.Value, stop: int | ir.Value) -> ir.Value:

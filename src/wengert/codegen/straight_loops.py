@@ -21,9 +21,11 @@ from ..loops import (
     Nest,
     Store,
 )
+from ..machine import policy
 from ..schedule.memory import buffers_of
 from .accumulators import combined
 from .contexts import rounded, within
+from .interrupts import leave_if_stopped
 from .llvm_types import element_type
 from .loop_code import (
     Loops,
@@ -79,6 +81,9 @@ class _Straight:
         self.scope, self.builder, self.held = scope, builder, held
         self.registers = Registers(held.owners)
         self.left: dict[Key, ir.Value] = {}  # where carries in memory are after their loop
+        with builder.goto_entry_block():
+            self.spent = builder.alloca(I64)  # the work since somebody looked whether to end early
+        builder.store(i64(0), self.spent)
 
     # ------------------------------------------------------------ memory
 
@@ -197,9 +202,9 @@ class _Straight:
         watch: ir.Value | None,
     ) -> tuple[dict[Carry, ir.Value], int]:
         """One turn: where it leaves what is carried in memory, and the scratch that it needs."""
-        b, scope = self.builder, self.scope
+        b = self.builder
         if watch is not None:
-            scope._look(b, loop, number, watch)
+            self._look(loop, watch)
         endless = watch if any(map(may_be_endless, loop.body)) else None
         given: dict[Key, ir.Value] = {loop.var: turn_at(b, loop, number, stop)}
         counted = within(pointers, given)
@@ -224,6 +229,19 @@ class _Straight:
                     memory = Memory(b, carry.after.dtype)
                     memory.write(value, memory.at(leaves[carry], element), 0, 1)
         return leaves, needed
+
+    def _look(self, loop: Loop, watch: ir.Value) -> None:
+        """See whether to end early, when there was enough work since the last time.
+
+        Nobody knows how much there is in a turn if it has a `while`: so that counts its own turns.
+        """
+        b = self.builder
+        spent = b.add(b.load(self.spent, typ=I64), i64(max(1, _certain_work(loop.body))))
+        b.store(spent, self.spent)
+        enough = b.icmp_signed(">=", spent, i64(policy().costs.watch_period))
+        with b.if_then(enough, likely=False):
+            leave_if_stopped(b, watch)
+            b.store(i64(0), self.spent)
 
     def _leave(self, carry: Carry, end: Buffer, pointers: Pointers) -> None:
         """What is carried, as the last turn left it, brought to where it is expected."""
@@ -323,6 +341,19 @@ class _Values(NestValues):
             there = self.registers.get(store.buffer, store.at)
             value = combined(self.scalar, store, there, value)
         self.registers.put(store.buffer, store.at, value)
+
+
+def _certain_work(kernels: Sequence[Kernel]) -> int:
+    """The work of kernels, without that of the turns of a `while` and of loops around one."""
+    total = 0
+    for kernel in kernels:
+        if not may_be_endless(kernel):
+            total += kernel.work
+        elif isinstance(kernel, Branch):
+            total += max(_certain_work(kernel.yes), _certain_work(kernel.no))
+        elif isinstance(kernel, Loop):
+            total += _certain_work([*kernel.begin, *kernel.join])
+    return total
 
 
 def _carried(loop: Loop) -> set[Buffer]:
