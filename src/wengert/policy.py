@@ -137,6 +137,8 @@ class CostLimits(Record):
     watched_loop: int = 1 << 20
     watch_period: int = 1 << 16
     watched_flops: int = 1 << 28
+    # Tiles of packed factors that a product computes between two looks.
+    watched_tiles: int = 64
 
 
 class ThreadLimits(Record):
@@ -417,6 +419,17 @@ class ProductLimits(Record):
     few_rows: int = 192
     close_bytes: int = 2048
     least_block: int = 128
+    # Sums in up to so many blocks are just added up: that are few roundings. For more there are
+    # totals, if the result is so much smaller than the factors that these take longer to read.
+    few_blocks: int = 16
+    small_result: int = 8
+    # From so many turns on an outer loop is shared out rather than the tiles inside, since threads
+    # have enough of them; from so many on it alone.
+    enough_units: int = 16
+    many_units: int = 64
+    # Bytes of all columns that are packed together: about those of a tile of rows, which threads
+    # take one by one as well.
+    piece_bytes: int = 1 << 16
 
 
 class NestLimits(Record):

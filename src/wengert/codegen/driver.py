@@ -34,6 +34,7 @@ from llvmlite import ir
 
 from ..errors import WengertError
 from ..loops import Contraction
+from ..machine import policy
 from ..schedule.plans import Axis, Plan, Segment, VectorSegment
 from ..schedule.units import Loop, shared_loops
 from .counted import counted_loop
@@ -45,10 +46,6 @@ from .ordering import as_written
 from .packing import Factor, Layout, Placed, packing_of
 from .target import Target
 from .tiles import ADD_TO_RESULT, END_OF_TOTAL, FIRST_TOTAL, LAST_BLOCK, Shape, TileOperand, tile_of
-
-# Tiles that are computed between two looks whether to end early.
-_TILES_BETWEEN = 64
-
 
 _Range = tuple[int | ir.Value, int | ir.Value]
 
@@ -371,7 +368,7 @@ class Driver:
 
             def compute(tile: ir.Value, rows=rows) -> None:
                 if panel is not None:
-                    self._look((tile, _TILES_BETWEEN))
+                    self._look((tile, policy().costs.watched_tiles))
                 here = self._at_tile(self.plan.row, rows.start, rows.size, tile, at)
                 self._tile(rows, columns, vectors, here, panel)
 

@@ -20,6 +20,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..loops import Contraction
+from ..machine import policy
 from ..schedule.plans import Plan, Segment, VectorSegment
 from .counted import counted_loop
 from .driver import Driver, TilePointers
@@ -27,9 +28,6 @@ from .epilogue import Epilogue
 from .llvm_types import I64, POINTER, i64, private_function
 from .packing import Factor, Layout, Placed
 from .target import Target
-
-# Bytes of all columns that are packed together, about those of a tile of rows.
-_PIECE = 1 << 16
 
 
 class SharedPanels:
@@ -69,7 +67,7 @@ def _piece(plan: Plan, width: int) -> int:
     if plan.vector.y != 1:
         return 0
     inner = prod(axis.extent for axis in plan.sums[1:])
-    return max(1, _PIECE // (width * inner * plan.dtype.itemsize))
+    return max(1, policy().products.piece_bytes // (width * inner * plan.dtype.itemsize))
 
 
 class _PanelDriver(Driver):

@@ -25,6 +25,7 @@ from math import ceil, isqrt, prod
 import numpy as np
 
 from ..loops import Contraction
+from ..machine import policy
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,6 @@ class Axis:
 
 
 ONCE = Axis(1)
-
-# Up to so many blocks are just added up; for more there are totals, if the result is small beside
-# the factors, by this.
-_FEW_BLOCKS, _SMALL_RESULT = 16, 8
 
 
 @dataclass(frozen=True)
@@ -170,12 +167,13 @@ class Plan:
     @property
     def gathered(self) -> int:
         """How many blocks are added up before they go to a total; 0: there are no totals."""
-        if self.blocks <= _FEW_BLOCKS:
+        limits = policy().products
+        if self.blocks <= limits.few_blocks:
             return 0
         rows = prod(axis.extent for axis in (self.row, *self.extra_rows))
         columns = prod(axis.extent for axis in (self.vector, self.column, *self.extra_columns))
         factors = prod(axis.extent for axis in (*self.sums, *self.batch)) * (rows + columns)
-        return isqrt(self.blocks) if _SMALL_RESULT * self.span <= factors else 0
+        return isqrt(self.blocks) if limits.small_result * self.span <= factors else 0
 
     @property
     def span(self) -> int:

@@ -15,10 +15,6 @@ from ..machine import Machine, policy
 from .plans import Plan, pieces_of
 from .tiling import make_plan
 
-# From so many turns on an outer loop is shared out rather than the tiles inside, and from so many
-# on it alone.
-_ENOUGH_UNITS, _MANY_UNITS = 16, 64
-
 Loop = str | int  # "row", "column" or "vector" tiles, or an outer loop's number
 
 
@@ -43,12 +39,13 @@ def shared_loops(plan: Plan) -> Shared:
     best = max(outer, key=lambda number: outer[number], default=None)
     tiles = {"row": rows, **others}
     inner = max(tiles, key=lambda name: tiles[name])
+    limits = policy().products
     packs = (plan.pack_x or plan.pack_y) and not plan.shares_panels
-    if best is None or outer[best] < max(2, min(_ENOUGH_UNITS, rows * others[across])):
+    if best is None or outer[best] < max(2, min(limits.enough_units, rows * others[across])):
         if packs:  # each task for itself: along one loop, so that most is packed once
             return Shared((inner, None), (tiles[inner], 1))
         return Shared(("row", across), (rows, others[across]))
-    if packs or outer[best] >= _MANY_UNITS:
+    if packs or outer[best] >= limits.many_units:
         return Shared((best, None), (outer[best], 1))
     return Shared((best, inner), (outer[best], tiles[inner]))
 
