@@ -11,6 +11,12 @@ The program of a chunk is what the graph would be for a batch as small as the ch
 and scheduled like any other, with regions of its own, and threads share the work inside of it. A
 loop around it adds up the sums in order, so that they are the same for any number of threads.
 What mixes samples, such as a batch norm, ends a chunk as it ends a region.
+
+So the passes run once more here, inside the schedule, and no step before it can do that for them:
+whether there are chunks, and how large they are, goes by the memory of the whole program, which is
+known when all of it is scheduled and planned. It happens only once: the step `chunks` is for whole
+programs alone, never for what is inside of them, and there are two graphs at most for each operator
+that it makes, of a chunk and of the rest.
 """
 
 from __future__ import annotations
