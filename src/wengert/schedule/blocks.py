@@ -1,11 +1,11 @@
 """The program of one block of samples -> the batch loop.
 
 Sums over samples go, group by group, to memory of their own and are joined at the end, or group by
-group in their order where there are many. How a block lies, its `Layout` says. Mostly the innermost
-axis is that of the samples: one SIMD lane a sample. So every operation is vectorised in the same
-way, whatever its channels, windows and edges are, without shuffles and without remainders; what
-comes from outside is transposed on the way in, and weights are read as they are. For blocks with
-channels innermost see `channels`, for those that lie as outside `matrices`.
+group in their order where there are many. How a block lies, its `BlockLayout` says. Mostly the
+innermost axis is that of the samples: one SIMD lane a sample. So every operation is vectorised in
+the same way, whatever its channels, windows and edges are, without shuffles and without remainders;
+what comes from outside is transposed on the way in, and weights are read as they are. For blocks
+with channels innermost see `channels`, for those that lie as outside `matrices`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from .restrict import Part, resized, restrict_constant, restrict_operator
 
 
 @dataclass(frozen=True)
-class Layout:
+class BlockLayout:
     """How a block of samples lies in memory: all that is done differently goes by this."""
 
     words: str = ""
@@ -37,9 +37,9 @@ class Layout:
     any_length: bool = False  # whether the length of the axis is known only at run time
 
 
-LANES = Layout("one lane a sample", "samples")
-CHANNELS = Layout("one lane a channel", "channels", direct=True)
-MATRICES = Layout("blocks as they lie", direct=True)
+LANES = BlockLayout("one lane a sample", "samples")
+CHANNELS = BlockLayout("one lane a channel", "channels", direct=True)
+MATRICES = BlockLayout("blocks as they lie", direct=True)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Region:
     out_axes: list[int | None]  # None: a sum over all samples
     combines: list[str | None]  # how such sums are put together
     partial: bool  # whether the last block may be partly empty; the last input says how far
-    layout: Layout
+    layout: BlockLayout
     # The axes of values in a block that lie innermost, by serial, the last one closest: samples or
     # channels, one lane each. All other axes, and other values, lie as outside.
     inner: dict[int, tuple[int, ...]]
@@ -162,7 +162,7 @@ class BlockBuilder:
         axes: dict[int, int],
         length: int,
         width: int,
-        layout: Layout = LANES,
+        layout: BlockLayout = LANES,
         inner: dict[int, tuple[int, ...]] | None = None,
     ):
         self.members, self.results = members, results

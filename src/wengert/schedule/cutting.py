@@ -25,7 +25,7 @@ from .axes import AxisClasses
 from .building import (
     LANES,
     BlockBuilder,
-    Layout,
+    BlockLayout,
     RegionOp,
     flops_of,
     has_loops,
@@ -39,7 +39,7 @@ from .restrict import Part, blocked
 class Cutter:
     """Cuts a graph along one class of axes."""
 
-    layout: Layout = LANES  # of a block
+    layout: BlockLayout = LANES  # of a block
 
     def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
         self.graph, self.classes, self.relations = graph, classes, classes.relations

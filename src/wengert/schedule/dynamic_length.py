@@ -23,7 +23,7 @@ from ..ops.elementwise import complex_of
 from ..passes.lengths import INDEX, AnyLength
 from ..types import ArrayType
 from .axes import relate
-from .building import BlockBuilder, Layout, Region, flops_of
+from .building import BlockBuilder, BlockLayout, Region, flops_of
 from .cutting import Cutter, adds_to_zeros
 from .lowering import lowering_of
 from .task import Task
@@ -77,7 +77,7 @@ class _LengthCutter(Cutter):
     def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
         lanes = any(map(flops_of, members))
         width = policy().regions.width if lanes else self._width(members)
-        layout = Layout(inner="samples" if lanes else "", any_length=True)
+        layout = BlockLayout(inner="samples" if lanes else "", any_length=True)
         return _Builder(
             members, results, self.axes, self.length, width, layout, positions=self.positions
         )
