@@ -406,3 +406,27 @@ def test_two_processes(way, tmp_path):
         found.append(ran.stdout.split())
     assert [one[0] for one in found] == ["True", "True"]
     assert found[0][1] != found[1][1]
+
+
+STEP = """
+import sys
+import numpy as np
+import wengert as wg
+w = np.linspace(-1.0, 1.0, 3)
+wg.jit(wg.value_and_grad(lambda w: 0.5 * (w @ w) ** 2))(w)
+late = "schedule.steps schedule.memory control.pieces control.jumps control.purity trace.made"
+print(*[name for name in late.split() if f"wengert.{name}" in sys.modules])
+"""
+
+
+def test_a_program_that_is_found_needs_no_modules_that_compile(tmp_path):
+    """Reading them is a good part of the time of a first call."""
+    around = {**os.environ, "WENGERT_CACHE": str(tmp_path / "objects"), "WENGERT_SCHEDULE": ""}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", STEP], capture_output=True, text=True, check=True, env=around
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert "schedule.steps" in found[0]
+    assert found[1] == []

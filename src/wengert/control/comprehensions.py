@@ -22,9 +22,10 @@ from ..ops import logic
 from ..trace.reaching import numpys_own
 from ..types import type_of
 from .branches import choose, truth
+from .conversion import local
 from .growing import Collector
 from .lists import OF_ARRAYS, ListedRows, as_array, exposed, joined, total
-from .pieces import Grows, local
+from .pieces import Grows
 from .replaced import REPLACED
 from .values import failure, is_abstract
 from .weights import weighing

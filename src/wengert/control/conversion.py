@@ -12,15 +12,17 @@ import copy
 import functools
 import opcode
 import os
+import threading
 import types
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .jumps import PREFIX
-from .pieces import Abandon, TracedPiece, local
-from .purity import changing_method, pure
+if TYPE_CHECKING:
+    from .pieces import TracedPiece
 
+# What the names begin with that conversion gives.
+PREFIX = "_wengert_"
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NOT_OURS = tuple(
     os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, os)
@@ -47,6 +49,12 @@ class Conversion(NamedTuple):
     plain: bool  # whether it only assigns to its own variables
 
 
+class _Current(threading.local):
+    inside: TracedPiece | None = None  # the piece that is being traced, if any
+
+
+local = _Current()
+
 # By code: a conversion, or why there is none; "" where none is needed.
 _known: dict[types.CodeType, Conversion | str] = {}
 
@@ -60,6 +68,9 @@ def called(function: Any) -> Any:
 
 
 def _without_effects(function: Any, inside: TracedPiece) -> Any:
+    from .pieces import Abandon  # needed inside pieces
+    from .purity import changing_method, pure
+
     changed = changing_method(function)
     if changed is not None:
         inside.changes(changed, f"{function.__name__}()")

@@ -20,8 +20,9 @@ import numpy as np
 
 from .. import tree
 from ..graph import Node
+from .conversion import local
 from .growing import LONGEST, Deeper, Growing
-from .pieces import Abandon, TracedPiece, local
+from .pieces import Abandon, TracedPiece
 from .reads import inputs_of, places_of
 from .values import is_abstract, is_number, is_own_array
 

@@ -21,8 +21,9 @@ import numpy as np
 from .. import tree
 from ..graph import Node
 from ..types import ArrayType, weaken
+from .conversion import local
 from .lists import ListedRows
-from .pieces import Abandon, TracedPiece, local
+from .pieces import Abandon, TracedPiece
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
 

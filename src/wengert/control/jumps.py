@@ -18,7 +18,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-PREFIX = "_wengert_"
+from .conversion import PREFIX
+
 RESULT, RETURNED = PREFIX + "result", PREFIX + "returned"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)

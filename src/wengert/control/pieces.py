@@ -10,7 +10,6 @@ cannot be traced so, or is not known to be without effects, ends it, and nothing
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..trace.conditional import conditional, storages_of
 from ..trace.lying import strides_of
 from ..trace.views import is_array
 from ..types import ArrayType
+from .conversion import local
 from .values import failure
 
 # Objects that are looked into for what a piece may not change.
@@ -60,13 +60,6 @@ class Sets(Abandon):
 
     def __init__(self, thing: Any):
         self.thing = thing
-
-
-class _Current(threading.local):
-    inside: TracedPiece | None = None
-
-
-local = _Current()
 
 
 class TracedPiece:

@@ -21,7 +21,8 @@ from ..ops.op import Traced
 from ..trace.tracer import lift
 from ..transforms.batching import evaluate_batched
 from ..types import type_of
-from .pieces import Abandon, TracedPiece, captured, closed, local
+from .conversion import local
+from .pieces import Abandon, TracedPiece, captured, closed
 from .values import is_abstract
 
 # Flags of all turns that are looked at, to know that some are set in each.

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .jumps import PREFIX, lower
+from .conversion import PREFIX
+from .jumps import lower
 from .names import Liveness, names_of, parameters
 from .source import Definition, Unconvertible
 

@@ -26,8 +26,9 @@ from ..types import type_of
 from . import conversion
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
+from .conversion import local
 from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
-from .pieces import Abandon, Fills, local
+from .pieces import Abandon, Fills
 from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put, taken
 from .repeats import ChangedType, Turns
 from .replaced import METHODS, REPLACED

@@ -17,7 +17,7 @@ from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer, concrete
 from ..types import ArrayType, result_dtype, type_of
-from .jumps import PREFIX
+from .conversion import PREFIX
 
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 

@@ -35,7 +35,7 @@ def entry_for(
     jitted: Jitted, program: Program, args: tuple, kwargs: dict[str, Any], with_out: bool
 ) -> Any:
     """The entry for this way of writing a call; made where there is none and could be one."""
-    from ..schedule.steps import is_on
+    from ..schedule import is_on
 
     style = (*_style(args, kwargs), *["out"] * with_out)
     known = style in program.entries or len(program.entries) >= ENTRIES

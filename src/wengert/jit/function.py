@@ -524,8 +524,8 @@ def _build(*args: Any) -> tuple[Any, Any]:
 
 
 def _is_on(step: str) -> bool:
-    """Whether a step is taken that is there for speed; see `schedule.steps`."""
-    from ..schedule.steps import is_on
+    """Whether a step is taken that is there for speed; see `schedule`."""
+    from ..schedule import is_on
 
     return is_on(step)
 

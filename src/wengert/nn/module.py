@@ -45,7 +45,6 @@ from ..jit import is_tracing
 from ..tensor import Tensor, no_grad, peek, value_alone
 from ..trace import prepared
 from ..types import check_class
-from .printing import describe, describe_as_html
 from .skeleton import Skeleton, parts_of
 
 __all__ = ["Module", "Parameter"]
@@ -353,9 +352,13 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
+        from .printing import describe  # not needed to train
+
         return describe(self)
 
     def _repr_html_(self) -> str:
+        from .printing import describe_as_html
+
         return describe_as_html(self)
 
 

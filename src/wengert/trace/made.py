@@ -118,11 +118,6 @@ def made(trace: Trace, array: np.ndarray) -> Any:
     return tracer
 
 
-def all_made(args: Sequence[Any]) -> bool:
-    """Whether all traced arguments are arrays that NumPy made."""
-    return all(arg.made for arg in args if isinstance(arg, Traced))
-
-
 def fold(
     trace: Trace, op: Op, args: Sequence[Any], params: dict[str, Any], values: Sequence[Any]
 ) -> Any:

@@ -207,11 +207,11 @@ class Trace:
                 node = Constant(value)
             inputs.append(node)
             values.append(value)
-        if not (active or abstract or nested) and all(type(node) is Constant for node in inputs):
-            from .made import all_made, fold
+        varies = active or abstract or nested or any(type(node) is not Constant for node in inputs)
+        if not varies and all(arg.made for arg in args if isinstance(arg, Traced)):
+            from .made import fold
 
-            if all_made(args):
-                return fold(self, op, args, params, values)
+            return fold(self, op, args, params, values)
         if self.lazy and not abstract and not op.multiple:
             abstract = any(np.size(value) > SMALL for value in values)
         if abstract or (nested and self.captures):
