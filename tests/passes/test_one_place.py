@@ -127,3 +127,28 @@ def test_complex_numbers_and_integers():
 
     for x in (X + 1j * X[::-1], np.arange(36).reshape(12, 3)):
         np.testing.assert_allclose(wg.jit(f)(x, np.int64(4)), f(x, 4), rtol=1e-14)
+
+
+def quadratic(x, a):
+    return sum(a[i][j] * x[i] * x[j] for i in range(12) for j in range(12))
+
+
+def test_no_row_is_copied_for_an_element():
+    a = RNG.normal(size=(12, 12))
+    compiled = wg.jit(wg.grad(lambda x: quadratic(x, a)))
+    np.testing.assert_allclose(compiled(M), (a + a.T) @ M, rtol=1e-12)
+    found = operators(compiled.program(M).stages.optimised)
+    assert [node for node in found if node.op.name == "gather" and node.type.shape] == []
+
+
+def test_elements_of_rows_of_any_axes():
+    x = RNG.normal(size=(4, 5, 6))
+
+    def f(x, i, j, k):
+        return x[i][j] * x[:, j][k] + x[:, :, k][i, j] + x[i, j][k]
+
+    places = [np.int64(n) for n in (-1, 2, 3)]
+    np.testing.assert_allclose(wg.jit(f)(x, *places), f(x, *places), rtol=1e-14)
+    for wrong in ((4, 0, 0), (0, 5, 0), (0, -6, 0), (0, 0, 6)):
+        with pytest.raises(IndexError):
+            wg.jit(f)(x, *map(np.int64, wrong))

@@ -18,11 +18,11 @@ from .rewriting import apply, rebuild, same_type, users_of
 
 
 def join_writes(graph: Graph) -> Graph:
-    """y = x with v at [i]; y[i] -> v; y with w at [i] -> x with w at [i]; and the like.
+    """y = x with v at [i]; y[i] -> v; y with w at [i] -> x with w at [i]; x[i][j] -> x[i, j].
 
     Every place that is looked at, whether it exists, is still looked at by an operation that stays.
     """
-    while any(node.op is scatter_set for node in graph.operators):
+    while any(node.op in _RULES for node in graph.operators):
         changed = _once(graph)
         if changed is graph:
             break
@@ -71,6 +71,21 @@ def read_what_was_written(node: Operator, stays: _Stays) -> Node | None:
     return apply(broadcast_to, value, params={"shape": node.type.shape}, like=node)
 
 
+def read_at_once(node: Operator, stays: _Stays) -> Node | None:
+    """x[i][j] -> x[i, j]: no row is copied for one element of it."""
+    row = node.inputs[0]
+    if not isinstance(row, Operator) or row.op is not gather:
+        return None
+    places = (*row.inputs[1:], *node.inputs[1:])
+    if any(place.type.shape for place in places):
+        return None
+    left = [axis for axis in range(len(row.inputs[0].type.shape)) if axis not in row.params["axes"]]
+    axes = (*row.params["axes"], *[left[axis] for axis in node.params["axes"]])
+    inside = bool(row.params.get("inside") and node.params.get("inside"))
+    params = {"axes": axes, **({"inside": True} if inside else {})}
+    return apply(gather, row.inputs[0], *places, params=params, like=node)
+
+
 def write_over(node: Operator, stays: _Stays) -> Node | None:
     """x with v at [i], then with w at [i] -> x with w at [i]."""
     written = _write(node.inputs[0], node)
@@ -98,7 +113,7 @@ def add_to_nothing(node: Operator, stays: _Stays) -> Node | None:
 
 
 _RULES: dict[Op, tuple[Callable[[Operator, _Stays], Node | None], ...]] = {
-    gather: (read_what_was_written,),
+    gather: (read_what_was_written, read_at_once),
     scatter_set: (write_over, write_back),
     scatter_add: (add_to_nothing,),
 }
