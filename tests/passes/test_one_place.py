@@ -70,6 +70,7 @@ def test_values_and_gradients(f):
 
 def test_what_is_added_to_is_written_once():
     assert writes(wg.jit(attraction), X, M) == ["scatter_set"]
+    assert writes(wg.jit(over_pairs), X, M) == ["scatter_set"] * 2
     # the derivative: once forward, and twice to the cotangent of x, at i and at j
     found = writes(wg.jit(wg.grad(attraction)), X, M)
     assert sorted(found) == ["scatter_add", "scatter_add", "scatter_set"]

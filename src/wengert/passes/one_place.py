@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph import Graph, Node, Operator
+from ..graph.rewrite import New, on_new_inputs, rewrite, with_nodes
+from ..lines import hand_on
 from ..ops.indexing import gather, scatter_add, scatter_set
 from ..ops.layout import broadcast_to
 from ..ops.op import Op
 from .constants import is_uniform
-from .rewriting import apply, rebuild, same_type, users_of
+from .rewriting import apply, same_type, users_of
 
 
 def join_writes(graph: Graph) -> Graph:
@@ -33,23 +35,29 @@ def join_writes(graph: Graph) -> Graph:
 def _once(graph: Graph) -> Graph:
     users = users_of(graph)
     shown = {node.serial for node in graph.outputs if node is not None}
+    origin: dict[int, int] = {}  # the serials in the old graph of nodes of the new one
     found = False
 
     def stays(node: Node, *without: Op) -> bool:
         """Whether somebody besides operators of these kinds reads a value."""
-        others = [user for user in users.get(node.serial, ()) if user.op not in without]
-        return node.serial in shown or bool(others)
+        serial = origin.get(node.serial, node.serial)
+        others = [user for user in users.get(serial, ()) if user.op not in without]
+        return serial in shown or bool(others)
 
-    def rule(node: Operator) -> Node | None:
+    def change(old: Node, new: New) -> Node:
         nonlocal found
-        for one in _RULES.get(node.op, ()):
-            made = one(node, stays)
-            if made is not None:
-                found = True
-                return made
-        return None
+        node = on_new_inputs(old, new)
+        if not isinstance(node, Operator):
+            return node
+        results = (rule(node, stays) for rule in _RULES.get(node.op, ()))
+        made = next((result for result in results if result is not None), node)
+        if made is not node:
+            found = True
+            hand_on(node.source, made)
+        origin.setdefault(made.serial, old.serial)
+        return made
 
-    changed = rebuild(graph, rule)
+    changed = with_nodes(graph, rewrite(graph.nodes, change))
     return changed if found else graph
 
 
