@@ -490,6 +490,8 @@ class CodeLimits(Record):
     # they hand on in registers, of each array up to so many elements: what does not fit LLVM puts
     # on the stack, which costs what memory does.
     most_in_turn: int = 1 << 11
+    # Nests of quick arithmetic on so few elements are written out there: less than a vector.
+    most_quick: int = 4
     most_registers: int = 32
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.codegen.registers import Held, is_straight
-from wengert.loops import Loop, root
+from wengert.codegen.registers import Held, is_straight, written_out
+from wengert.loops import Loop, Nest, inside, root
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -184,3 +184,65 @@ def test_branches_in_turns_are_held_too():
     assert all(map(Held(loop).holds, loop.carries))
     for found, wanted in zip(wg.jit(f)(X), f(X), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+ROWS = np.random.default_rng(0).uniform(0.5, 1.5, size=(11, 4))
+
+
+def rows_at_places(rows):
+    """Rows that are read and written at places known at run time, and what is combined of them."""
+    total, sums = np.zeros(rows.shape), 0.0
+    for i in range(11):
+        for j in range(i, 11):
+            d = rows[j] - rows[i]
+            total[i] += d / np.sqrt(np.sum(d * d) + 0.1)
+            total[j] -= rows[i] * np.max(rows[j]) + np.min(d) - np.prod(rows[j])
+            sums = sums + np.sum(d * rows[i]) * (j + 1)
+    return np.sum(total * total) + sums
+
+
+def matrices_at_places(rows):
+    a = rows.reshape(11, 2, 2)
+    b = a.copy()
+    for i in range(11):
+        for j in range(11):
+            b[i] = b[i] * 0.5 + a[j] * np.sum(b[j], axis=0) - np.sum(a[i], axis=1)
+    return np.sum(b * b)
+
+
+def counted(rows):
+    """Of which some are integers, and some are True."""
+    much, many = np.zeros(4), 0
+    for i in range(11):
+        for j in range(11):
+            more = rows[i] > rows[j]
+            many = many + np.sum(more) * i
+            much = much + np.where(more, rows[j], -rows[i]) * np.any(more)
+    return np.sum(much) * many
+
+
+@pytest.mark.parametrize("f", [rows_at_places, matrices_at_places, counted])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_few_elements_are_numbers(f, dtype):
+    rows = ROWS.astype(dtype)
+    found = wg.jit(f)(rows)
+    np.testing.assert_allclose(found, f(rows), rtol=1e-12 if dtype == np.float64 else 2e-4)
+    if dtype == np.float64:
+        gradient = wg.jit(wg.grad(f))(rows)
+        np.testing.assert_allclose(gradient, wg.grad(f)(rows), rtol=1e-10, atol=1e-10)
+    kernels = wg.jit(f).program(rows).stages.loops.kernels
+    assert all(is_straight(one) for one in kernels if isinstance(one, Loop))
+
+
+def test_long_functions_and_long_rows_stay_vectors():
+    def f(x):
+        for _ in range(20):
+            x = np.exp(-x) * x[0]
+        return x
+
+    for length in (4, 5):
+        loops = wg.jit(f).program(np.ones(length)).stages.loops
+        parts = [part for one in loops.kernels for part in inside(one)]
+        nests = [one for one in parts if isinstance(one, Nest) and one.vars]
+        long = [one for one in nests if "exp" in str(one)]
+        assert all(written_out(one) is one for one in long)

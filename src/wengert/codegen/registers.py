@@ -12,27 +12,34 @@ is a value. Where a place depends on values or on the turn, memory is what it wa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
 from llvmlite import ir
 
+from ..functions import FUNCTIONS, Cost
 from ..loops import (
     Affine,
+    Apply,
     Branch,
     Buffer,
     Carry,
     Check,
+    Expr,
+    IndexValue,
     Kernel,
+    Literal,
     Load,
     LoadAt,
     Loop,
     Nest,
+    Var,
     inside,
     root,
     roots_of,
     walk,
+    with_parts,
 )
 from ..machine import policy
 
@@ -95,25 +102,56 @@ def is_straight(loop: Loop) -> bool:
     every = list(turns_of(loop))
     if not all(map(_can_be_inside, every)):
         return False
-    nests = [one for one in every if isinstance(one, Nest)]
+    nests = [written_out(one) for one in every if isinstance(one, Nest)]
     values = sum(len(walk(roots_of(nest.stores))) for nest in nests)
     return values <= policy().code.most_in_turn
 
 
 def written_out(nest: Nest) -> Nest:
-    """A copy of a few elements, element by element; any other nest as it is."""
+    """A copy of a few elements, or quick arithmetic on very few, element by element; any other nest
+    as it is."""
     turns = prod(var.extent for var in nest.vars)
     moves = all(isinstance(s.value, Load) and not (s.combine or s.picks) for s in nest.stores)
-    if not nest.vars or not moves or turns > policy().rewriting.most_in_registers:
+    most = policy().rewriting.most_in_registers if moves else policy().code.most_quick
+    if not nest.vars or turns > most or not (moves or _is_quick(nest)):
         return nest
     stores = []
+    begun = set()  # the elements that hold something which more is combined with
     for values in itertools.product(*[range(var.extent) for var in nest.vars]):
         at = dict(zip(nest.vars, map(Affine, values), strict=True))
-        for store in nest.stores:
-            assert isinstance(store.value, Load)
-            value = Load(store.value.buffer, store.value.at.substitute(at))
-            stores.append(store.changed(at=store.at.substitute(at), value=value))
+        parts: dict[Expr, Expr] = {}
+        for expr in walk(roots_of(nest.stores)):
+            parts[expr] = _at(with_parts(expr, parts), at)
+        for number, store in enumerate(nest.stores):
+            place = store.at.substitute(at)
+            element = number, place.constant, tuple(place.terms)
+            goes_on = store.continues or (store.combine is not None and element in begun)
+            begun.add(element)
+            stores.append(store.rebuilt(parts, at=place, continues=goes_on))
     return Nest([], stores, nest.label, nest.nodes)
+
+
+def _is_quick(nest: Nest) -> bool:
+    """Whether what a nest computes takes no longer as numbers than as vectors of very few."""
+    written = {root(store.buffer) for store in nest.stores}
+    if any(store.guards for store in nest.stores) or any(root(b) in written for b in nest.reads):
+        return False  # nor one that goes on from element to element
+    return all(
+        isinstance(expr, (Load, LoadAt, Literal, IndexValue))
+        or (isinstance(expr, Apply) and FUNCTIONS[expr.name].cost <= Cost.SLOW)
+        for expr in walk(roots_of(nest.stores))
+    )
+
+
+def _at(expr: Expr, at: Mapping[Var, Affine]) -> Expr:
+    """An expression, whose parts are at one element of a nest already, at this element."""
+    if isinstance(expr, Load):
+        return Load(expr.buffer, expr.at.substitute(at))
+    if isinstance(expr, LoadAt):
+        return LoadAt(expr.buffer, expr.at.substitute(at), expr.picks)
+    if isinstance(expr, IndexValue):
+        return IndexValue(expr.at.substitute(at), expr.dtype)
+    return expr
 
 
 def turns_of(loop: Loop) -> Iterator[Kernel]:
