@@ -1,8 +1,9 @@
 """Training steps in each kind of blocks, and operator by operator.
 
 Run ``python benchmarks/bench_regions.py``, with names of networks to choose among them. For each
-network the time of a step on one thread is printed beside what `schedule.regions` estimates for
-two; the kind with the smallest estimate is what a program gets. A dash: the kind does not suit it.
+network the time of a step on one thread is printed; the kind with the smallest estimate is what a
+program gets, and what `explain` tells the estimates of. Kinds that do not suit a network leave its
+step as it is apart.
 """
 
 import os
@@ -13,15 +14,15 @@ os.environ["WENGERT_CACHE"] = "off"  # it does not know which kind is being meas
 import sys
 import time
 
+from wengert import machine
 from wengert.bench import cnn
-from wengert.schedule import regions, weighing
 
 SECONDS_A_CASE = 2.0
 KINDS = {
-    "a lane a sample": [regions.LaneCutter],
-    "a lane a channel": [regions.ChannelCutter],
-    "as outside": [regions.MatrixCutter],
-    "apart": [],
+    "a lane a sample": ("lanes",),
+    "a lane a channel": ("channels",),
+    "as outside": ("matrices",),
+    "apart": (),
 }
 
 
@@ -45,22 +46,6 @@ NETWORKS = {
 }
 
 
-def estimates():
-    """A list that the estimates of all graphs cut from now on go to."""
-    found, cut = [], regions.cut_regions
-
-    def watched(graph):
-        best = regions.best_of(regions.cutters_of(graph))
-        apart = None if regions.CUTTERS else weighing.time_apart(graph.operators)
-        found.append(best.time if best else apart)
-        return cut(graph)
-
-    import wengert.schedule.fusion
-
-    wengert.schedule.fusion.cut_regions = watched
-    return found
-
-
 def step_of(layers):
     """A compiled training step, as a function of nothing."""
     return cnn.with_wengert(layers, 100)()
@@ -78,18 +63,12 @@ def best_time(function):
 
 def main(names):
     """Print one line for each network and kind."""
-    found = estimates()
     for name in names or NETWORKS:
-        for kind, cutters in KINDS.items():
-            regions.CUTTERS = cutters
-            found.clear()
-            run = step_of(NETWORKS[name])
-            run()
-            if found[0] is None:
-                print(f"{name:<10} {kind:<17}        -")
-                continue
-            print(f"{name:<10} {kind:<17} {best_time(run):8.2f} ms  estimated "
-                  f"{found[0] / 1e3:8.2f} ms", flush=True)  # fmt: skip
+        for kind, layouts in KINDS.items():
+            with machine.use(regions={"layouts": layouts}):
+                run = step_of(NETWORKS[name])
+                run()
+            print(f"{name:<10} {kind:<17} {best_time(run):8.2f} ms", flush=True)
 
 
 if __name__ == "__main__":
