@@ -25,6 +25,7 @@ from .growing import LONGEST, Deeper, Growing
 from .pieces import Abandon, TracedPiece
 from .reads import inputs_of, places_of
 from .values import is_abstract, is_number, is_own_array
+from .windows import refuse_windows
 
 
 class Filled(Growing):
@@ -67,6 +68,7 @@ class Filled(Growing):
 
     def __setitem__(self, key: Any, item: Any) -> None:
         places, leaves = self._in_turns(key), tree.leaves(item)
+        refuse_windows(leaves)
         if local.inside is not self._inside or self._new or not all(map(is_number, leaves)):
             raise Abandon
         if len(np.unique(places)) < len(places):

@@ -26,6 +26,7 @@ from .lists import ListedRows
 from .pieces import Abandon, TracedPiece
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
+from .windows import refuse_windows
 
 # Turns that an item is carried on.
 LONGEST = 4
@@ -161,6 +162,7 @@ class Growing:
         leaves, structure = tree.flatten(item)
         if local.inside is not self._inside or not all(map(is_number, leaves)):
             raise Abandon
+        refuse_windows(leaves)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
         self._nodes.append((structure, nodes))
         self._new.append(item)

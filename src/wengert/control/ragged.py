@@ -199,11 +199,19 @@ def _extent(bounds: Any, length: int) -> Any:
     if bounds.step not in (None, 1):
         raise Abandon
     for loop in loops:
-        start = _bound(bounds.start, 0, length, loop)
-        stop = _bound(bounds.stop, length, length, loop)
-        if start is not None and stop is not None:
-            return RowSpan(loop, start, np.maximum(start, stop))
+        found = bounds_in_all_turns(bounds, length, loop)
+        if found is not None:
+            return found
     raise Abandon
+
+
+def bounds_in_all_turns(bounds: slice, length: int, loop: TracedPiece) -> RowSpan | None:
+    """The rows that a slice takes of so many; None where that depends on more than the turn."""
+    start = _bound(bounds.start, 0, length, loop)
+    stop = _bound(bounds.stop, length, length, loop)
+    if start is None or stop is None:
+        return None
+    return RowSpan(loop, start, np.maximum(start, stop))
 
 
 def _bound(bound: Any, default: int, length: int, loop: TracedPiece) -> np.ndarray | None:

@@ -49,6 +49,7 @@ from .values import (
     shown,
 )
 from .weights import few
+from .windows import refuse_windows
 
 COUNT = ArrayType(np.dtype(np.int64), ())
 # Turns after which the types of what is carried must have settled.
@@ -338,6 +339,7 @@ class Turns:
             leaves, structure = tree.flatten(after[one.place])
             if structure != one.structure:
                 raise self._mismatch(one.place, after[one.place])
+            refuse_windows(leaves)
             for number, (leaf, old) in enumerate(zip(leaves, one.leaves, strict=True)):
                 if not is_number(old):
                     if not equal(leaf, old):

@@ -35,6 +35,7 @@ from .replaced import METHODS, REPLACED
 from .rewriting import Statement
 from .values import NOTHING, UNDEFINED, failure, is_abstract
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
+from .windows import window
 
 # Attempts of one loop that may fail before it is always run turn by turn.
 _TRIES = 3
@@ -71,7 +72,8 @@ class _Table:
     def __getitem__(self, key: Any) -> Any:
         keys = key if type(key) is tuple else (key,)
         if any(map(is_ragged, keys)):
-            return _TracedTable(lift(self.array))[key]
+            found = window(self.array, key)
+            return _TracedTable(lift(self.array))[key] if found is None else found
         return lift(self.array)[key] if any(map(is_abstract, keys)) else self.array[key]
 
 
@@ -89,7 +91,8 @@ class _TracedTable:
         try:
             return self.array[key] if isinstance(key, (slice, tuple)) else taken(self.array, key)
         except AbstractValueError:
-            return taken(self.array, key)
+            found = window(self.array, key)
+            return taken(self.array, key) if found is None else found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, Ragged):
