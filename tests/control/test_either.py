@@ -70,7 +70,7 @@ def test_the_other_cannot_be_read(f):
     with pytest.raises(
         MutationError,
         match=r"whether it was changed by a write to another array is not known: a traced "
-        r"condition decides whether both are the same\. Copy in the branch or loop",
+        r"condition, or the turn of a loop, decides whether both are the same\. Copy in",
     ):
         wg.jit(f)(X)
 
@@ -143,3 +143,48 @@ def test_what_nobody_writes_to_is_read_on():
         x = np.arange(1.0, 4.0) * scale
         np.testing.assert_allclose(wg.jit(f)(x), f(x))
         np.testing.assert_allclose(wg.jit(wg.grad(f))(x), wg.grad(f)(x))
+
+
+def appended(x):
+    keep = []
+    for i in range(20):
+        keep.append(x[i])
+    return keep
+
+
+def listed(x):
+    return [x[i] for i in range(20)]
+
+
+def filled(x):
+    keep = [None] * 20
+    for i in range(20):
+        keep[i] = x[i]
+    return keep
+
+
+@pytest.mark.parametrize("rows_of", [appended, listed, filled])
+def test_rows_in_lists(rows_of):
+    """Rows that a loop puts into a list are views in NumPy; the list is made of all of them."""
+
+    def written_to(w):
+        y = w * np.ones((20, 3))
+        rows_of(y)[3][:] = 100.0
+        return np.sum(y)
+
+    def written(w):
+        y = w * np.ones((20, 3))
+        keep = rows_of(y)
+        y[3] = 0.0
+        return np.sum(keep[3])
+
+    def read(w):
+        keep = rows_of(w * np.ones((20, 3)))
+        return np.sum(keep[3]) + np.sum(np.stack(keep))
+
+    w = np.arange(1.0, 4.0)
+    for refused in (written_to, written):
+        with pytest.raises(MutationError, match="the turn of a loop, decides"):
+            wg.jit(refused)(w)
+    np.testing.assert_allclose(wg.jit(read)(w), read(w))
+    np.testing.assert_allclose(wg.jit(wg.grad(read))(w), wg.grad(read)(w))

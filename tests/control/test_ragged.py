@@ -285,3 +285,46 @@ def test_the_largest_of_nothing():
 
     with pytest.raises(ValueError, match="no element to choose"):
         wg.jit(f)(X)
+
+
+def changed_in_place(w):
+    table, total = np.arange(22.0), 0.0
+    for i in range(20):
+        part = table[i : i + 3]
+        part += 1.0
+        total = total + np.sum(part) * w[i]
+    return total + np.sum(table) * w[0]
+
+
+def shrunk_in_place(w):
+    table, total = w * 2, 0.0
+    for i in range(20):
+        part = table[i:]
+        part *= 0.9
+        total = total + np.sum(part)
+    return total + np.sum(table**2)
+
+
+def new_ones_and_copies(w):
+    table, total = w * 2, 0.0
+    for i in range(20):
+        new = table[i:] * 1.0
+        other = new
+        new *= 0.9
+        copy = table[i:].copy()
+        copy *= 0.9
+        half = new[1:]
+        half += 1.0
+        table[i:] -= 0.1 * copy
+        front = table[: i + 1]
+        back = front[1:]
+        front += 1
+        total = total + np.sum(other) + np.sum(back)
+    return total + np.sum(table**2)
+
+
+@pytest.mark.parametrize("f", [changed_in_place, shrunk_in_place, new_ones_and_copies])
+def test_what_is_changed_in_place_is_a_view(f):
+    w = np.linspace(0.5, 2, 22)
+    np.testing.assert_allclose(wg.jit(f)(w), f(w))
+    np.testing.assert_allclose(wg.jit(wg.grad(f))(w), wg.grad(f)(w))

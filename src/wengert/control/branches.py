@@ -182,7 +182,7 @@ class _Side:
                     leaves, structure = tree.flatten(value)
                     self.leaves.append(leaves)
                     for leaf in leaves:
-                        self.outside[id(leaf)] = inside.seen_outside(leaf, arrays, inner)
+                        self.outside[id(leaf)] = inside.seen_outside(leaf)
                     self.structures.append(structure)
                     self.nodes.append(
                         [inside.trace.node_of(v) if is_number(v) else None for v in leaves]

@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import tree
 from ..graph import Node
+from ..trace.either import may_be
 from ..types import ArrayType, weaken
 from .conversion import local
 from .lists import ListedRows
@@ -101,6 +102,7 @@ class Growing:
         ]
         self._new: list[Any] = []
         self._nodes: list[tuple[tree.Structure, list[Node]]] = []
+        self._outside: list[list[Any]] = []  # arrays that what is appended may be, or be views of
 
     def _latest(self) -> list[Node]:
         """The nodes of the items that are carried on, after a turn."""
@@ -125,6 +127,8 @@ class Growing:
 
     def _extend(self, rows: Sequence[Any], turns: int) -> None:
         """Give the list the items of all turns."""
+        for row, storages in zip(rows, self._outside, strict=True):
+            may_be(row, storages)
         if isinstance(self._original, Collector):
             self._original.take(self._nodes, rows, self._types, turns)
             return
@@ -165,6 +169,7 @@ class Growing:
         refuse_windows(leaves)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
         self._nodes.append((structure, nodes))
+        self._outside += map(self._inside.seen_outside, leaves)
         self._new.append(item)
 
     def __getitem__(self, key: Any) -> Any:

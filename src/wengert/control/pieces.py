@@ -78,6 +78,8 @@ class TracedPiece:
         self.rows: Any = None  # what its turns go along, where that is known, and where it stands
         self.counter: Any = None
         self.carried: set[int] = set()  # objects that it may change, by their `id`
+        # arrays from outside, and those that stand for them
+        self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
         self._old: dict[int, Any] | None = None
         self._rooted = 0
 
@@ -115,10 +117,12 @@ class TracedPiece:
             made.append(inner)
         storages = frozenset(one for array in arrays for one in storages_of(array))
         conditional.replaced = conditional.replaced | storages
+        self.replaced = arrays, made
         return made
 
-    def seen_outside(self, leaf: Any, arrays: Sequence[Any], inner: Sequence[Any]) -> list[Any]:
+    def seen_outside(self, leaf: Any) -> list[Any]:
         """The arrays from outside that a value of this piece may be, or be a view of."""
+        arrays, inner = self.replaced
         if not isinstance(leaf, Tracer) or not leaf.type.shape:
             return []
         storage: Any = leaf._storage()

@@ -146,11 +146,17 @@ def taken(array: Any, key: Any) -> Any:
     before, bounds, after = _apart(array, key)
     part = array[(*before, slice(None), *after)]
     length = type_of(part).shape[0]
-    return Ragged(part, _extent(bounds, length))
+    found = Ragged(part, _extent(bounds, length))
+    if isinstance(bounds, slice):  # a view in NumPy; what masks choose is a copy
+        found._home = array, key
+    return found
 
 
 def put(array: Any, key: Any, value: Any) -> None:
     """Write to such a part."""
+    home = value._home if isinstance(value, Ragged) else None
+    if home is not None and home[0] is array and home[1] is key:
+        return  # it was changed in place
     before, bounds, after = _apart(array, key)
     place = (*before, slice(None), *after)
     old = array[place]
@@ -299,6 +305,8 @@ class Ragged:
     def __init__(self, values: Any, extent: Any, places: bool = False):
         self._values, self._extent = values, extent
         self._places = places  # whether it is the places of the rows themselves
+        self._home: tuple[Any, Any] | None = None  # the array that it is a view of, and its key
+        self._is_shared = False  # whether there are views of it, or it is one
 
     # Shapes
 
@@ -321,8 +329,8 @@ class Ragged:
         return self._extent.count()
 
     def copy(self) -> Ragged:
-        """Nothing can be written to it, so it is as good as a copy."""
-        return self
+        """One that does not follow the array that this is a view of."""
+        return Ragged(self._values.copy(), self._extent)
 
     def _flags(self) -> Any:
         """Which elements count, along all axes; None: all of them."""
@@ -377,7 +385,11 @@ class Ragged:
             or type_of(result).shape[:1] != type_of(self._values).shape[:1]
         ):
             raise Abandon
-        return Ragged(result, self._extent)
+        made = Ragged(result, self._extent)
+        for one in inputs:
+            if isinstance(one, Ragged) and one._values is result:
+                one._is_shared = made._is_shared = True
+        return made
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
@@ -467,11 +479,15 @@ class Ragged:
         if not all(one is None or one == slice(None) or type(one) is int for one in rest):
             raise Abandon
         found = self if first == slice(None) else self._rows(first)
-        if not rest:
+        if found is self and not rest:
             return found
-        if not isinstance(found, Ragged):
-            return found[rest]
-        return Ragged(found._values[(slice(None), *rest)], found._extent)
+        self._is_shared = True
+        if isinstance(found, Ragged):
+            part = found._values[(slice(None), *rest)] if rest else found._values
+            found = Ragged(part, found._extent)
+            found._is_shared = True
+            return found
+        return found[rest] if rest else found
 
     def _rows(self, key: Any) -> Any:
         extent = self._extent
@@ -542,6 +558,22 @@ def _operator(ufunc: np.ufunc, swapped: bool = False) -> Any:
     return method
 
 
+def _in_place(ufunc: np.ufunc) -> Any:
+    def method(self: Ragged, other: Any) -> Any:
+        result = self.__array_ufunc__(ufunc, "__call__", self, other)
+        if not isinstance(result, Ragged) or result.dtype != self.dtype:
+            raise Abandon
+        if self._home is not None:
+            put(*self._home, result)
+        elif self._is_shared:
+            raise Abandon  # the others would have to see this
+        else:
+            self._values = result._values
+        return self
+
+    return method
+
+
 _ARITHMETIC = {
     "add": np.add,
     "sub": np.subtract,
@@ -564,5 +596,6 @@ for _name, _ufunc in (_ARITHMETIC | _COMPARISONS).items():
     setattr(Ragged, f"__{_name}__", _operator(_ufunc))
 for _name, _ufunc in _ARITHMETIC.items():
     setattr(Ragged, f"__r{_name}__", _operator(_ufunc, swapped=True))
+    setattr(Ragged, f"__i{_name}__", _in_place(_ufunc))
 for _name, _ufunc in {"neg": np.negative, "abs": np.absolute, "pos": np.positive}.items():
     setattr(Ragged, f"__{_name}__", lambda self, ufunc=_ufunc: self._elementwise(ufunc, [self]))

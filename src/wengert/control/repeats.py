@@ -351,7 +351,7 @@ class Turns:
                 kept = self.orders.get((one.place, number))
                 self.outside[one.place, number] = [
                     *(self.inside_before(old) if self.rows is None or not len(self.rows) else []),
-                    *inside.seen_outside(leaf, self.arrays, self.inner),
+                    *inside.seen_outside(leaf),
                 ]
                 if kept is not None:
                     kept.after = leaf

@@ -61,8 +61,8 @@ def undecided() -> MutationError:
     return MutationError(
         explain(
             "reading an array",
-            "whether it was changed by a write to another array is not known: a traced condition "
-            "decides whether both are the same",
+            "whether it was changed by a write to another array is not known: a traced condition, "
+            "or the turn of a loop, decides whether both are the same",
             "Copy in the branch or loop: z = y.copy().",
         )
     )
