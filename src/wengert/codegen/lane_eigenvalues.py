@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, swap_rows
+from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, sort_rows
 from .lane_rotations import Column, forget, picked, rotate_rows, rotation
 from .side_by_side import LaneNumber, Matrices, Place, SideBySide
 
@@ -49,7 +49,7 @@ def eigenvalues(
     _RotationSteps(v, n, d, e, state, None if z is None else z.transposed()).run()
     at = _reader(v, state)
     unfinished = at(_BUSY).equals(1.0) | (at(_NEXT) < float(n))
-    _sort(v, n, d, z)
+    sort_rows(v, n, d, "<", [] if z is None else [(z.transposed(), n)])
     v.loop(0, n, lambda i: d.__setitem__((i, 0), v.builder.fdiv(d[i, 0], up)))
     # as in NumPy, what is infinite has no eigenvalues, and what is NaN is an error
     endless = unfinished & LaneNumber(v, largest).equals(math.inf)
@@ -339,23 +339,3 @@ def _of_two(
     cosine = steep.choose(slope * size, flat.choose(1.0, size))
     same = (is_right & ~minus) | (~is_right & minus)
     return first, second, same.choose(-sine, cosine), same.choose(cosine, sine)
-
-
-def _sort(v: SideBySide, n: int, d: Matrices, z: Matrices | None) -> None:
-    """The smallest first, and its vector with it."""
-    b = v.builder
-
-    def step(k: ir.Value) -> None:
-        def look(i: ir.Value, number: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
-            least, x = now[0], d[i, 0]
-            smaller = b.fcmp_ordered("<", x, least)
-            return [b.select(smaller, x, least), b.select(smaller, number, now[1])]
-
-        _, place = v.rows(v.next(k), n, [d[k, 0], v.place(k)], look)
-        with b.if_then(v.any(b.fcmp_ordered("!=", place, v.place(k)))):
-            swap_rows(v, n, k, place, d, 0)
-            if z is not None:
-                turned = z.transposed()
-                v.loop(0, n, functools.partial(swap_rows, v, n, k, place, turned))
-
-    v.loop(0, n - 1, step)

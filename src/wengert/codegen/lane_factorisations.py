@@ -127,6 +127,27 @@ def swap_rows(v: SideBySide, n: int, k: Place, place: ir.Value, target: Matrices
     v.rows(v.next(k), n, [], row)
 
 
+def sort_rows(
+    v: SideBySide, n: int, d: Matrices, first: str, sides: Sequence[tuple[Matrices, int]]
+) -> None:
+    """The least of a column first, or the largest, and rows of the sides, so long, with it."""
+    b = v.builder
+
+    def step(k: ir.Value) -> None:
+        def look(i: ir.Value, number: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
+            best, x = now[0], d[i, 0]
+            better = b.fcmp_ordered(first, x, best)
+            return [b.select(better, x, best), b.select(better, number, now[1])]
+
+        _, place = v.rows(v.next(k), n, [d[k, 0], v.place(k)], look)
+        with b.if_then(v.any(b.fcmp_ordered("!=", place, v.place(k)))):
+            swap_rows(v, n, k, place, d, 0)
+            for rows, columns in sides:
+                v.loop(0, columns, functools.partial(swap_rows, v, n, k, place, rows))
+
+    v.loop(0, n - 1, step)
+
+
 def _chosen(
     v: SideBySide, n: int, target: Matrices, js: Sequence[Place], k: Place, place: ir.Value
 ) -> tuple[list[ir.Value], list[ir.Value]]:

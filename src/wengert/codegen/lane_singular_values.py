@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, swap_rows
+from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, sort_rows
 from .lane_rotations import Column, forget, picked, rotate_rows, rotation
 from .side_by_side import LaneNumber, Matrices, Place, SideBySide
 
@@ -175,7 +175,7 @@ def _finish(
     b = v.builder
     unfinished = steps.state[_END] > 0.0
     _make_positive(v, n, d, sides[:1])
-    _sort(v, n, d, sides)
+    sort_rows(v, n, d, ">", sides)
     v.loop(0, n, lambda i: d.__setitem__((i, 0), b.fdiv(d[i, 0], up)))
     # as in NumPy, what is infinite has no singular values, and what is NaN is an error
     endless = unfinished & LaneNumber(v, largest).equals(math.inf)
@@ -277,25 +277,6 @@ def _make_positive(v: SideBySide, n: int, d: Matrices, sides: _Sides) -> None:
         rows[i, j] = b.select(negative, b.fneg(rows[i, j]), rows[i, j])
 
     v.loop(0, n, each)
-
-
-def _sort(v: SideBySide, n: int, d: Matrices, sides: _Sides) -> None:
-    """The largest first, and its vectors with it."""
-    b = v.builder
-
-    def step(k: ir.Value) -> None:
-        def look(i: ir.Value, number: ir.Value, now: list[ir.Value]) -> list[ir.Value]:
-            most, x = now[0], d[i, 0]
-            larger = b.fcmp_ordered(">", x, most)
-            return [b.select(larger, x, most), b.select(larger, number, now[1])]
-
-        _, place = v.rows(v.next(k), n, [d[k, 0], v.place(k)], look)
-        with b.if_then(v.any(b.fcmp_ordered("!=", place, v.place(k)))):
-            swap_rows(v, n, k, place, d, 0)
-            for rows, columns in sides:
-                v.loop(0, columns, functools.partial(swap_rows, v, n, k, place, rows))
-
-    v.loop(0, n - 1, step)
 
 
 # ---------------------------------------------------------------- to one diagonal
