@@ -4,6 +4,8 @@ What a program reads too early is whatever was there before, often the right num
 arena is full of NaN here, and the loops are verified as in all tests.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,11 @@ from wengert.tree import leaves
 def full_of_nan(monkeypatch):
     """Arenas that hold no number before the first call."""
 
-    monkeypatch.setattr(arena.np, "empty", lambda n, dtype: np.full(n, 255, dtype))
+    class Nan:
+        empty = staticmethod(lambda n, dtype: np.full(n, 255, dtype))
+        __getattr__ = staticmethod(functools.partial(getattr, np))
+
+    monkeypatch.setattr(arena, "np", Nan())
 
 
 def agree(function, x):
@@ -56,3 +62,28 @@ def test_a_value_that_another_value_in_a_product_reads():
 
     agree(wg.grad(function), numbers(100, 1))
     agree(wg.grad(function), numbers(400, 1))
+
+
+@pytest.mark.parametrize("spec", ["ab,ba->", "ab,ab->", "ab,bb->"])
+def test_a_product_that_only_exchanges_axes(spec):
+    """Its elements are read elsewhere than where the loops are, though both are as long."""
+
+    def loss(x):
+        v = x * 0.75 + x
+        return np.einsum(spec, v, v) + np.sum(np.sin(x))
+
+    agree(wg.value_and_grad(loss), np.cos(np.arange(81.0)).reshape(9, 9))
+    agree(lambda x: np.einsum("a,b->ba", x, x) * np.einsum("a,b->ab", x, x), np.arange(9.0))
+
+
+def test_a_copy_that_is_none():
+    """What lies in both orders is no copy, also where the order follows from a transposed one."""
+
+    def f(x):
+        y = np.reshape(x, (1, 1, -1)) * 1.0
+        turned = y.T.astype(np.float64)
+        same = np.ascontiguousarray(turned)
+        np.add(same, 0.25, out=same)
+        return y * turned, same
+
+    agree(f, np.arange(30.0).reshape(30, 1))

@@ -70,6 +70,9 @@ class NodeLowerings:
             return True
         if not isinstance(loops, Pointwise) or loops.free or loops.whole:
             return self.is_interleaved(node)
+        if isinstance(node.op.loops, Product):
+            *factors, out = node.params["spec"]  # as long axes may be exchanged
+            return all(labels in ((), out) for labels in factors)
         shape = node.type.shape
         return all(source.type.shape == shape for source in node.inputs if source.type.shape)
 
