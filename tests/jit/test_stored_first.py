@@ -74,16 +74,3 @@ def test_a_product_that_only_exchanges_axes(spec):
 
     agree(wg.value_and_grad(loss), np.cos(np.arange(81.0)).reshape(9, 9))
     agree(lambda x: np.einsum("a,b->ba", x, x) * np.einsum("a,b->ab", x, x), np.arange(9.0))
-
-
-def test_a_copy_that_is_none():
-    """What lies in both orders is no copy, also where the order follows from a transposed one."""
-
-    def f(x):
-        y = np.reshape(x, (1, 1, -1)) * 1.0
-        turned = y.T.astype(np.float64)
-        same = np.ascontiguousarray(turned)
-        np.add(same, 0.25, out=same)
-        return y * turned, same
-
-    agree(f, np.arange(30.0).reshape(30, 1))

@@ -451,3 +451,20 @@ class TestRefused:
         turned = np.asfortranarray(x)
         with pytest.raises(MutationError, match="the order is not known here"):
             compiled(turned)
+
+
+@pytest.mark.parametrize("same", [np.ascontiguousarray, np.asarray, np.asanyarray])
+def test_arrays_of_known_numbers_are_themselves(same):
+    """All that was written to an array may be known; what is no copy of it is none then either."""
+
+    def f(x):
+        y = np.reshape(x, (1, 1, -1)) * 1.0
+        y[0] = 0.25
+        turned = y.T.astype(np.float64)
+        other = same(turned)
+        np.add(other, 0.25, out=other)
+        return y * turned + np.sum(x)
+
+    x = np.arange(30.0).reshape(30, 1)
+    np.testing.assert_allclose(wg.jit(f)(x), f(x))
+    np.testing.assert_allclose(wg.vmap(f)(x[None])[0], f(x))

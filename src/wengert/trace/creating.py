@@ -39,6 +39,11 @@ _TAKES = {
     "fromiter": "array", "require": "asarray",
 }  # fmt: skip
 
+# Functions that may give the array itself, which is then written to.
+_THEMSELVES = frozenset(
+    "asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require".split()
+)
+
 
 def _replacement(name: str) -> Function:
     own: Any = getattr(np, name)
@@ -56,6 +61,8 @@ def _replacement(name: str) -> Function:
 def _make(name: str, own: Function, args: Any, kwargs: Any) -> Any:
     if name == "fromiter" and args:
         args = ([*args[0]], *args[1:])
+    if name in _THEMSELVES and args and type(args[0]) is Tracer and args[0].shape:
+        return _of_traced(name, own, (args[0], *_settled(args[1:])), _settled(kwargs))
     args, kwargs = _settled((args, kwargs))
     given = plain((args, kwargs))
     if given is TRACED:
