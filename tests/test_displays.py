@@ -96,8 +96,8 @@ def notebook(monkeypatch):
     display = types.SimpleNamespace(HTML=str, display=show)
     package = types.ModuleType("IPython")
     package.display = display
+    package.get_ipython = lambda: types.SimpleNamespace(kernel="this one")
     monkeypatch.setitem(sys.modules, "IPython", package)
-    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
     return handle
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
 _CELL = "padding:2px 10px;text-align:{};white-space:nowrap;border:0"
 _COLOURS = ("#2867c4", "#c2571a", "#2f7d4f", "#6d3fc4", "#8a6d1b", "#5c6675")
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook: that somebody imported one is not enough.
+
+    >>> in_notebook()
+    False
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
 def escape(content: str) -> str:

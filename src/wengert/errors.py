@@ -125,6 +125,10 @@ class RecompilationWarning(UserWarning):
     """A function that is compiled again and again."""
 
 
+class ConstantRandomWarning(UserWarning):
+    """Random numbers that were drawn while a function was compiled, and so are constants of it."""
+
+
 class MoreSteps(Exception):  # noqa: N818 - steers, never seen
     """A loop has more steps than a compiled program has memory for: its number, and the steps."""
 

@@ -1,9 +1,12 @@
-"""Lines of the user's code, with all there is to tell of them: for `explain` and `debug_nans`."""
+"""Lines of the user's code: all there is to tell of them, for `explain` and `debug_nans`, and
+warnings that point at them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -106,3 +109,14 @@ def hand_on(source: str | None, made: Any) -> None:
         if one.source is None and one.inputs:
             one.source = source
             pending += one.inputs
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's that is running."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(errors.OURS):
+        frame = frame.f_back
+    scope = frame.f_globals
+    registry = scope.setdefault("__warningregistry__", {})  # where Python notes what was said
+    file, module = frame.f_code.co_filename, scope.get("__name__")
+    warnings.warn_explicit(text, category, file, frame.f_lineno, module, registry)

@@ -48,6 +48,25 @@ def _multiplied(name, result):
     return vectors * values[..., None, :] @ np.linalg.inv(vectors)
 
 
+def _symmetric(call, way, error):
+    """Of symmetric matrices the values are NumPy's, and derivatives those of the symmetric part."""
+    a = np.asarray(call.arrays[0])
+    is_symmetric = np.allclose(a, np.swapaxes(a, -1, -2).conj())
+    return way == "differentiated" or not is_symmetric
+
+
+def _singular(call, way, error):
+    """Whether a singular value that is nothing but rounding counts is the processor's choice."""
+    values = np.linalg.svdvals(np.asarray(call.arrays[0]))
+    return np.min(values, initial=np.inf) < 1e-13 * np.max(values, initial=0.0)
+
+
+def _tied(call, way, error):
+    """Equal elements share the derivative, which no direction alone tells."""
+    elements = np.concatenate([np.ravel(x) for x in call.arrays])
+    return way == "differentiated" and np.unique(elements).size < elements.size
+
+
 # By the words in docs/numpy.md that tell of it.
 DIFFERENCES = {
     "Values that decide shapes": Difference(
@@ -60,6 +79,15 @@ DIFFERENCES = {
     ),
     "Eigenvalues of a general matrix are complex": Difference(
         frozenset(["linalg.eig", "linalg.eigvals", "roots", "poly"]), _dtype_alone
+    ),
+    "Symmetric matrices": Difference(
+        frozenset(f"linalg.{name}" for name in "cholesky eigh eigvalsh svd pinv".split()),
+        _symmetric,
+    ),
+    "The rank of a singular matrix": Difference(frozenset(["linalg.lstsq"]), _singular),
+    "Ties and kinks": Difference(
+        frozenset("clip median nanmedian quantile nanquantile percentile nanpercentile".split()),
+        _tied,
     ),
     "Eigenvectors and singular vectors": Difference(
         frozenset(["linalg.eig", "linalg.eigh", "linalg.svd", "linalg.qr"]), _vectors

@@ -1,7 +1,8 @@
 """A pytest plugin that makes every call of NumPy's own tests again, on traced values.
 
 While NumPy's tests run, its functions are hooked. Each call that succeeded is made again in every
-way that wengert has: traced, compiled, batched, pushed forward and pulled back. Values must
+way that wengert has: traced, compiled, batched, pushed forward and pulled back, and once more to
+see how results lie in memory. Values must
 be NumPy's, with its dtypes and shapes; the two derivatives must be transposes of each other,
 and where finite differences exist, theirs too. Whether NumPy's own assertions pass does not
 matter here (hooked functions are no ufuncs any more), only what the calls gave.
@@ -30,9 +31,13 @@ import wengert as wg
 import wengert.numpy as wnp
 from callers.differences import DIFFERENCES, is_expected
 from wengert.errors import WengertError
+from wengert.trace.lying import is_decided, strides_of
+from wengert.trace.orders import copied
+from wengert.trace.views import Views
 
 SIZE_LIMIT = 3000
 SECONDS = 20  # for one way of one call
+LARGEST = 1e8  # of a number, for finite differences to be any good
 KINDS = "biufc"
 # As accurate as the functions themselves: cancellation in var, det and the like costs digits.
 TOLERANCE = {"d": 1e-9, "D": 1e-9, "f": 2e-4, "F": 2e-4}
@@ -178,6 +183,8 @@ def _inner(left, right):
 def _check_slope(call, directions, seeds, expected, scale):
     if any(np.asarray(r).dtype.kind == "c" for r in leaves(call.result)):
         return
+    if any(np.max(np.abs(x), initial=0.0) > LARGEST for x in [*call.floats, *leaves(call.result)]):
+        return  # too far away for steps of this width
 
     def loss(width):
         moved = [x + width * v for x, v in zip(call.floats, directions, strict=True)]
@@ -191,7 +198,47 @@ def _check_slope(call, directions, seeds, expected, scale):
     assert abs(expected - slopes[2]) <= 1e-4 * scale, f"jvp {expected}, difference {slopes[2]}"
 
 
-WAYS = [traced, compiled, batched, differentiated]
+def laid(call):
+    """Results lie in memory as NumPy's do, or it is not known how; and are views of what those are.
+
+    Who writes to one of two arrays must know whether the other one changes.
+    """
+    for order in "CF":
+        arrays = [np.array(x, order=order) for x in call.arrays]
+        try:
+            want = leaves(call.again(*arrays))
+        except Exception:  # an order, or arrays without axes, that NumPy refuses
+            continue
+
+        def probe(*xs, arrays=arrays, want=want):
+            for mine, theirs in zip(leaves(call.again(*xs)), want, strict=True):
+                if isinstance(mine, Views):
+                    check_lying(mine, theirs)
+                    check_view(mine, xs, theirs, arrays)
+            return 0.0
+
+        wg.trace(probe, *arrays)
+
+
+def check_lying(mine, theirs):
+    strides = strides_of(mine) if np.ndim(theirs) > 1 else None
+    if strides is not None:
+        found, wanted = (copied(mine.type, own) for own in (strides, theirs.strides))
+        pairs = zip(found, wanted, theirs.shape, strict=True)
+        lies = all(one == other for one, other, length in pairs if length != 1)
+        assert lies or 0 in theirs.shape, f"lies by {strides}, NumPy's by {theirs.strides}"
+
+
+def check_view(mine, xs, theirs, arrays):
+    if is_decided(mine) and np.size(theirs):
+        for x, array in zip(xs, arrays, strict=True):
+            if isinstance(x, Views) and np.ndim(array):
+                view = mine._chain()[-1] is x
+                shared = isinstance(theirs, np.ndarray) and np.shares_memory(theirs, array)
+                assert view == shared, f"view: {view}, NumPy's: {shared}"
+
+
+WAYS = [traced, compiled, batched, differentiated, laid]
 
 
 def compare(got, want):

@@ -5,6 +5,7 @@ import io
 import logging
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -54,6 +55,20 @@ def test_errors_leave_the_line_clean(terminal):
         time.sleep(0.2)
         raise ValueError("no")
     assert "tracing the function" in stream.getvalue() and stream.getvalue().endswith("\r")
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_notebook_is_told_but_not_a_process_that_has_merely_imported_it(monkeypatch, kernel):
+    package = types.ModuleType("IPython")
+    shell = types.SimpleNamespace(kernel="this one") if kernel else None
+    package.get_ipython = lambda: shell
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    clock = Clock("step")
+    clock.started -= 2 * waiting.PATIENCE
+    with clock("schedule"):
+        time.sleep(0.1)
+    assert ("making loops" in sys.stderr.getvalue()) == kernel
 
 
 def test_elsewhere_nothing_is_written_but_a_logger_is_told(monkeypatch, caplog):

@@ -93,3 +93,15 @@ def test_not_a_number_stays_one():
     x[3, 1], y[3, 1], x[5, 0] = 0.0, np.inf, np.nan
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(wg.jit(dots)(x, y), dots(x, y))
+
+
+def test_a_number_that_written_out_values_read_stays_a_number():
+    """It is also a result, and was put together as if it were one for each sample."""
+
+    def clipped(x):
+        top = x.reshape(-1)[np.argmax(x)]
+        return np.maximum(np.convolve(x, [1.0, 0.5]), top), top
+
+    x = np.random.default_rng(0).normal(size=65)
+    for got, expected in zip(wg.jit(clipped)(x), clipped(x), strict=True):
+        np.testing.assert_allclose(got, expected)

@@ -184,25 +184,25 @@ def check_rounding(program, run, way, what, got, want):
         )
 
 
-def batch(program):
-    return [np.stack([x, 0.9 * x, x + 0.05]).astype(x.dtype) for x in program.inputs]
+def check_mapped(program, way, what):
+    """All samples at once, in a way, are as one after the other."""
 
+    def run(function, inputs, way):
+        inputs = [np.stack([x, 0.9 * x, x + 0.05]).astype(x.dtype) for x in inputs]
+        if way is not evaluated:
+            return outputs(way(function)(*inputs))
+        rows = [outputs(function(*[x[k] for x in inputs])) for k in range(3)]
+        return [np.stack(parts) for parts in zip(*rows, strict=True)]
 
-def check_mapped(program, function, what):
-    inputs = batch(program)
-    got = outputs(function(*inputs))
-    rows = [outputs(program.function(*[x[k] for x in inputs])) for k in range(3)]
-    for k, result in enumerate(got):
-        assert_close(result, np.stack([row[k] for row in rows]), program.single, what)
+    check_compiled(program, run, way, what)
 
 
 def check_batched(program):
-    function = wg.jit(program.function) if program.decides else program.function
-    check_mapped(program, wg.vmap(function), "vmap")
+    check_mapped(program, lambda f: wg.vmap(wg.jit(f) if program.decides else f), "vmap")
 
 
 def check_compiled_batched(program):
-    check_mapped(program, wg.jit(wg.vmap(program.function)), "compiled vmap")
+    check_mapped(program, lambda f: wg.jit(wg.vmap(f)), "vmap")
 
 
 def check_compiled_curvature(program):

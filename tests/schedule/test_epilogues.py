@@ -68,6 +68,29 @@ def test_the_same_elements_under_another_shape():
     assert len(flat.kernels) == 1
 
 
+def test_results_under_another_shape_and_what_others_make_of_them():
+    """As in a training step of one sample: the gradient of a bias, and the bias after it."""
+
+    def step(bias, row, w):
+        slope = (row @ w) * (row[:, :1] > 0)
+        return slope.reshape(17), bias - 0.1 * slope.reshape(17)
+
+    assert is_one_product(step, B, X[:1], W)
+
+
+def test_what_is_written_twice_is_written_in_order():
+    """The second write goes to other elements than the first, which come later there."""
+
+    def mirrored(x, w):
+        y = np.tanh(x @ w)
+        z = y.copy()
+        z[::-1] = y
+        return z * 2.0, y
+
+    for got, want in zip(wg.jit(mirrored)(X, W), mirrored(X, W), strict=True):
+        np.testing.assert_allclose(got, want)
+
+
 def test_transposed_results_are_computed_as_they_lie():
     (product,) = products(loops_of(lambda x, w: (x @ w).T + 1.0, X, W))
     assert product.stores

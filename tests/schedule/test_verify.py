@@ -339,6 +339,11 @@ def test_messages_name_kernel_buffer_and_range():
         "kernel 0, Nest: reads x at 0 to 18, by 2, outside of its memory from 0 to 9",
         [x], [out], far,
     )  # fmt: skip
+    back = [Store(out, at, Load(x, Affine.of(i))) for at in (Affine.of(i), Affine.of(i) * -1 + 9)]
+    check(
+        "kernel 0, Nest: writes what another turn writes, out at i and -1*i + 9",
+        [x], [out], Nest([i], back),
+    )  # fmt: skip
     onto_one = Nest([i], [Store(out, Affine(3), Load(x, Affine.of(i)))])
     check(
         "kernel 0, Nest: two turns of the loop over i write out[3] at one place",

@@ -387,6 +387,7 @@ class TestPlain:
 
         run(f)
 
+    @pytest.mark.filterwarnings("ignore::wengert.errors.ConstantRandomWarning")
     def test_other_packages(self, run):
         def f(x):
             b = np.eye(3) * 2

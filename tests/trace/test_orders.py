@@ -289,6 +289,12 @@ np.linspace(x[0],x[1],3)|np.linspace(x[0],x[1],3,axis=-1)|np.vectorize(lambda t:
 np.trapezoid(x,axis=1)
 np.vander(x[0,0])|np.interp(x,np.arange(4.),np.arange(4.)+x.sum())|np.nan_to_num(x)
 np.logaddexp.reduce(x,1)
+np.pad(x,1,mode='reflect')|np.pad(x,1,mode='wrap')|np.pad(x,0)|np.tile(v,(2,1))|np.kron(x[0],v)
+np.kron(x,np.ones(1))
+np.isin(x,y)|np.nanquantile(x,[.2,.7],axis=1)|np.nanpercentile(x[0],[20,70],axis=1,method='hazen')
+np.nanmedian(x,1)|np.fft.fftshift(x)|np.fft.ifftshift(x,1)|np.roll(x,(1,2),(0,1))|np.roll(x,1)
+np.zeros_like(x,shape=(4,2,3))|np.full_like(x,1.,order='A',shape=(2,3))|np.ones_like(x,order='A')
+np.linalg.cholesky(q@q.T,upper=True)|np.linalg.svd(q+q.T,hermitian=True)[0]|(x+1j).imag*1
 """
 
 

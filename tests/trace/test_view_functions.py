@@ -5,6 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import wengert as wg
+from wengert.errors import MutationError
 
 VIEWS = {
     "windows of columns": lambda y: sliding_window_view(y, 2, axis=1),
@@ -74,3 +75,65 @@ def test_nan_to_num_in_place():
         want = f(np.ones(3))
         assert wg.value_and_grad(f)(np.ones(3))[0] == want == 5.0
         assert wg.jit(f)(np.ones(3)) == want
+
+
+# ---------------------------------------------------------------- parts of complex arrays, numbers
+
+
+def parts(x):
+    z = x + 1j * np.sin(x)
+    real, imaginary = z.real, np.imag(z)[::-1]
+    real[0] = 5.0
+    z[1] = 2j
+    imaginary *= 2.0
+    return [real * 1.0, imaginary * 1.0, np.abs(z)]
+
+
+def parts_of_made(x):
+    z = np.zeros(3, complex)
+    real = z.real
+    z.real[...] = x
+    z.imag[0] = x[1]
+    z *= 2
+    return [real * 1.0, np.abs(z)]
+
+
+def of_numbers(x):
+    """NumPy's numbers do not change: their reshapes are copies."""
+    mean, angle = x.mean(), np.arctan(x[0])
+    a, b, c = np.expand_dims(mean, (0, -1)), angle.reshape(1, 1)[None][0], mean[None]
+    a -= 0.25
+    b *= 2.0
+    c += 1.0
+    return [mean * 1.0, angle * 1.0, a, b, c]
+
+
+def of_one_element(x):
+    """Arrays without axes do."""
+    y = x * 1.0
+    one = y[0:1].reshape(())
+    wide = one[None]
+    wide *= 3.0
+    return [one * 1.0, y, wide * 1.0]
+
+
+@pytest.mark.parametrize("f", [parts, parts_of_made, of_numbers, of_one_element])
+def test_writes_reach_what_shares_memory_alone(f):
+    x = np.array([1.0, 2.0, 3.0])
+    want = f(x)
+    ways = [wg.vjp(f, x)[0], wg.jvp(f, (x,), (x,))[0], wg.jit(f)(x)]
+    ways.append([rows[1] for rows in wg.vmap(f)(np.stack([x + 1, x]))])
+    for got in ways:
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-14)
+    wg.check_grads(lambda x: sum(np.sum(one) for one in f(x)), (x,))
+
+
+def test_a_number_that_may_be_an_array_is_not_written_behind_its_back():
+    def f(x):
+        y = x[None]
+        y += 1.0
+        return x + y
+
+    with pytest.raises(MutationError, match="is not known here"):
+        wg.grad(lambda x: np.sum(f(x)))(np.array(2.0))

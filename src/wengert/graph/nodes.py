@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from ..types import is_weak, type_of, weaken
@@ -25,6 +24,7 @@ class Node:
     # set (see `trace/orders.py`).
     __slots__ = ("_type", "active", "gradient", "order", "output", "serial", "source")
     order: tuple[Any, ...]
+    _inputs: Sequence[Node] = ()  # of an `Operator`: its own
 
     def __init__(self, output: Any = None, array_type: Any = None, active: bool = False):
         self.serial = next(_serials)
@@ -45,7 +45,7 @@ class Node:
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The nodes this one is computed from."""
-        return ()
+        return self._inputs  # type: ignore[return-value]
 
     @property
     def kind(self) -> str:
@@ -107,11 +107,6 @@ class Operator(Node):
         self._inputs = inputs
         self.params = params
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The nodes this one is computed from."""
-        return self._inputs  # type: ignore[return-value]
-
     def apply(self, arguments: Sequence[Any]) -> Any:
         """The operation on other arguments; a result that was a weak number is one again."""
         result = self.op(*arguments, **self.params)
@@ -132,17 +127,11 @@ def reachable(outputs: Iterable[Node], active_only: bool = False) -> list[Node]:
 
     Iterative and linear: depth and sharing do not matter.
     """
-    seen: set[int] = set()
-    found: list[Node] = []
+    found: dict[int, Node] = {}
     pending = [node for node in outputs if node is not None]
     while pending:
         node = pending.pop()
-        serial = node.serial
-        if serial in seen or (active_only and not node.active):
-            continue
-        seen.add(serial)
-        found.append(node)
-        if isinstance(node, Operator):
+        if (node.active or not active_only) and node.serial not in found:
+            found[node.serial] = node
             pending += node._inputs
-    found.sort(key=attrgetter("serial"))
-    return found
+    return [found[serial] for serial in sorted(found)]

@@ -61,10 +61,10 @@ class Stages:
             self.loops: LoopProgram = self.schedule()
             self.direct = _direct(captured, self.loops)
         if debugging.verifies():
-            from ..schedule.verify import verify_loops
+            from ..schedule.verify import verify_stages
 
             with clock("verify"):
-                verify_loops(self.loops)
+                verify_stages(self.optimised, self.any_length is not None, self.loops)
 
     def schedule(self, watch: Any = None) -> LoopProgram:
         """The loops of the optimised graph; `watch` sees every step."""

@@ -14,7 +14,6 @@ All dynamic axes of one call have the same length.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -275,9 +274,10 @@ def one_length(
 
 def warn_fixed(name: str, reason: DependsOnLength) -> None:
     """Say once why a function is compiled for every length by itself."""
-    warnings.warn(
+    from ..lines import warn
+
+    warn(
         f"{name}: compiled anew for each length of its dynamic axes, because one program for any "
         f"length cannot be had: {reason}.",
         FixedLengthWarning,
-        stacklevel=2,
     )

@@ -26,6 +26,7 @@ from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
 from .arguments import Call, Parameters, describe, plain
+from .drawn import told_if_drawn as told
 from .dynamic import (
     Axes,
     capture_any,
@@ -419,7 +420,7 @@ class Jitted(staticmethod, Generic[P, R]):
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        with rooms(self._rooms), self._controlled(way is capture_any):
+        with rooms(self._rooms), self._controlled(way is capture_any), told(self.function):
             return way(self.function, call, kinds, structure)
 
     def _compile_graph(

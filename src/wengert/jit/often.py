@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -49,7 +48,9 @@ def warn_of_instances(name: str, count: int) -> None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, RecompilationWarning, stacklevel=3)
+    from ..lines import warn
+
+    warn(text, RecompilationWarning)
 
 
 def _changes(

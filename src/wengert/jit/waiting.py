@@ -80,7 +80,15 @@ def _terminal() -> Any:
     stream = sys.stderr
     if stream is None:
         return None
-    return stream if "ipykernel" in sys.modules or stream.isatty() else None
+    return stream if stream.isatty() or _notebook() else None
+
+
+def _notebook() -> bool:
+    if "IPython" not in sys.modules:
+        return False  # most often, and without a look at that file
+    from ..displays import in_notebook
+
+    return in_notebook()
 
 
 def _logger() -> Any:

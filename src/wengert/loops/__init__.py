@@ -27,6 +27,7 @@ from .buffers import (
     Buffer,
     MemoryKind,
     c_strides,
+    is_whole,
     root,
 )
 from .expressions import (
@@ -136,6 +137,7 @@ __all__ = [
     "format_expr",
     "identity_of",
     "inside",
+    "is_whole",
     "not_an_integer",
     "pairs_in",
     "part_of",

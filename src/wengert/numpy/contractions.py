@@ -25,6 +25,7 @@ from ..ops.indexing import embed, index
 from ..ops.layout import permute, reshape
 from ..ops.structure import concatenate
 from ..ops.windows import windows_of
+from ..trace.lying import in_order_of
 from ..types import Function, type_of
 from .common import as_factors, as_value, ndim, normal_axis, shape
 from .labels import einsum, product
@@ -271,7 +272,8 @@ def kron(a: Any, b: Any) -> Any:
     result = contract(
         reshape(a, shape=a_shape), reshape(b, shape=b_shape), spec=(a_labels, b_labels, pairs)
     )
-    return reshape(result, shape=tuple(n * m for n, m in zip(a_shape, b_shape, strict=True)))
+    total = tuple(n * m for n, m in zip(a_shape, b_shape, strict=True))
+    return in_order_of(reshape(result, shape=total), a, b)
 
 
 def cross(

@@ -19,7 +19,7 @@ from ..ops.op import Traced
 from ..trace.lying import in_order
 from ..trace.orders import C_ORDER
 from ..trace.tracer import concrete
-from ..trace.views import Views, copy_of, is_array, read_only
+from ..trace.views import Views, copy_of, is_array, read_only, snapshot
 from ..types import Function, promotable, result_dtype, type_of
 from .common import as_value, cast, named, named_dtype, ndim
 
@@ -373,14 +373,15 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def real(val: Any) -> Any:
-    """``numpy.real``: the real part."""
+    """``numpy.real``: the real part; a view."""
     val = as_value(val)
-    return read_only(ew.real(val)) if type_of(val).dtype.kind == "c" else val
+    return ew.real(val) if type_of(val).dtype.kind == "c" else val
 
 
 def imag(val: Any) -> Any:
-    """``numpy.imag``: the imaginary part."""
-    return read_only(ew.imag(as_value(val)))
+    """``numpy.imag``: the imaginary part; a view, of real numbers zeros."""
+    val = as_value(val)
+    return ew.imag(val) if type_of(val).dtype.kind == "c" else read_only(snapshot(ew.imag(val)))
 
 
 def angle(z: Any, deg: bool = False) -> Any:

@@ -18,6 +18,8 @@ from ..ops.indexing import embed, index
 from ..ops.layout import convert
 from ..ops.op import Op
 from ..ops.structure import concatenate
+from ..trace.lying import in_order
+from ..trace.views import Views, copy_of
 from ..types import Function, type_of
 from .common import as_value, named, ndim, normal_axis, shape
 
@@ -188,7 +190,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 def _rotate(x: Any, axes: Any, shift: Any) -> Any:
     """Move the first ``shift(length)`` elements of each axis to its end."""
-    x = as_value(x)
+    x = whole = as_value(x)
     rank = ndim(x)
     given = range(rank) if axes is None else [axes] if isinstance(axes, int) else axes
     for axis in [normal_axis("fftshift", item, rank) for item in given]:
@@ -196,7 +198,8 @@ def _rotate(x: Any, axes: Any, shift: Any) -> Any:
         cut = shift(length)
         if 0 < cut < length:
             x = concatenate(_part(x, axis, cut, length), _part(x, axis, 0, cut), axis=axis)
-    return x
+    x = copy_of(x) if x is whole else x
+    return in_order(x, ("K", whole.node)) if isinstance(whole, Views) else x
 
 
 def _part(x: Any, axis: int, start: int, stop: int) -> Any:

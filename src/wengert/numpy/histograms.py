@@ -95,7 +95,7 @@ def _edges(name: str, x: Any, bins: Any, range: _Range, weights: Any = None) -> 
             weighted = np.ones(np.shape(value))
         limits: Any = None if plain is None else tuple(float(b) for b in plain)
         known = np.histogram_bin_edges(np.asarray(value), given, limits, weighted)
-        if not contains_traced([x, bins, *(range or ())]):
+        if not contains_traced([x, bins, *(() if range is None else range)]):
             return known
         bins = known.size - 1 if isinstance(given, str) else bins
     if np.ndim(bins) == 1:
@@ -112,7 +112,7 @@ def _even(name: str, x: Any, bins: int, range: _Range) -> Any:
     elif shape(x)[0] == 0:
         low, high = 0.0, 1.0
     else:
-        wide = cast(x, np.result_type(type_of(x).dtype, np.float32))
+        wide = x if type_of(x).inexact else cast(x, np.float64)
         low, high = (op(wide, axes=(0,), ties="equal") for op in (reduce_min, reduce_max))
     same = logic.equal(low, high)
     low, high = ew.select(same, low - 0.5, low), ew.select(same, high + 0.5, high)
@@ -148,7 +148,7 @@ def histogram(
     >>> counts, edges
     (array([2, 1]), array([0. , 0.5, 1. ]))
     """
-    if not contains_traced([a, bins, weights, *(range or ())]):
+    if not contains_traced([a, bins, weights, *(() if range is None else range)]):
         return np.histogram(as_value(a), bins, range, density, weights)
     x = _samples(a)
     edges = _edges("histogram", x, bins, range, weights)
@@ -212,7 +212,7 @@ def histogramdd(
     """
     columns = _columns(sample)
     count = len(columns)
-    own_bins = [bins] * count if np.ndim(bins) == 0 else list(bins)
+    own_bins = list(bins) if np.iterable(bins) else [bins] * count
     own_ranges = [None] * count if range is None else list(range)
     if len(own_bins) != count or len(own_ranges) != count:
         raise ShapeError(
@@ -259,10 +259,11 @@ def histogram2d(
     array([[1., 0.],
            [0., 1.]])
     """
-    each = bins
-    if np.ndim(bins) == 1 and len(bins) not in (1, 2):  # edges for both
+    each: Any = bins
+    count = len(bins) if np.iterable(bins) else 2  # type: ignore[arg-type]
+    if count not in (1, 2):  # edges for both
         each = [bins, bins]
-    elif np.ndim(bins) == 1 and len(bins) == 1:
+    elif count == 1:
         each = [bins[0], bins[0]]
     counts, edges = histogramdd([x, y], each, range, density, weights)
     return counts, edges[0], edges[1]

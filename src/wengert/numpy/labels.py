@@ -20,7 +20,7 @@ from ..trace.lying import in_order
 from ..trace.orders import UNKNOWN
 from ..types import result_dtype, type_of
 from .common import as_factors, cast, named_dtype, shape
-from .structure import diagonal_part
+from .structure import diagonal_part, known
 
 
 def product(
@@ -178,8 +178,8 @@ def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[Any, list[Any]]:
             explain("einsum", "expected subscripts and arrays", "Write einsum('ij,jk->ik', x, y).")
         )
     count = len(operands) // 2
-    lists = [tuple(labels) for labels in operands[1 : 2 * count : 2]]
-    out = tuple(operands[-1]) if len(operands) % 2 else None
+    lists = [tuple(known("einsum", labels)) for labels in operands[1 : 2 * count : 2]]
+    out = tuple(known("einsum", operands[-1])) if len(operands) % 2 else None
     return (tuple(lists), out), as_factors(*operands[0 : 2 * count : 2])
 
 

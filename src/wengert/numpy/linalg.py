@@ -23,6 +23,8 @@ from ..ops.linalg import LinearAlgebraError as LinAlgError
 from ..ops.logic import equal, greater, isnan, logical_and, logical_not, not_equal
 from ..ops.op import Traced
 from ..ops.reductions import reduce_any
+from ..trace.lying import in_order, in_order_of
+from ..trace.orders import UNKNOWN
 from ..trace.tracer import concrete
 from ..types import type_of
 from . import contractions, structure
@@ -298,7 +300,7 @@ def cond(x: Any, p: Any = None) -> Any:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """``numpy.linalg.cholesky``: the lower triangular L with a = L Lᴴ, or Lᴴ if `upper`."""
     factor = decompositions.cholesky(as_value(a))
-    return H(factor) if upper else factor
+    return in_order_of(H(factor), a) if upper else factor
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -356,7 +358,8 @@ def svd(
     a = symmetric_part(as_value(a)) if hermitian else as_value(a)
     if not compute_uv:
         return svdvals(a)
-    return SVDResult(*decompositions.svd(a, full_matrices=bool(full_matrices)))
+    parts = decompositions.svd(a, full_matrices=bool(full_matrices))
+    return SVDResult(*[in_order(part, UNKNOWN) for part in parts] if hermitian else parts)
 
 
 def svdvals(x: Any, /) -> Any:

@@ -16,6 +16,7 @@ from ..ops.logic import rint
 from ..ops.structure import concatenate
 from ..trace.array import FUNCTIONS
 from ..trace.indexing import getitem
+from ..trace.lying import in_order_of
 from ..trace.views import copy_of
 from ..types import Function, type_of
 from .common import as_value, cast
@@ -50,7 +51,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     options = _options(mode, kwargs)
     shape = type_of(array).shape
     widths = _widths(known("pad", pad_width), len(shape))
-    array = copy_of(array)
+    array = own = copy_of(array, "A")
     for axis, pair in enumerate(widths):
         if pair == (0, 0):
             continue
@@ -65,7 +66,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         # each rule pads the first axis
         front = moveaxis(array, axis, 0)
         array = moveaxis(_RULES[mode](front, pair, axis, len(shape), **options), 0, axis)
-    return array
+    return array if array is own else in_order_of(array, own)
 
 
 def _options(mode: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from ..ops.indexing import gather, index
 from ..ops.layout import broadcast_to, convert, permute, reduce_sum, reshape
 from ..ops.reductions import one_axis, reduce_any
 from ..ops.sorting import LARGE, along, argsort, ranked
+from ..trace.lying import in_order
+from ..trace.orders import UNKNOWN
 from ..trace.tracer import concrete
 from ..types import type_of
 from .common import as_value, cast, ndim, normal_axes, normal_axis, shape
@@ -118,7 +120,8 @@ def nanmedian(
     low, high = (lines.at(ew.maximum(place, 0), ()) for place in places)
     # as `mean` of two, which are added first
     middle = ew.select(logic.equal(*places), low, ew.divide(ew.add(low, high), 2))
-    return keep_axes(ew.select(logic.equal(count, 0), np.nan, middle), x, axes, keepdims)
+    result = keep_axes(ew.select(logic.equal(count, 0), np.nan, middle), x, axes, keepdims)
+    return in_order(result, UNKNOWN)
 
 
 # ---------------------------------------------------------------- quantiles
@@ -235,10 +238,10 @@ def _quantile(
             result = ew.select(logic.equal(count, 0), np.nan, result)
         else:
             result = lines.nan_where_any(result)
-    if not keepdims:
-        return result
-    kept = tuple(1 if k in axes else n for k, n in enumerate(shape(x)))
-    return reshape(result, shape=shape(q) + kept)
+    if keepdims:
+        kept = tuple(1 if k in axes else n for k, n in enumerate(shape(x)))
+        result = reshape(result, shape=shape(q) + kept)
+    return in_order(result, UNKNOWN) if leave_nan else result
 
 
 def _check_quantile(name: str, q: Any) -> None:

@@ -49,7 +49,8 @@ def keep_axes(result: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 def _reduce(name: str, op: Op, x: Any, axis: Any, keepdims: bool, **params: Any) -> Any:
     axes = normal_axes(name, axis, ndim(x))
-    return keep_axes(op(x, axes=axes, **params), x, axes, keepdims)
+    result = op(x, axes=axes, **params)
+    return keep_axes(result, x, axes, keepdims) if keepdims else result
 
 
 def _everywhere(where: Any) -> bool:
@@ -87,6 +88,8 @@ def sum(
     where: Any = None,
 ) -> Any:
     """``numpy.sum``: the sum of the elements over the axes."""
+    if dtype is None and initial is None and where is None:  # mostly
+        return _reduce("sum", reduce_sum, as_value(a), axis, keepdims)
     x = _included(cast(as_value(a), dtype), where, 0)
     result = cast(_reduce("sum", reduce_sum, x, axis, keepdims), dtype)
     return result if initial is None else ew.add(result, _like(initial, result))

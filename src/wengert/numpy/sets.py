@@ -19,6 +19,8 @@ from ..ops.indexing import gather, index, scatter_add, scatter_set
 from ..ops.layout import reshape
 from ..ops.sorting import argsort, searchsorted
 from ..ops.structure import concatenate
+from ..trace.lying import in_order
+from ..trace.orders import C_ORDER
 from ..types import result_dtype, type_of
 from .common import as_value, cast, known_values, ndim, shape, strong
 from .creation import zeros
@@ -55,7 +57,7 @@ def isin(
         found = any_of(logic.equal(wide, others), axis=-1)
     else:
         found = _found(x, others)
-    return logic.logical_not(found) if invert else found
+    return in_order(logic.logical_not(found) if invert else found, C_ORDER)
 
 
 def _found(x: Any, others: Any) -> Any:

@@ -22,7 +22,7 @@ from ..trace.indexing import getitem
 from ..trace.lying import always_view, axes_in_memory, if_contiguous, in_order
 from ..trace.orders import C_ORDER
 from ..trace.tracer import concrete
-from ..trace.views import copy_of, read_only
+from ..trace.views import Views, copy_of, read_only
 from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, normal_axes, normal_axis
 
@@ -361,7 +361,7 @@ def tile(A: Any, reps: Any) -> Any:
     pairs = tuple(n for pair in zip(counts, own, strict=True) for n in pair)
     tiled = layout.broadcast_to(spread, shape=pairs)
     total = tuple(count * n for count, n in zip(counts, own, strict=True))
-    return layout.reshape(tiled, shape=total)
+    return in_order(layout.reshape(tiled, shape=total), C_ORDER)
 
 
 @numpy_if_plain
@@ -398,7 +398,7 @@ def take_places(a: Any, places: np.ndarray, axis: int) -> Any:
 @numpy_if_plain
 def resize(a: Any, new_shape: Any) -> Any:
     """``numpy.resize``: a new shape filled with the elements, repeated as needed."""
-    a = ravel(as_value(a))
+    a, new_shape = ravel(as_value(a)), known("resize", new_shape)
     target = tuple(new_shape) if np.iterable(new_shape) else (new_shape,)
     length = type_of(a).shape[0]
     total = math.prod(target)
@@ -425,7 +425,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         if cut:
             ends = [part(result, place, cut, None), part(result, place, None, cut)]
             result = ops.concatenate(*ends, axis=place)
-    return result
+    return in_order(result, ("K", a.node)) if isinstance(a, Views) else result
 
 
 @numpy_if_plain

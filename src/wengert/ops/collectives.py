@@ -23,7 +23,7 @@ from ..errors import DTypeError, OptionError, ShapeError, explain
 from ..types import ArrayType, type_of
 from .elementwise import divide, select
 from .layout import convert, permute
-from .logic import equal, isnan, logical_or
+from .logic import attains
 from .op import Op
 
 # What the names of the native functions begin with.
@@ -140,7 +140,7 @@ all_reduce: Op = _collective(
 
 def _extreme_jvp(t: Any, ans: Any, x: Any, operation: str, size: int) -> Any:
     """The tangents of the ranks that have the extreme, equal shares; a NaN is the result."""
-    chosen = logical_or(equal(x, ans), isnan(x))
+    chosen = attains(x, ans)
     count = all_reduce(convert(chosen, dtype=type_of(ans).dtype), size=size)
     return divide(all_reduce(select(chosen, t, 0.0), size=size), count)
 

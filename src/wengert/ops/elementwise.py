@@ -315,6 +315,7 @@ real: Op = Op(
     transpose=(lambda g, x: convert(g, dtype=x.dtype),),
     batch=batch_elementwise(lambda: real),
     loops=SAME,
+    write_back=lambda base, new: complex_of(new, imag(base)),
     samples=_part_samples,
 )
 imag: Op = Op(
@@ -324,6 +325,7 @@ imag: Op = Op(
     linear=(0,),
     transpose=(lambda g, x: _imag_transpose(g, x),),
     batch=batch_elementwise(lambda: imag),
+    write_back=lambda base, new: complex_of(real(base), new),
     loops=Pointwise(lambda index, x: Literal(x.type.dtype.type(0), x.type.dtype)),
     samples=_part_samples,
 )

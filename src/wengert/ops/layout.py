@@ -234,12 +234,17 @@ def without_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(length for axis, length in enumerate(shape) if axis not in axes)
 
 
+def with_axes(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
+    """The result of a reduction that broadcasts against what was reduced."""
+    if len(axes) == len(shape):
+        return x
+    kept = [1 if axis in axes else length for axis, length in enumerate(shape)]
+    return reshape(x, shape=tuple(kept))
+
+
 def expand_over(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
     """Undo the shape change of a reduction: `x` repeated along the reduced axes."""
-    if len(axes) < len(shape):
-        kept = [1 if axis in axes else length for axis, length in enumerate(shape)]
-        x = reshape(x, shape=tuple(kept))
-    return broadcast_to(x, shape=tuple(shape))
+    return broadcast_to(with_axes(x, shape, axes), shape=tuple(shape))
 
 
 def batch_axes(op_of: Any) -> Any:

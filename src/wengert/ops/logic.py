@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..loops import BOOL, Apply, Expr, Index, Literal, Operand, Pointwise, cast
-from ..types import ArrayType
+from ..types import ArrayType, type_of
 from .families import REAL, Interval, binary, broadcast_samples, loop_dtypes, pointwise, unary
 from .op import Op
 
@@ -76,6 +76,30 @@ isnan = _test("isnan", np.isnan)
 isneginf = _test("isneginf", lambda x: np.equal(x, -np.inf))
 isposinf = _test("isposinf", lambda x: np.equal(x, np.inf))
 signbit = _test("signbit", np.signbit)
+
+
+def _attains(x: Any, y: Any) -> Any:
+    same = np.equal(x, y)
+    if np.asarray(y).dtype.kind == "f" and np.isnan(y).any():
+        return same | np.isnan(x)
+    return same
+
+
+def _composed_attains(x: Any, y: Any) -> Any:
+    same = equal(x, y)
+    return logical_or(same, isnan(x)) if type_of(x).dtype.kind == "f" else same
+
+
+# Whether x is the extreme y of the set that it is from. A NaN in a set is its extreme, and equals
+# nothing; where y is none, no x is one either and need not be looked at.
+attains = binary(
+    "attains",
+    _attains,
+    zero=DISCRETE,
+    like=np.equal,
+    dtypes=(*ORDERED, "bool"),
+    compose=_composed_attains,
+)
 
 
 def _rounding(name: str, function: np.ufunc) -> Op:

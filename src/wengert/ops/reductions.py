@@ -25,9 +25,10 @@ from .layout import (
     permute,
     reduce_sum,
     reshape,
+    with_axes,
     without_axes,
 )
-from .logic import DISCRETE, equal, isnan, logical_or
+from .logic import DISCRETE, attains, equal
 from .op import Op
 from .sorting import INDEX
 
@@ -95,8 +96,7 @@ def _extreme_jvp(argument_of: Callable[[], Op]) -> Function:
             chosen = convert(argument_of()(x, axes=axes), dtype=positions.dtype)
             mask = equal(positions, expand_over(chosen, shape, axes))
             return reduce_sum(select(mask, t, 0.0), axes=axes)
-        # a NaN among the elements is the result, which equals nothing
-        mask = logical_or(equal(x, expand_over(ans, shape, axes)), isnan(x))
+        mask = attains(x, with_axes(ans, shape, axes))
         count = convert(reduce_sum(mask, axes=axes), dtype=type_of(ans).dtype)
         return divide(reduce_sum(select(mask, t, 0.0), axes=axes), count)
 
@@ -171,10 +171,8 @@ def _first_place(extreme: Op) -> Function:
     """The least position of an element that equals the extreme; the first NaN, if there is one."""
 
     def compose(x: Any, axes: Axes) -> Any:
-        dtype, shape, _ = type_of(x)
-        reached = equal(x, expand_over(extreme(x, axes=axes, ties="equal"), shape, axes))
-        if dtype.kind == "f":
-            reached = logical_or(reached, isnan(x))
+        shape = type_of(x).shape
+        reached = attains(x, with_axes(extreme(x, axes=axes, ties="equal"), shape, axes))
         positions = _position_array(shape, axes)
         last = positions.dtype.type(positions.size - 1)
         first = reduce_min(select(reached, positions, last), axes=axes, ties="equal")

@@ -76,11 +76,11 @@ def _all_equal(line: np.ndarray) -> bool:
 
 
 def same_type(node: Node, array_type: ArrayType) -> bool:
-    """Whether a node has this dtype and shape."""
-    return node.type.dtype == array_type.dtype and node.type.shape == array_type.shape
+    """Whether a node has this type, weak or not: what reads it instead keeps its own dtype."""
+    return bool(node.type == array_type)
 
 
 def full(value: Any, array_type: ArrayType) -> Constant:
     """A constant of one number, as a broadcast view: it takes no memory."""
     scalar = np.asarray(value, array_type.dtype)
-    return Constant(np.broadcast_to(scalar, array_type.shape), ArrayType(*array_type[:2]))
+    return Constant(np.broadcast_to(scalar, array_type.shape), array_type)

@@ -74,7 +74,8 @@ class _WrittenOut:
         self.rank = len(self.front)
         limits = policy().rewriting
         self.most = limits.most_numbers if self.rank else limits.most_in_registers
-        self.numbers: dict[int, Numbers] = {}  # of the old nodes that are written out
+        # of the old nodes that are written out, and of others that these read
+        self.numbers: dict[int, Numbers] = {}
         self.chosen = {node.serial for node in graph.operators if self._can_be_written_out(node)}
 
     def is_worth_it(self) -> bool:
@@ -167,12 +168,9 @@ class _WrittenOut:
         return node
 
     def whole(self, node: Node, new: New) -> Node:
-        """An array that was written out, put together again."""
-        numbers = self.numbers.get(node.serial)
-        if numbers is None:
-            return new[node.serial]
-        if new[node.serial] is node:
-            new[node.serial] = self._joined(node, numbers)
+        """An array that was written out, put together again; all others are there."""
+        if node.serial in self.chosen and new[node.serial] is node:
+            new[node.serial] = self._joined(node, self.numbers[node.serial])
         return new[node.serial]
 
     def _joined(self, node: Node, numbers: Numbers) -> Node:

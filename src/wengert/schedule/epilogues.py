@@ -36,6 +36,7 @@ from ..loops import (
     Sum,
     Var,
     can_fail,
+    is_whole,
     replaced,
     roots_of,
     takes_long,
@@ -137,7 +138,7 @@ class _Epilogues(KernelList):
 
     def _is_settled(self, buffer: Buffer) -> bool:
         """Whether one kernel alone writes the buffer, so that what it stores stays."""
-        return root(buffer) is buffer and len(self.writers[buffer]) == 1
+        return is_whole(buffer) and len(self.writers[root(buffer)]) == 1
 
     # ------------------------------------------------------------ products
 
@@ -149,7 +150,7 @@ class _Epilogues(KernelList):
         product = replace(product, vars=dict(zip(labels, names, strict=True)))
         self.kernels[position] = product
         value = Sum(product.out.dtype)
-        self.results[product.out] = _Result(position, product.place(), value)
+        self.results[root(product.out)] = _Result(position, product.place(), value)
 
     def _without_sums(self, kernel: Kernel) -> Kernel:
         """Sums that nobody else reads need no memory; they are computed as the first store lies."""
@@ -179,13 +180,13 @@ class _Epilogues(KernelList):
 
     def _product_for(self, store: Store) -> int | None:
         """The last product whose results the store reads, if it can be in an epilogue at all."""
-        if store.combine or store.guards or store.picks or root(store.buffer) is not store.buffer:
+        if store.combine or store.guards or store.picks or not is_whole(store.buffer):
             return None
         values = walk([store.value])
         if any(isinstance(expr, (Choose, LoadAt, IndexValue)) for expr in values):
             return None
         loads = [expr for expr in values if isinstance(expr, Load)]
-        found = [self.results.get(root(load.buffer)) for load in loads]
+        found = [self._stored(load) for load in loads]
         products = [result.product for result in found if result is not None]
         return max(products, key=self.turns.__getitem__, default=None)
 
@@ -206,7 +207,7 @@ class _Epilogues(KernelList):
         self.turns[place] = turn
         for store in fused:
             if self._is_settled(store.buffer):
-                self.results[store.buffer] = _Result(place, store.at, store.value)
+                self.results[root(store.buffer)] = _Result(place, store.at, store.value)
         return left
 
     # ------------------------------------------------------------ when
@@ -229,8 +230,11 @@ class _Epilogues(KernelList):
         users = self._readers(results) + self._writers([*results, *product.reads])
         if self._between(now, turn, users):
             return None
-        # and what the stores write must not be used between there and the nest
+        # and what the stores write must not be used between there and the nest, or by the product
+        # itself: a later store to the same memory would come before the earlier ones of others
         targets = [store.buffer for store in stores]
+        if set(map(root, targets)) & set(map(root, [*results, *product.reads])):
+            return None
         users = self._readers(targets) + self._writers(targets)
         if self._between(after, end, users):
             return None
@@ -287,8 +291,12 @@ class _Epilogues(KernelList):
         return None
 
     def _result(self, load: Load, place: int) -> _Result | None:
-        found = self.results.get(root(load.buffer))
+        found = self._stored(load)
         return found if found is not None and found.product == place else None
+
+    def _stored(self, load: Load) -> _Result | None:
+        """What a product has where this is loaded from; of parts of arrays nothing is known."""
+        return self.results.get(root(load.buffer)) if is_whole(load.buffer) else None
 
 
 def _same(a: Affine, b: Affine) -> bool:

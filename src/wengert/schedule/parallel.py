@@ -130,7 +130,9 @@ def _keeps_apart(nest: Nest, var: Var) -> bool:
 def _chunk_length(nest: Nest, var: Var, cost: int) -> int:
     per_step = max(1, cost // var.extent)
     wanted = policy().threads
-    most = max(wanted.most_tasks, min(wanted.many_tasks, cost // wanted.long_task))
+    moved = sum(buffer.nbytes for buffer in {*nest.reads, *nest.writes})
+    long_ones = min(cost // wanted.long_task, moved // wanted.long_task_bytes)
+    most = max(wanted.most_tasks, min(wanted.many_tasks, long_ones))
     chunk = max(-(-wanted.least_task // per_step), -(-var.extent // most), 1)
     tasks = var.extent // chunk
     if tasks > 1:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import MutationError, explain
+from ..types import ArrayType
 from .views import Views
 
 
@@ -25,6 +26,11 @@ class Either:
 
     def __init__(self, storages: Sequence[Any]):
         self.storages = tuple(storages)
+
+    @property
+    def type(self) -> ArrayType:
+        """That of all of them."""
+        return self.storages[0].type  # type: ignore[no-any-return]
 
     @property
     def _version(self) -> int:

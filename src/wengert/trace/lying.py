@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import MutationError, OptionError, explain
+from ..graph import Node, Operator
 from ..ops.layout import reshape
+from ..types import ArrayType, type_of
 from .either import EITHER, Either, undecided
 from .orders import (
     C_ORDER,
@@ -21,6 +23,7 @@ from .orders import (
     claimed_strides,
     copied_a,
     f_strides,
+    is_c_order,
     is_line,
     lying,
     node_strides,
@@ -29,7 +32,7 @@ from .orders import (
     stand_in,
     viewed,
 )
-from .views import View, Views, snapshot
+from .views import View, Views, is_array, snapshot
 
 
 def strides_of(array: Any) -> Strides | None:
@@ -106,6 +109,8 @@ def axes_in_memory(array: Any, order: str) -> tuple[int, ...]:
 def is_view(made: View) -> bool | None:
     """Whether NumPy would make this a view of its base; None where that is not known."""
     base = made.base.type
+    if not is_array(made.base):
+        return None if _may_be_array(made.base.node) else False
     if made.op is reshape and not made.contiguous:
         # with strides like these no axes can be joined: if it is a view, it always is
         apart = [(2 * base.size) ** (axis + 1) for axis in range(len(base.shape))]
@@ -118,7 +123,19 @@ def is_view(made: View) -> bool | None:
     layout = stand_in(base, strides)
     if made.contiguous:
         return layout.flags.c_contiguous
-    return reshapes_without_copy(layout, made.params["shape"])
+    return made.op is not reshape or reshapes_without_copy(layout, made.params["shape"])
+
+
+def _may_be_array(node: Node) -> bool:
+    """Whether NumPy's value without axes may be an array, which an argument or a copy can be; what
+    is computed is a number."""
+    return not isinstance(node, Operator) or node.op.name in _OF_ONE_ELEMENT
+
+
+# What gives an array where an array of one element and no axes goes in, or always.
+_OF_ONE_ELEMENT = frozenset(
+    "convert where select reshape permute real imag stop_gradient again item".split()
+)
 
 
 def decide(chain: list[Views]) -> None:
@@ -202,8 +219,11 @@ def copied_order(array: Views, order: str) -> Any:
 def lies_as(made: Any, model: Any, order: str) -> Any:
     """A new array that lies in memory as a copy of another one of its shape would."""
     shape = made.shape
-    if shape != np.shape(model) or is_line(shape):
+    if is_line(shape) or (order != "A" and len(shape) != np.ndim(model)):
         return made
+    if shape != np.shape(model):
+        traced = isinstance(made, Views)
+        return in_order(made, _as_wide(made.type, model, order)) if traced else made
     if not isinstance(made, Views):
         strides = strides_of(model)
         return made if strides is None else relaid(made, strides)
@@ -214,6 +234,28 @@ def lies_as(made: Any, model: Any, order: str) -> Any:
     )
     made._node.order = (made._order,)
     return made
+
+
+def _as_wide(array_type: ArrayType, model: Any, order: Any) -> Any:
+    """The claim of an array that follows the order of one with other lengths."""
+    strides = strides_of(model)
+    if strides is None:
+        return UNKNOWN
+    like = stand_in(type_of(model), strides)
+    if order == "A":
+        return f_strides(array_type) if like.flags.fnc else C_ORDER
+    return np.empty_like(like, array_type.dtype, order, shape=array_type.shape).strides
+
+
+def in_order_of(array: Any, *sources: Any) -> Any:
+    """A new array that NumPy gives in C order if all that it is made of is; else nobody knows."""
+
+    def strides() -> Strides | None:
+        found = [(type_of(source), strides_of(source)) for source in sources]
+        known = all(own is not None and is_c_order(kind, own) for kind, own in found)
+        return c_strides(array.type) if known else None
+
+    return in_order(array, strides)
 
 
 def in_order(array: Any, order: Any) -> Any:

@@ -221,7 +221,10 @@ class _Basis:
         except ValueError:  # nothing in it
             return False
         for names, name, known in self.names.values():
-            value = numpys_own(names.get(name, _ABSENT))
+            value = names.get(name, _ABSENT)
+            if value is known:
+                continue
+            value = numpys_own(value)
             if value is not known and (known is not DATA or not is_data(value)):
                 return False
         for function, code in self.functions.items():

@@ -299,10 +299,16 @@ def places_to_change(
     return search.places
 
 
+def reached(function: Any) -> list[Any]:
+    """The objects, of those that are more than data, that a function has names for or holds."""
+    return _Search([function]).objects
+
+
 class _Search:
     """All that can be reached from some values: `places`, if these must be changed."""
 
     def __init__(self, pending: list[Any]):
+        self.objects: list[Any] = []
         self.places: list[Place] = []
         self.basis: list[_Mentions] = []
         # whether all places are names, none of them a cell, and all was looked at
@@ -316,6 +322,7 @@ class _Search:
             seen.add(id(value))
             if id(value) in INSTEAD:
                 continue
+            self.objects.append(value)
             if kind is FunctionType:
                 effects |= self.function(value, pending)
             else:

@@ -64,9 +64,10 @@ class Trace:
     stores = True
     passing: set[int] | None = None  # of a step: nodes, by serial, that the next one does not have
     # What makes a proof, arguments and keywords, where the derivative is taken before the call
-    # returns: large arrays need no copy if the function does not write to them. And those taken so.
+    # returns: large arrays need no copy if the function does not write to them, and with a proof
+    # at hand, no array does. And those taken so.
     call: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
-    taken: Sequence[np.ndarray] = ()
+    taken: Any = ()  # a list, once there is a proof
 
     # Where the function that is traced names NumPy, if NumPy must make arrays for it that traced
     # values can be written to (`places_to_change`), and who changes these places meanwhile.
@@ -129,8 +130,15 @@ class Trace:
         active: bool = True,
     ) -> Tracer:
         """A new input, with a concrete value or with a type alone."""
-        kept = keep(value, "trace", self.proves) if type(value) is np.ndarray else snapshot(value)
+        kept = self.kept(value, "trace", True) if type(value) is np.ndarray else snapshot(value)
         return Tracer(self, Variable(name, kept, array_type, active))
+
+    def kept(self, value: Any, operation: str, argument: bool = False) -> Any:
+        """A value as it is now: a copy of an array, unless the function is proved to leave it."""
+        if self.taken and type(value) is np.ndarray:
+            self.taken.append(value)
+            return value
+        return keep(value, operation, self.proves if argument else self.takes)
 
     def takes(self, array: np.ndarray) -> bool:
         """Whether a large constant is recorded as it is, as nobody writes to it."""
@@ -145,7 +153,8 @@ class Trace:
             if not proof().holds(args, keywords):
                 self.call = None
                 return False
-        self.taken = [*self.taken, array]
+            self.taken = []
+        self.taken.append(array)
         return True
 
     def constant(self, value: Any) -> Tracer:
@@ -169,7 +178,7 @@ class Trace:
                 check_current(value)
             return Constant(snapshot(value))
         # it may be written to while this trace is in use
-        return Constant(keep(value, operation, self.takes))
+        return Constant(self.kept(value, operation))
 
     def record(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Append one operation; its value is computed where all its inputs are known."""
@@ -203,7 +212,7 @@ class Trace:
             elif type(arg) in NUMBERS:
                 node, value = Constant(arg), arg
             else:
-                value = keep(arg, op.name, self.takes)  # as in `node_of`
+                value = self.kept(arg, op.name)  # as in `node_of`
                 node = Constant(value)
             inputs.append(node)
             values.append(value)
@@ -226,7 +235,8 @@ class Trace:
         elif nested:  # tensors under `jit`: what they compute is recorded there, with its line
             made.source = getattr(getattr(made.output, "_node", None), "source", None)
         if active and op.zero is None:
-            made.active = op.multiple or _carries_derivative(made)
+            dtype = getattr(made.output, "dtype", None)
+            made.active = op.multiple or (made.type.dtype if dtype is None else dtype).kind in "fc"
         if key is not None:
             self.recorded[key] = made  # type: ignore[index]
         if op.multiple:
@@ -283,11 +293,6 @@ def _identity(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         except TypeError:  # a parameter that cannot be hashed
             return None
     return tuple(key)
-
-
-def _carries_derivative(node: Node) -> bool:
-    dtype = getattr(node.output, "dtype", None)
-    return (node.type.dtype if dtype is None else dtype).kind in "fc"
 
 
 # One result of an operation that has several.

@@ -29,8 +29,8 @@ from .writes import Writes, settled
 class View:
     """How a view was made from its base: ``op(base, *rest, **params)``.
 
-    `sure` is False where it may be a copy; `contiguous`, whether it is one of all arrays that do
-    not lie one element after the other, as `ravel` gives.
+    `sure` is False where it may be a copy, as of a number; `contiguous`, whether it is one of all
+    arrays that do not lie one element after the other, as `ravel` gives.
     """
 
     __slots__ = ("base", "contiguous", "op", "params", "rest", "sure")
@@ -40,7 +40,7 @@ class View:
         self.op = op
         self.params = params
         self.rest = rest
-        self.sure = op is not reshape
+        self.sure = op is not reshape and base.type.shape != ()
         self.contiguous = False
 
     def read(self) -> Any:

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from ..displays import text
+from ..displays import in_notebook, text
 from .history import VALIDATION, shown
 
 _FIRST_LINE = 10.0  # seconds without a line after which one says that all is well
@@ -176,7 +176,7 @@ class NotebookBar(Progress):
 
 def _notebook() -> Any:
     """What shows things in the notebook that this runs in, if it does."""
-    if "ipykernel" not in sys.modules:
+    if not in_notebook():
         return None
     from IPython import display
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import DerivativeError, evaluates, explain
 from ..graph import Graph, Node, Operator, reachable
+from ..keeping import PLAIN
 from ..ops.elementwise import add
 from ..ops.indexing import gather, index
 from ..ops.layout import fit
@@ -126,13 +127,18 @@ def _derived_pull(node: Operator, g: Any, quick: bool = False) -> Sequence[Any]:
         values.append(source.output)
     if len(op.plans) >= LINEAR_PLANS and _is_linear(op, active):
         return _linear_pull(op, node, g, active, values)
-    plan = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
+    plan, plain = cached_plan(vjp_plan, op, values, node.output, node.params, tuple(active))
     if op.multiple:
         seeds = [_zeros(t) if part is None else part for part, t in zip(g, node.type, strict=True)]
-        return plan([*values, *node.output, *seeds], quick)
-    values.append(node.output)
-    values.append(g)
-    return plan(values, quick)
+        plain = plain and PLAIN.issuperset(map(type, seeds))
+        values += node.output
+        values += seeds
+    else:
+        plain = plain and type(g) in PLAIN
+        values += (node.output, g)
+    if plain:
+        return (plan.quick if quick else plan.careful)(*values)
+    return plan(values)
 
 
 def _is_linear(op: Op, active: Sequence[bool]) -> bool:
@@ -194,7 +200,7 @@ def _push_node(node: Operator, known: dict[int, Any]) -> Any:
     if op.jvp is None and op.derivative is None:
         return tangent_of(op, tangents, node.output, values, node.params)
     active = tuple([tangent is not None for tangent in tangents])
-    plan = cached_plan(jvp_plan, op, values, node.output, node.params, active)
+    plan, _ = cached_plan(jvp_plan, op, values, node.output, node.params, active)
     live = [tangent for tangent in tangents if tangent is not None]
     if op.multiple:
         return plan([*values, *node.output, *live])

@@ -37,11 +37,12 @@ class Replay:
     `unless` for its last argument. The two differ only where the quick one gives a NaN; see `pull`.
     """
 
-    __slots__ = ("_careful", "_quick", "constants", "outputs", "sources", "steps", "types")
+    __slots__ = ("careful", "constants", "inputs", "outputs", "quick", "sources", "steps", "types")
 
     def __init__(self, graph: Graph):
         slots = {node.serial: slot for slot, node in enumerate(graph.inputs)}
         inputs = set(slots)
+        self.inputs = len(graph.inputs)
         self.constants: list[Any] = []
         constants = [node for node in graph.nodes if isinstance(node, Constant)]
         for constant in constants:
@@ -62,26 +63,23 @@ class Replay:
                 self.types.append(node.type)
                 self.sources.append(node.source)
         self.outputs = [None if node is None else slots[node.serial] for node in graph.outputs]
-        self._quick: Callable[..., list[Any]] | None = None
-        self._careful: Callable[..., list[Any]] | None = None
+        # on plain values; written when it is first called
+        self.quick: Callable[..., list[Any]] = lambda *values: self._write(True)(*values)
+        self.careful: Callable[..., list[Any]] = lambda *values: self._write(False)(*values)
 
-    def __call__(self, values: Sequence[Any], quick: bool = False) -> list[Any]:
-        """The outputs for flat inputs; None stays None."""
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for flat inputs, whatever they are; None stays None."""
         for value in values:
             if type(value) not in PLAIN and isinstance(value, Traced):
                 return self._apply(values)
-        if quick:
-            if self._quick is None:
-                self._quick = self._as_function(len(values), quick)
-            return self._quick(*values)
-        if self._careful is None:
-            self._careful = self._as_function(len(values), quick)
-        return self._careful(*values)
+        return self.careful(*values)
 
-    def _as_function(self, inputs: int, quick: bool) -> Function:
+    def _write(self, quick: bool) -> Function:
         from .replaying import as_function  # traced values alone need none
 
-        return as_function(self, inputs, quick)
+        function = as_function(self, quick)
+        setattr(self, "quick" if quick else "careful", function)
+        return function
 
     def _apply(self, values: Sequence[Any]) -> list[Any]:
         """Replay on values some of which are traced."""
@@ -267,9 +265,10 @@ def cached_plan(
     ans: Any,
     params: dict[str, Any],
     active: tuple[Any, ...],
-) -> Replay:
-    """The program for this signature, derived on first use."""
+) -> tuple[Replay, bool]:
+    """The program for this signature, derived on first use; and whether the values are plain."""
     signature: list[Any] = [make, active]
+    plain = True
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
@@ -279,6 +278,7 @@ def cached_plan(
             signature.append(kind)
         else:
             signature.append(type_of(value))
+            plain = plain and not isinstance(value, Traced)
     key = (*signature, *params.values()) if params else tuple(signature)
     plan = op.plans.get(key)
     if plan is None:
@@ -286,4 +286,4 @@ def cached_plan(
             op.plans.clear()
         types = [type_of(value) for value in values]
         plan = op.plans[key] = make(op, types, type_of(ans), params, active)
-    return plan
+    return plan, plain

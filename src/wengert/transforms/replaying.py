@@ -62,8 +62,9 @@ def _is_typed(replay: Replay, slot: int, first: int, number: int) -> bool:
     return slot >= first and replay.types[slot - first] == replay.types[number]
 
 
-def as_function(replay: Replay, inputs: int, quick: bool) -> Function:
+def as_function(replay: Replay, quick: bool) -> Function:
     """The steps as Python code."""
+    inputs = replay.inputs
     known: dict[str, Any] = {
         f"v{inputs + place}": constant for place, constant in enumerate(replay.constants)
     }

@@ -55,6 +55,7 @@ def value_and_grad(
     (np.float64(9.0), np.float64(6.0))
     """
     name = function_name(f)
+    numbers, single = argument_numbers(argnums)
 
     @functools.cache
     def proof() -> Any:
@@ -66,7 +67,7 @@ def value_and_grad(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         with Trace(places=places_to_change(f, args, kwargs)) as trace:
             trace.call = proof, args, kwargs
-            traced, inputs, rebuild = _differentiate_by(trace, f, args, argnums, "grad")
+            traced, inputs, rebuild = _differentiate_by(trace, f, args, numbers, single)
             result = prepared(f)(*traced, **kwargs)
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
@@ -206,19 +207,18 @@ def _differentiate_by(
     trace: Trace,
     f: Function,
     args: tuple[Any, ...],
-    argnums: int | Sequence[int],
-    operation: str,
+    numbers: Sequence[int],
+    single: bool,
 ) -> tuple[list[Any], list[Node], Function]:
-    """Trace the arguments that `argnums` names; the other arguments stay as they are."""
-    numbers, single = argument_numbers(argnums)
+    """Trace the arguments of these numbers; the other arguments stay as they are."""
     traced = list(args)
     inputs: list[Node] = []
     structures = []
-    for position in argument_positions(numbers, len(args), operation):
+    for position in argument_positions(numbers, len(args), "grad"):
         leaves, structure = tree.flatten(args[position])
         label = ArgumentName(f, args, position)
         tracers = [
-            argument(trace, _check_inexact(check_leaf(leaf, operation, label), operation, label))
+            argument(trace, _check_inexact(check_leaf(leaf, "grad", label), label))
             for leaf in leaves
         ]
         inputs += [tracer.node for tracer in tracers]
@@ -263,13 +263,13 @@ def argument_positions(numbers: Sequence[int], count: int, operation: str) -> li
     return positions
 
 
-def _check_inexact(value: Any, operation: str, name: object) -> Any:
+def _check_inexact(value: Any, name: object) -> Any:
     if type(value) is np.ndarray and value.dtype.kind in "fc":
         return value
     array_type = type_of(value)
     if not array_type.inexact:
         raise DTypeError(
-            f"{operation}: argument {name!r} is {array_type}, expected a float or complex array. "
+            f"grad: argument {name!r} is {array_type}, expected a float or complex array. "
             "Convert it with astype(float), or leave it out of argnums."
         )
     return value

@@ -14,8 +14,20 @@ a rule cannot decide, such as places that values decide, it lets pass.
 
 from __future__ import annotations
 
+from ...graph import Graph
+from ...graph.rules import verify
 from ...loops import LoopProgram
 from .stored import verify_program
+
+
+def verify_stages(graph: Graph, any_length: bool, program: LoopProgram) -> None:
+    """Check the graph after all passes, and the loops that were made of it.
+
+    A graph for any length has variables that are no inputs: the length, and what counts along it.
+    """
+    if not any_length:
+        verify(graph)
+    verify_loops(program)
 
 
 def verify_loops(program: LoopProgram) -> LoopProgram:
@@ -36,4 +48,4 @@ def verify_loops(program: LoopProgram) -> LoopProgram:
     return program
 
 
-__all__ = ["verify_loops"]
+__all__ = ["verify_loops", "verify_stages"]

@@ -61,6 +61,7 @@ class Access:
     # What values, which are between a least and a greatest one, times their strides add to it.
     picks: list[tuple[int, Range]] = field(default_factory=list)
     is_decided: bool = True  # or the boxes have more turns than there are
+    combines: bool = False  # a store, with what is there
 
     def places(self) -> Iterator[Places]:
         """All places that it may touch."""
@@ -124,7 +125,7 @@ def uses_of_nest(nest: Nest, box: Box) -> Uses:
         boxes, decided = _turns([(guard, True) for guard in store.guards], turns)
         at = in_memory(store.buffer, store.at)
         picks = _picks(store.picks, turns)
-        target = Access(store.buffer, *at, boxes, picks, decided)
+        target = Access(store.buffer, *at, boxes, picks, decided, bool(store.combine))
         found.loads += _loads([store], turns)
         if store.combine and store.continues:
             found.loads.append(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 from ...errors import LoopError
 from ...loops import (
@@ -234,11 +235,15 @@ class _Kernel:
                 )
 
     def _check_turns(self, uses: Uses) -> None:
-        """No turn may read what another one writes: which comes first is not said."""
+        """No turn may read or write what another one writes: which comes first is not said."""
         for load in uses.loads:
             for store in uses.stores:
                 if store.owner is load.owner and not store.picks and not _same_turn(load, store):
                     self._check_no_meeting(load, store, "reads what another turn writes")
+        plain = [store for store in uses.stores if not (store.combines or store.picks)]
+        for one, other in combinations(plain, 2):
+            if one.owner is other.owner and not _same_turn(one, other):
+                self._check_no_meeting(one, other, "writes what another turn writes")
 
     def _check_no_meeting(self, one: Access, other: Access, problem: str) -> None:
         if not (one.is_decided and other.is_decided):
