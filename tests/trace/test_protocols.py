@@ -315,8 +315,10 @@ class TestConversions:
         )
 
     def test_abstract_values(self):
+        batched = wg.vmap(lambda x: math.sin(x))
+        np.testing.assert_allclose(batched(V), np.sin(V), rtol=1e-14)
         with pytest.raises(AbstractValueError):
-            wg.vmap(lambda x: math.sin(x))(V)
+            wg.jit(batched, control="trace")(V)
         with pytest.raises(AbstractValueError) as caught:
             wg.vmap(lambda x: x.__array__())(V)
         assert str(caught.value).endswith(
@@ -324,6 +326,31 @@ class TestConversions:
             "to arrays that are made in the function, with np.zeros, np.array(x) for a copy and "
             "so on, and use np.sin for math.sin."
         )
+
+
+class TestWholeNumbers:
+    """`round`, `math.floor` and their kin of a traced number are integers, as of NumPy's."""
+
+    @pytest.mark.parametrize("whole", [round, math.floor, math.ceil, math.trunc])
+    @pytest.mark.parametrize("x", [-2.5, -0.2, 1.5, 7.9])
+    def test_of_a_number(self, whole, x):
+        found = []
+
+        def f(x):
+            found.append(whole(x))
+            return x * found[-1]
+
+        assert wg.grad(f)(x) == whole(x)
+        assert type(found[0]) is int and found[0] == whole(np.float64(x))
+        assert wg.jit(lambda x: x * whole(x))(x) == x * whole(x)
+
+    def test_digits(self):
+        got, slope = wg.value_and_grad(lambda x: round(x, 1) + x)(1.26)
+        assert got == 1.3 + 1.26 and slope == 1.0
+
+    def test_of_an_array(self):
+        with pytest.raises(TypeError):
+            wg.grad(lambda v: np.sum(v) * round(v))(V)
 
 
 class TestOut:

@@ -1,5 +1,6 @@
 """`vmap`."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import wengert.numpy as wnp
 from wengert.errors import (
     AbstractValueError,
     AxisError,
+    ConversionError,
     DTypeError,
     MutationError,
     ShapeError,
@@ -164,8 +166,9 @@ class TestErrors:
             wg.vmap(lambda a: a, in_axes=(0, 0))(np.ones(3))
 
     def test_if_on_a_sample(self):
+        batched = wg.jit(wg.vmap(lambda a: a if a > 0 else -a), control="trace")
         with pytest.raises(AbstractValueError) as caught:
-            wg.vmap(lambda a: a if a > 0 else -a)(np.ones(3))
+            batched(np.ones(3))
         text = str(caught.value)
         assert text.startswith("bool() or `if` (at test_batching.py:")
         assert text.endswith(
@@ -177,7 +180,11 @@ class TestErrors:
     @pytest.mark.parametrize("read", [float, int, lambda a: a.item(), lambda a: f"{a:.2f}"])
     def test_numbers_of_a_sample(self, read):
         with pytest.raises(AbstractValueError):
-            wg.vmap(lambda a: a * read(a))(np.ones(3))
+            wg.jit(wg.vmap(lambda a: a * read(a)), control="trace")(np.ones(3))
+
+    def test_text_of_a_sample(self):
+        with pytest.raises(AbstractValueError):
+            wg.vmap(lambda a: a * len(f"{a:.2f}"))(np.ones(3))
 
     def test_strings(self):
         with pytest.raises(DTypeError, match="expected arrays or numbers"):
@@ -190,6 +197,75 @@ class TestErrors:
 
         with pytest.raises(MutationError):
             wg.vmap(f)(np.ones((2, 3)))
+
+
+def relu(x):
+    return x if x > 0 else 0.1 * x
+
+
+def halvings(x):
+    count = 0
+    while abs(x) > 1:
+        x = x / 2
+        count += 1
+    return x * count
+
+
+def clipped(x):
+    return max(min(x, 1.0), -1.0)
+
+
+def whole(x):
+    return x * round(x) + math.floor(x) - math.ceil(x)
+
+
+class TestControlFlow:
+    """A function that looks at values: each sample goes its own way."""
+
+    x = np.array([-3.7, -0.4, 0.2, 1.5, 9.1])
+
+    @pytest.mark.parametrize("f", [relu, halvings, clipped, whole, lambda x: relu(x) + halvings(x)])
+    def test_equals_a_loop(self, f):
+        np.testing.assert_allclose(wg.vmap(f)(self.x), loop(f, self.x), rtol=1e-14)
+        np.testing.assert_allclose(wg.jit(wg.vmap(f))(self.x), loop(f, self.x), rtol=1e-14)
+
+    @pytest.mark.parametrize("f", [relu, halvings, clipped])
+    def test_derivatives(self, f):
+        want = loop(wg.grad(f), self.x)
+        np.testing.assert_allclose(wg.vmap(wg.grad(f))(self.x), want, rtol=1e-14)
+        np.testing.assert_allclose(
+            wg.grad(lambda x: np.sum(wg.vmap(f)(x)))(self.x), want, rtol=1e-14
+        )
+
+    def test_batches_of_batches(self):
+        x = self.x[:, None] * np.array([1.0, -2.0])
+        np.testing.assert_allclose(wg.vmap(wg.vmap(halvings))(x), np.vectorize(halvings)(x))
+
+    def test_lines_as_samples(self):
+        def first_above(row, bound):
+            for value in row:
+                if value > bound:
+                    return value
+            return 0.0 * bound
+
+        x = np.array([[0.0, 2.0, 3.0], [0.5, 0.6, 0.7]])
+        got = wg.vmap(first_above, in_axes=(0, None))(x, 1.0)
+        np.testing.assert_array_equal(got, [2.0, 0.0])
+
+    def test_jit_decides_whether_it_is_converted(self):
+        with pytest.raises(AbstractValueError):
+            wg.jit(wg.vmap(relu), control="trace")(self.x)
+
+    def test_what_cannot_be_converted_says_why(self):
+        made = eval("lambda x: x if x > 0 else -x")
+        with pytest.raises(AbstractValueError, match="is not converted: "):
+            wg.vmap(made)(self.x)
+
+    def test_outside_of_a_batch_nothing_is_converted(self):
+        wg.vmap(relu)(self.x)
+        assert wg.grad(relu)(-2.0) == 0.1
+        with pytest.raises(ConversionError):
+            wg.grad(lambda x: float(x))(2.0)
 
 
 class TestContents:

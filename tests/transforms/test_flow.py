@@ -109,8 +109,10 @@ class TestBranches:
         look = lambda x: x if x > 0 else -x
         assert wg.cond(True, look, look, -3.0) == 3
         assert wg.grad(lambda x: wg.cond(x < 0, look, look, x))(-3.0) == -1
+        batched = wg.vmap(lambda x: wg.cond(x < 0, look, look, x))
+        np.testing.assert_array_equal(batched(X), np.abs(X))
         with pytest.raises(AbstractValueError):
-            wg.vmap(lambda x: wg.cond(x < 0, look, look, x))(X)
+            wg.jit(batched, control="trace")(X)
 
     def test_what_a_branch_does_to_values_from_outside_is_done_in_the_branch(self):
         def f(x, n):

@@ -3,6 +3,7 @@
 function.py    what `jit` returns: which program takes a call, and the way back from misses
 arguments.py   arguments -> leaves, keys, and what the native entry checks
 state.py       tensors as state: memory that programs and tensors share
+converting.py  control flow of Python -> operations
 tracing.py     a function on abstract values -> graph and state
 program.py     graph -> passes -> loops -> machine code, and calling it from Python
 looping.py     many calls as one native call

@@ -26,6 +26,7 @@ from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
 from .arguments import Call, Parameters, describe, plain
+from .converting import CONVERTER
 from .drawn import told_if_drawn as told
 from .dynamic import (
     Axes,
@@ -320,7 +321,7 @@ class Jitted(staticmethod, Generic[P, R]):
         if self.control == "trace":
             return Preparing(None)
         # one program for any length knows no loops of a fixed number of turns
-        return Preparing(_convert, _why_not, turn_by_turn=any_length and bool(self.dynamic))
+        return Preparing(*CONVERTER, turn_by_turn=any_length and bool(self.dynamic))
 
     def _failed(self, program: Any, code: int, /, *args: Any, **kwargs: Any) -> Any:
         """The native code stopped."""
@@ -500,18 +501,6 @@ class Jitted(staticmethod, Generic[P, R]):
             self._programs, self._entries, self._evicted, self._fixed = {}, [], [], set()
             self._compilations = 0
             self._point()
-
-
-def _convert(function: Any) -> Any:
-    from ..control import called  # needed where something is traced
-
-    return called(function)
-
-
-def _why_not(code: Any) -> str:
-    from ..control import reason
-
-    return reason(code)
 
 
 def _is_abstract(value: Any) -> bool:

@@ -14,7 +14,7 @@ from ..ops.layout import broadcast_to, permute, reshape
 from ..trace.lying import in_order
 from ..trace.orders import UNKNOWN
 from ..trace.tracer import concrete
-from ..transforms.batching import vmap
+from ..transforms.batching import vmap_unconverted
 from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, ndim, shape
 from .creation import arange, array, linspace
@@ -206,7 +206,7 @@ def _aligned(x: Any, outer: int, core: int) -> Any:
 
 def _each(f: Function, lines: Sequence[Any], size: int) -> Any:
     try:
-        return vmap(f)(*lines)
+        return vmap_unconverted(f)(*lines)
     except AbstractValueError:
         if any(concrete(line) is None for line in lines):
             raise

@@ -259,12 +259,11 @@ class Scheduler:
         self.kernels.append(Nest(variables, [store], "copy", [node]))
 
     def _schedule_pointwise(self, node: Operator) -> None:
-        self._join(node, node.type.shape, lambda nest: self._pointwise_store(nest, node))
+        def store(nest: FusedNest) -> Store:
+            buffer = self.buffer_of(node)
+            return Store(buffer, buffer.flat(nest.index), nest.element(node, nest.index))
 
-    def _pointwise_store(self, nest: FusedNest, node: Operator) -> Store:
-        buffer = self.buffer_of(node)
-        index = nest.index
-        return Store(buffer, buffer.flat(index), nest.element(node, index))
+        self._join(node, node.type.shape, store)
 
     def _schedule_parts(self, node: Operator, loops: Assembled) -> None:
         """Store each argument where it belongs, in the nest that computes it if there is one."""
@@ -286,8 +285,8 @@ class Scheduler:
         self.kernel_of[node.serial] = last
 
     def _schedule_reduction(self, node: Operator, loops: Reduction) -> None:
-        source = node.inputs[0]
-        self._join(node, source.type.shape, lambda nest: self._reduction_store(nest, node, loops))
+        shape = node.inputs[0].type.shape
+        self._join(node, shape, lambda nest: self._reduction_store(nest, node, loops))
 
     def _reduction_store(self, nest: FusedNest, node: Operator, loops: Reduction) -> Store:
         buffer = self.buffer_of(node)

@@ -8,6 +8,8 @@ Those of SciPy look it up in `wengert.scipy.special`.
 from __future__ import annotations
 
 import builtins
+import importlib
+import math
 import sys
 from typing import Any
 
@@ -48,12 +50,10 @@ def _numpy_function(name: str) -> Function:
 
 def _scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
     """What a ufunc of SciPy's is on traced values; None if it is not SciPy's."""
-    from importlib import import_module
-
     theirs = sys.modules.get("scipy.special._ufuncs")  # with those that others are written with
     if theirs is None or getattr(theirs, name, None) is not ufunc:
         return None
-    own: Function | None = getattr(import_module("wengert.scipy.special"), name, None)
+    own: Function | None = getattr(importlib.import_module("wengert.scipy.special"), name, None)
     if own is None:
         raise _unavailable("scipy.special", name)
     return own
@@ -282,12 +282,11 @@ class Array(Views):
         value = concrete(self)
         if value is None:
             taken = purpose in ("float()", _CONVERSION)
-            why = unprepared()
             raise AbstractValueError(
                 explain(
                     purpose,
                     f"the value of {self.type} is not known while the function is traced by jit "
-                    f"or vmap{why}",
+                    f"or vmap{unprepared()}",
                     f"{_REMEDY}."
                     if taken
                     else "Use wg.cond or wnp.where for a choice, wg.while_loop or wg.scan for a "
@@ -308,28 +307,44 @@ class Array(Views):
     def __int__(self) -> int:
         return int(self._concrete("int()"))
 
+    # as of NumPy's numbers: integers, which have no derivative
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return self._whole(round) if ndigits is None else _numpy_function("round")(self, ndigits)
+
+    def __floor__(self) -> int:
+        return self._whole(math.floor)
+
+    def __ceil__(self) -> int:
+        return self._whole(math.ceil)
+
+    def __trunc__(self) -> int:
+        return self._whole(math.trunc)
+
+    def _whole(self, function: Function) -> int:
+        return int(function(self._concrete(f"{function.__name__}()")))
+
     def __float__(self) -> float:
-        self._refuse_if_active("float()")
-        return float(self._concrete("float()"))
+        return float(self._taken_out("float()"))
 
     def __complex__(self) -> complex:
-        self._refuse_if_active("complex()")
-        return complex(self._concrete("complex()"))
+        return complex(self._taken_out("complex()"))
 
     def item(self, *index: int) -> Any:
         """The element as a Python number."""
-        self._refuse_if_active("item()")
-        return np.asarray(self._concrete("item()")).item(*index)
+        return np.asarray(self._taken_out("item()")).item(*index)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        self._refuse_if_active("tolist()")
-        return np.asarray(self._concrete("tolist()")).tolist()
+        return np.asarray(self._taken_out("tolist()")).tolist()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        self._refuse_if_active(_CONVERSION)
         # a copy: writing to the plain array must not reach into the recorded values
-        return np.array(self._concrete(_CONVERSION), dtype=dtype)
+        return np.array(self._taken_out(_CONVERSION), dtype=dtype)
+
+    def _taken_out(self, purpose: str) -> Any:
+        self._refuse_if_active(purpose)
+        return self._concrete(purpose)
 
     def _refuse_if_active(self, purpose: str) -> None:
         """A number taken out of a trace has no derivative: refuse rather than lose it silently."""
@@ -385,8 +400,6 @@ class Array(Views):
         return _into(out, name, _numpy_function(name)(*args, **kwargs))
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        import importlib
-
         return importlib.import_module("wengert.numpy")
 
     # ------------------------------------------------------------ methods

@@ -14,19 +14,22 @@ from typing import Any
 from ..errors import OURS
 
 
-class _Prepare(threading.local):
-    def __init__(self) -> None:
-        self.prepare: Callable[[Any], Any] | None = None
-        self.reason: Callable[[Any], str] | None = None
-        self.turn_by_turn = False
+class _Prepared(threading.local):
+    current: Preparing | None = None
 
 
-_state = _Prepare()
+_state = _Prepared()
+
+# How control flow becomes operations, and why it may not: `jit`, which has the converter, says so.
+CONVERTER: tuple[Callable[[Any], Any] | None, Callable[[Any], str] | None] = (None, None)
 
 
 def prepared(function: Any) -> Any:
     """What is called in place of a user's function: the same, or with its control flow traced."""
-    return function if _state.prepare is None else _state.prepare(function)
+    current = _state.current
+    if current is None or current.prepare is None:
+        return function
+    return current.prepare(function)
 
 
 class Preparing:
@@ -38,25 +41,30 @@ class Preparing:
         reason: Callable[[Any], str] | None = None,
         turn_by_turn: bool = False,
     ):
-        self.own = prepare, reason, turn_by_turn
+        self.prepare, self.reason, self.turn_by_turn = prepare, reason, turn_by_turn
 
     def __enter__(self) -> None:
-        self.outer = _state.prepare, _state.reason, _state.turn_by_turn
-        _state.prepare, _state.reason, _state.turn_by_turn = self.own
+        self.outer, _state.current = _state.current, self
 
     def __exit__(self, *exc_info: object) -> None:
-        _state.prepare, _state.reason, _state.turn_by_turn = self.outer
+        _state.current = self.outer
+
+
+def converting() -> Preparing | None:
+    """What converts control flow; None where `jit` has said already whether it is converted."""
+    return Preparing(*CONVERTER, turn_by_turn=True) if _state.current is None else None
 
 
 def turn_by_turn() -> bool:
     """Whether loops over known ranges are written out, though one turn could stand for all."""
-    return _state.turn_by_turn
+    return _state.current is not None and _state.current.turn_by_turn
 
 
 def unprepared() -> str:
     """Why the user's function that runs now is called as it is; empty where nothing is to say."""
     frame = _user_frame()
-    reason = "" if frame is None or _state.reason is None else _state.reason(frame.f_code)
+    told = _state.current and _state.current.reason
+    reason = told(frame.f_code) if frame and told else ""
     return f"; {frame.f_code.co_name} is not converted: {reason}" if frame and reason else ""
 
 

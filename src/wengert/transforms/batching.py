@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from .. import tree
-from ..errors import AxisError, ShapeError, StructureError, evaluates
+from ..errors import AbstractValueError, AxisError, ShapeError, StructureError, evaluates
 from ..graph import Constant, Graph, Operator
 from ..ops.elementwise import select
 from ..ops.indexing import gather, index
@@ -23,6 +23,7 @@ from ..ops.op import Op, Traced
 from ..ops.structure import concatenate
 from ..trace import Trace, prepared
 from ..trace.lying import strides_of
+from ..trace.preparing import converting
 from ..trace.reaching import places_to_change
 from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
@@ -58,7 +59,31 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     >>> import numpy as np
     >>> vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
     array([3., 4.])
+
+    A function that looks at the values of a sample, as in `if` and `while`, is converted as `jit`
+    does it, so that each sample goes its own way:
+
+    >>> vmap(lambda x: x if x > 0 else 0.1 * x)(np.array([2.0, -3.0]))
+    array([ 2. , -0.3])
     """
+    batched = vmap_unconverted(f, in_axes, out_axes)
+
+    @functools.wraps(f)
+    def converted(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return batched(*args, **kwargs)
+        except AbstractValueError:
+            conversion = converting()
+            if conversion is None:
+                raise
+        with conversion:
+            return batched(*args, **kwargs)
+
+    return converted
+
+
+def vmap_unconverted(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
+    """`vmap` of a function that must not look at values."""
     name = function_name(f)
 
     @functools.wraps(f)

@@ -318,12 +318,9 @@ def strong_value(node: Node) -> Any:
 
 def lower(trace: Trace, result: Any) -> Any:
     """A tree of results with the tracers of this trace replaced by their values."""
-    leaves, structure = tree.flatten(result)
-    lowered = [_lower_leaf(trace, leaf) for leaf in leaves]
-    return tree.unflatten(structure, lowered)
 
+    def lowered(leaf: Any) -> Any:
+        is_own = getattr(leaf, "_trace", None) is trace
+        return owned([strong_value(leaf.node)], trace.taken)[0] if is_own else leaf
 
-def _lower_leaf(trace: Trace, leaf: Any) -> Any:
-    if getattr(leaf, "_trace", None) is trace:
-        return owned([strong_value(leaf.node)], trace.taken)[0]
-    return leaf
+    return tree.map(lowered, result)
