@@ -184,29 +184,6 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
-def leaf_paths(structure: Structure) -> list[str]:
-    """Where each leaf is, as Python would say it.
-
-    >>> leaf_paths(flatten({"b": (1, 2), "a": [3]})[1])
-    ["['a'][0]", "['b'][0]", "['b'][1]"]
-    """
-    if structure.kind is None:
-        return [""]
-    count = len(structure.children)
-    if structure.kind is dict:
-        steps = [f"[{key!r}]" for key in structure.data]
-    elif dataclasses.is_dataclass(structure.kind):
-        steps = [f".{field.name}" for field in dataclasses.fields(structure.kind)]
-    elif hasattr(structure.kind, "_fields"):
-        steps = [f".{name}" for name in structure.kind._fields]
-    else:
-        steps = [f"[{number}]" for number in range(count)]
-    if len(steps) != count:  # a class that is taken apart in its own way
-        steps = [f"[{number}]" for number in range(count)]
-    pairs = zip(steps, structure.children, strict=True)
-    return [step + rest for step, child in pairs for rest in leaf_paths(child)]
-
-
 def map(function: Function, tree: Any, *others: Any) -> Any:
     """Apply a function leaf by leaf to trees of one structure.
 

@@ -62,20 +62,14 @@ from .objects import (
 )
 
 
-def emit_entry(
-    module: ir.Module,
-    name: str,
-    kernel: str,
-    signature: Signature,
-    layout: ObjectLayout | None = None,
-) -> bool:
+def emit_entry(module: ir.Module, name: str, kernel: str, signature: Signature) -> bool:
     """Add the entry `name` and `name.run` of the function `kernel` to `module`.
 
-    `layout` is by default that of the running interpreter. Where entries cannot be used (see
-    `native_layout`) only `name.run` is added and False returned; `bind` then works through ctypes.
+    Where entries cannot be used (see `native_layout`) only `name.run` is added and False returned;
+    `bind` then works through ctypes.
     """
     run = _emit_run(module, name, kernel, signature)
-    layout = layout or native_layout()
+    layout = native_layout()
     if layout is None:
         return False
     _Entry(module, name, run, signature, layout).emit()

@@ -131,12 +131,12 @@ def _numbered(function: ir.Function) -> Iterator[tuple[Any, int]]:
         number += 1 + len(block.instructions)
 
 
-def linked_code(text: str, target: Target, level: int = 2) -> dict[str, LinkedCode]:
+def linked_code(text: str, target: Target) -> dict[str, LinkedCode]:
     """The functions of a module, by name; lines of IR are counted from 0 within a function."""
     placed, starts, bodies = _with_places(text)
     found = {name: LinkedCode(lines, []) for name, lines in bodies.items()}
     with _Parsed(placed) as module:
-        assembly = _target_machine(target, level).emit_assembly(module)
+        assembly = _target_machine(target, 2).emit_assembly(module)
     for name, line, place in _instructions(assembly, bodies):
         own = place - starts[name]
         found[name].assembly.append((line, own if 0 <= own < len(bodies[name]) else -1))

@@ -42,8 +42,6 @@ from .nests import NestEmitter
 from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes
 from .registers import Held, Place, Registers, is_straight, written_out
 
-Elements = dict[int, ir.Value]  # of what is carried, by their places
-
 
 class StraightLoops(Loops):
     """Loops as `Loops` emits them, but for those around code without loops."""

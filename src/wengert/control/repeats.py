@@ -15,25 +15,22 @@ import numpy as np
 
 from .. import tree
 from ..errors import ControlFlowError, MutationError, OutsideWriteError
-from ..graph import Constant, Node, Operator, Variable
+from ..graph import Node, Variable
 from ..ops import elementwise as ew
 from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer
 from ..trace.either import may_be
-from ..trace.lying import strides_of
 from ..trace.orders import is_line
-from ..transforms.bodies import Body, zeros
-from ..transforms.loop import loop
+from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, held_twice, holders, is_plain_object, objects_in, owner_of
+from .containers import Attributes, Twin, held_twice, is_plain_object, objects_in, owner_of
 from .filled import Filled
 from .growing import Deeper, Growing
-from .histories import History, early_rows, history
-from .pieces import Abandon, Fills, Grows, Sets, TracedPiece, captured, closed
+from .held_arrays import ChangedType, KeptOrder, last_place, made_arrays, storages_before
+from .pieces import Abandon, Fills, Grows, Sets, TracedPiece
 from .ragged import Shrinking, Unequal, shrinking
-from .reads import inputs_of, known_reads, read_rows
 from .values import (
     NOTHING,
     UNDEFINED,
@@ -42,13 +39,11 @@ from .values import (
     common,
     equal,
     failure,
-    is_abstract,
     is_internal,
     is_number,
     is_own_array,
     shown,
 )
-from .weights import few
 from .windows import refuse_windows
 
 COUNT = ArrayType(np.dtype(np.int64), ())
@@ -56,40 +51,6 @@ COUNT = ArrayType(np.dtype(np.int64), ())
 _PATIENCE = 6
 # Turns after which all is known that they carry.
 _MOST_CHANGES = 64
-# Turns that are computed beforehand, to know numbers that do not depend on traced values.
-_MOST_KNOWN = 10_000
-
-
-class _KeptOrder:
-    """How something carried lies in memory: as before the loop, if a turn leaves it so."""
-
-    def __init__(self, leaf: Any):
-        self.before, self.after = leaf, leaf
-        self.asked = False
-
-    def __call__(self) -> Any:
-        self.asked = True
-        return strides_of(self.before)
-
-    def at_the_end(self) -> Any:
-        """The same for what is there after all turns."""
-        own = strides_of(self.before)
-        return own if strides_of(self.after) == own else None
-
-    def check(self, name: str, where: str) -> None:
-        """Refuse a turn that was traced for one order and leaves another."""
-        if self.asked and self.at_the_end() is None:
-            raise failure(
-                where,
-                f"the array {name!r} may lie in memory in another order after a turn of the loop, "
-                "and it depends on the order whether an array made of it by reshape is a view, to "
-                "which something is written",
-                f"Reshape a copy: {name}.copy().",
-            )
-
-
-class ChangedType(Exception):  # noqa: N818 - steers an attempt
-    """What is carried does not keep its shape: the first turn may be another one."""
 
 
 class _Carried:
@@ -276,13 +237,13 @@ class Turns:
         values = [given.get(id(value), value) for value in self.variables.before]
         following = iter(inputs[count:])
         self.twins: dict[int, Twin] = {}
-        self.orders: dict[tuple[int, int], _KeptOrder] = {}
+        self.orders: dict[tuple[int, int], KeptOrder] = {}
         self.outside: dict[tuple[int, int], list[Any]] = {}  # arrays that results may be
         for one in self.carried:
             leaves = [self._inner(leaf, following) for leaf in one.leaves]
             for number, (leaf, tracer) in enumerate(zip(one.leaves, leaves, strict=True)):
                 if isinstance(tracer, Tracer) and not is_line(tracer.type.shape):
-                    kept = self.orders[one.place, number] = _KeptOrder(leaf)
+                    kept = self.orders[one.place, number] = KeptOrder(leaf)
                     tracer.node.order = (kept,)
             if one.place in self.shrinking:
                 leaves = [self.shrinking[one.place].enter(leaves[0], inside)]
@@ -320,7 +281,7 @@ class Turns:
     def _left(self, inside: TracedPiece, after: list[Any], item: Any) -> list[Node] | None:
         """What is carried after a turn."""
         self.is_item = {place for place, value in enumerate(after) if value is item}
-        made = self._made(inside, after)
+        made = made_arrays(self, inside, after)
         if made - self.made:
             self.made |= made
             return None
@@ -350,7 +311,7 @@ class Turns:
                 found.append(inside.trace.node_of(leaf))
                 kept = self.orders.get((one.place, number))
                 self.outside[one.place, number] = [
-                    *(self.inside_before(old) if self.rows is None or not len(self.rows) else []),
+                    *(storages_before(old) if self.rows is None or not len(self.rows) else []),
                     *inside.seen_outside(leaf),
                 ]
                 if kept is not None:
@@ -398,38 +359,6 @@ class Turns:
             finally:
                 self.shrinking = before
 
-    def _made(self, inside: TracedPiece, after: list[Any]) -> set[int]:
-        """The variables whose array is replaced by one that the turn makes and no other holds.
-
-        What the next turn writes to it no one else sees, so it is carried as a number would be. To
-        an array from before the loop a first turn that was run by itself has written.
-        """
-        found = set()
-        held = [after[place] for place in self.wanted]
-        held += [item for grown in self.growing for item in grown._new]
-        for place in self.wanted:
-            value, first = after[place], self.entered.get(place)
-            if first is None or value is first or not is_own_array(value):
-                continue
-            if value._trace is not inside.trace or holders(value, self.given):
-                continue  # it was there before the turn
-            if holders(value, held) > 1:
-                continue
-            if first._storage()._version > 0:
-                if holders(self.variables.before[place], self.variables.before) > 1:
-                    continue
-                if not self.first_is_done:
-                    raise ChangedType
-            found.add(place)
-        return found
-
-    def inside_before(self, leaf: Any) -> list[Any]:
-        """The arrays that something carried is before the first turn, and after none."""
-        if not is_own_array(leaf):
-            return []
-        storage = leaf._storage()
-        return [*getattr(storage, "storages", (storage,))]
-
     def _moves(self, after: list[Any]) -> list[int]:
         """For each array that may be written to the one that its variable holds after a turn.
 
@@ -449,6 +378,13 @@ class Turns:
         if sorted(moves) != list(range(len(moves))):
             raise self._replaced(next(k for k, move in enumerate(moves) if k != move))
         return moves
+
+    def check_in_place(self) -> None:
+        """Refuse arrays that change places: a loop whose end nobody knows cannot say where they
+        are after it."""
+        for slot, move in enumerate(self.moves):
+            if slot != move:
+                raise self._replaced(slot)
 
     def _replaced(self, slot: int) -> Exception:
         name = self._name(slot)
@@ -555,7 +491,7 @@ class Turns:
             f"Keep the structure of {name}, and change only arrays and numbers in it.",
         )
 
-    # ------------------------------------------------------------ the operations
+    # ------------------------------------------------------------ before and after all turns
 
     def start(self) -> list[Any]:
         """The first values in the types that are carried."""
@@ -600,159 +536,22 @@ class Turns:
         for place in self.is_item:
             if place < len(values) and last is not UNDEFINED:
                 values[place] = last
-        for number, result in enumerate(results[: len(self.arrays)]):
-            array = self.arrays[self._last_place(number)]
-            if self.outputs[number] is not self.inputs[number]:
-                array._write(result)
-            if array is not self.arrays[number]:
-                place = next(
-                    k for k, v in enumerate(self.variables.before) if v is self.arrays[number]
-                )
-                values[place] = array
+        self._write(results[: len(self.arrays)], values)
         for result, storages in shared:
             may_be(result, storages)
         self.variables.finish(values)
 
-    def _last_place(self, slot: int) -> int:
-        """The array that the variable of another one holds after all turns."""
-        if self.moves[slot] != slot:
-            assert self.rows is not None
-            seen = [slot]
-            while self.moves[seen[-1]] != slot:
-                seen.append(self.moves[seen[-1]])
-            slot = seen[len(self.rows) % len(seen)]
-        return slot
+    def _write(self, results: Sequence[Any], values: list[Any]) -> None:
+        """Write to the arrays, and let variables hold those that have changed places."""
+        count = 0 if self.rows is None else len(self.rows)
+        for number, result in enumerate(results):
+            array, own = self.arrays[last_place(self.moves, number, count)], self.arrays[number]
+            if self.outputs[number] is not self.inputs[number]:
+                array._write(result)
+            if array is not own:
+                values[next(k for k, v in enumerate(self.variables.before) if v is own)] = array
 
-    def as_scan(self, rows: np.ndarray, last: Any) -> None:
-        """A loop over known indices."""
-        self.rows = rows
-        self.trace()
-        first = self.start()
-        every = [*self.outputs, *self.appended]
-        read = [value for value, _ in captured(every).values()]
-        if not any(map(is_abstract, [*read, *first])):
-            raise Abandon  # all of it is known: Python computes it
-        final = self._known(rows)
-        told = self._histories(rows)
-        kept = [k for k in range(len(first)) if k not in told]
-        reads: list[tuple[Node, Any]] = [
-            (node, read_rows(node, self.index, rows)) for node in known_reads(every, self.index)
-        ]
-        carry = [(self.inputs[k], self.outputs[k], first[k]) for k in kept]
-        same: dict[int, Node] = {}
-        for k, one in told.items():
-            reads += early_rows(first[k], one)
-            carry += _carried_on(one, self.arrays[k], same)
-        outputs = [after for _, after, _ in carry] + [one.value for one in told.values()]
-        outputs += self.appended
-        inputs = [*[before for before, _, _ in carry], self.index, *[node for node, _ in reads]]
-        groups = captured(outputs, inputs, same)
-        keys = list(groups)
-        types = {key: type_of(value) for key, (value, _) in groups.items()}
-        body = Body(closed(outputs, inputs, keys, groups, types, same), len(keys), len(carry))
-        given = [groups[key][0] for key in keys] + [start for _, _, start in carry]
-        rest = [rows, *[taken for _, taken in reads]]
-        found = loop(*given, *rest, body=body, length=len(rows), reverse=False, recompute=False)
-        results = dict(zip(kept, found, strict=False))
-        for (k, one), written in zip(told.items(), found[len(carry) :], strict=False):
-            results[k] = one.filled(first[k], written)
-        written = iter(found[len(carry) + len(told) :])
-        for grown in self.growing:
-            grown._extend([next(written) for _ in grown._types], len(rows))
-        self.finish([final.get(k, results[k]) for k in range(len(first))], last)
-
-    def _histories(self, rows: np.ndarray) -> dict[int, History]:
-        """The arrays that are filled place by place, by their number among what is carried."""
-        found = {}
-        for k in range(len(self.arrays)):
-            every = [*self.outputs, *self.appended]
-            one = history(self.inputs[k], self.outputs[k], every, self.index, rows)
-            if one is not None:
-                found[k] = one
-        return found
-
-    def _known_places(self) -> set[int]:
-        """What is carried and depends on no traced value: numbers that Python would know."""
-        plain = (int, float, bool, complex)
-        known = {k for k, value in enumerate(self.first) if type(value) in plain}
-        reads = [inputs_of(node) for node in self.outputs]
-        while True:
-            kept = {k for k in known if self._is_known(reads[k], known)}
-            if kept == known:
-                return known
-            known = kept
-
-    def _is_known(self, reads: set[int] | None, known: set[int]) -> bool:
-        """Whether something depends on the index and on what is known alone."""
-        places = {node.serial: k for k, node in enumerate(self.inputs)}
-        return reads is not None and all(
-            serial == self.index.serial or places.get(serial) in known for serial in reads
-        )
-
-    def _known(self, rows: np.ndarray) -> dict[int, Any]:
-        """The last values of numbers that depend on no traced value; Python has them exactly."""
-        places = self._known_places()
-        known = {k for k in places if self.types[k].weak or self.types[k].dtype.kind == "b"}
-        if not known or len(rows) > _MOST_KNOWN:
-            return {}
-        order = sorted(places)
-        inputs = [self.index, *[self.inputs[k] for k in order]]
-        graph = closed([self.outputs[k] for k in order], inputs, [], {}, {})
-        values: list[Any] = [self.start()[k] for k in order]
-        for row in rows:
-            values = graph.evaluate([row, *values])
-        return {k: value for k, value in zip(order, values, strict=True) if k in known}
-
-    def as_while(self, test: Callable[[Any], Any], count: bool) -> None:
-        """A loop that ends by a condition of the index, which is carried if `count` is set."""
-        from ..transforms.repetition import Turn, while_op
-
-        self.trace()
-        asked, condition_inputs, condition_index = self._condition(test)
-        if self.attempt and not count and self._is_certain(asked, condition_inputs):
-            self.as_scan(self._certain_turns(asked, condition_inputs), UNDEFINED)
-            return
-        if self.growing or self.held:
-            raise Abandon  # nobody knows how long the list will be
-        moved = [slot for slot, move in enumerate(self.moves) if slot != move]
-        if moved:
-            raise self._replaced(moved[0])
-        body_groups, test_groups = captured(self.outputs), captured([asked])
-        values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}
-        keys = list(values)
-        types = {key: type_of(value) for key, value in values.items()}
-        following = Operator(ew.add, (self.index, Constant(np.int64(1))), {}, None, COUNT)
-        outputs = [*self.outputs, *([following] if count else [])]
-        inputs = [*self.inputs, *([self.index] if count else [])]
-        asks = [*condition_inputs, *([condition_index] if count else [])]
-        first = [*self.start(), *([np.int64(0)] if count else [])]
-        body = Body(closed(outputs, inputs, keys, body_groups, types), len(keys), len(first))
-        condition = Body(closed([asked], asks, keys, test_groups, types), 0, 0)
-        results = while_op(*[values[key] for key in keys], *first, turn=Turn(condition, body))
-        self.finish(results[: len(self.types)])
-
-    def _is_certain(self, asked: Node, inputs: Sequence[Node]) -> bool:
-        """Whether a condition depends on numbers alone that Python would know."""
-        reads, known = inputs_of(asked), self._known_places()
-        places = {node.serial: k for k, node in enumerate(inputs)}
-        return reads is not None and all(places.get(serial) in known for serial in reads)
-
-    def _certain_turns(self, asked: Node, inputs: Sequence[Node]) -> np.ndarray:
-        """The numbers of the turns, where the condition depends on what Python would know."""
-        order = sorted(self._known_places())
-        places = [self.index, *[self.inputs[k] for k in order]]
-        graph = closed([self.outputs[k] for k in order], places, [], {}, {})
-        test = closed([asked], [inputs[k] for k in order], [], {}, {})
-        values: list[Any] = [self.start()[k] for k in order]
-        turns = 0
-        while turns <= _MOST_KNOWN and test.evaluate(values)[0]:
-            values = graph.evaluate([np.int64(turns), *values])
-            turns += 1
-        if not few() < turns <= _MOST_KNOWN:
-            raise Abandon  # as few as Python runs by itself, or more than are looked at
-        return np.arange(turns, dtype=np.int64)
-
-    def _condition(self, test: Callable[[Any], Any]) -> tuple[Node, list[Node], Node]:
+    def condition(self, test: Callable[[Any], Any]) -> tuple[Node, list[Node], Node]:
         """The condition as a node, with the nodes of what is carried and of the index."""
         before = self.variables.before
         index = Variable("", None, COUNT, active=False)
@@ -772,15 +571,6 @@ class Turns:
                 self._leave()
                 self.inner, self.twins, self.orders, self.outside = of_turn
         return node, inputs, index
-
-
-def _carried_on(one: History, array: Any, same: dict[int, Node]) -> list[tuple[Node, Node, Any]]:
-    """What is carried in place of an array: the last values written, before and after a turn, and
-    at first. Reads of these are put into `same`."""
-    held = [Variable("", None, one.type, active=False) for _ in range(one.length)]
-    for node, distance in one.reads.values():
-        same[node.serial] = held[distance - 1] if distance else one.value
-    return list(zip(held, [one.value, *held][: one.length], one.starts(array), strict=True))
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """What converted functions call: each decides, while tracing, whether Python goes on as usual.
 
 Where a condition has a number, Python's own statement runs, as it is written. Where it is traced
-and has none, it becomes an operation: see `branches.py` and `repeats.py`.
+and has none, it becomes an operation: see `branches.py` and `loop_operations.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from . import conversion
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
+from .held_arrays import ChangedType
 from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
+from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
 from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put, taken
-from .repeats import ChangedType, Turns
+from .repeats import Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
 from .values import NOTHING, UNDEFINED, failure, is_abstract
@@ -295,7 +297,7 @@ class Runtime:
 
         def work() -> None:
             turns = Turns(variables, lambda _: body(), lambda _: None, runs, runs)
-            turns.as_while(lambda _: test(), False)
+            as_while(turns, lambda _: test(), False)
 
         variables.retrying(work)
 
@@ -399,12 +401,12 @@ class Runtime:
             if more is None:
                 turns = Turns(variables, body, steps.of_row, True, True)
                 turns.first_is_done = done > 0
-                turns.as_scan(steps.rows(done), steps.last)
+                as_scan(turns, steps.rows(done), steps.last)
             else:
                 count = steps.length - done
                 turns = Turns(variables, body, lambda k: steps.item(k + done), True, True)
                 turns.first_is_done = done > 0
-                turns.as_while(_ends(count, more), True)
+                as_while(turns, _ends(count, more), True)
 
         variables.retrying(work)
 
@@ -414,7 +416,7 @@ class Runtime:
 
         def work() -> None:
             turns = Turns(variables, body, over.item, False, False)
-            turns.as_while(_ends(over.length, more), True)
+            as_while(turns, _ends(over.length, more), True)
 
         variables.retrying(work)
 

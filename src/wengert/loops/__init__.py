@@ -27,7 +27,6 @@ from .buffers import (
     Buffer,
     MemoryKind,
     c_strides,
-    is_whole,
     root,
 )
 from .expressions import (
@@ -137,7 +136,6 @@ __all__ = [
     "format_expr",
     "identity_of",
     "inside",
-    "is_whole",
     "not_an_integer",
     "pairs_in",
     "part_of",

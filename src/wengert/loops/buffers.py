@@ -95,16 +95,6 @@ def root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-def is_whole(buffer: Buffer) -> bool:
-    """Whether a buffer is all the memory of its owner, in its shape or in another."""
-    owner, view = root(buffer), buffer
-    while view.base is not None:
-        if view.start != NO_OFFSET:
-            return False
-        view = view.base
-    return buffer.size == owner.size
-
-
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides, in elements, of a contiguous array."""
     strides = [1] * len(shape)

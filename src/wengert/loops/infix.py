@@ -15,11 +15,13 @@ from .expressions import (
     Sum,
 )
 
+_LONGEST = 400  # characters
 
-def format_expr(expr: Expr, limit: int = 400) -> str:
+
+def format_expr(expr: Expr) -> str:
     """The expression in infix notation, cut off where it gets long."""
     text = _format(expr, 12)[0]
-    return text if len(text) <= limit else text[:limit] + "..."
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 # How tightly an operator binds, from the choice between two values to what stands alone.

@@ -158,12 +158,12 @@ def _method(name: str, doc: str, function: int, flags: int = _FASTCALL | _KEYWOR
     return _MethodDef(name.encode(), function, flags, doc.encode())
 
 
-def method_descriptor(kind: type, name: str, function: int, doc: str = "") -> Any:
+def method_descriptor(kind: type, name: str, function: int) -> Any:
     """The code at `function`, `ptr (ptr self, ptr args, i64 nargs)`, as a method of `kind`."""
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
         ("PyDescr_NewMethod", ctypes.pythonapi)
     )
-    return new(kind, ctypes.addressof(_method(name, doc, function, _FASTCALL)))
+    return new(kind, ctypes.addressof(_method(name, "", function, _FASTCALL)))
 
 
 def raise_error_code(code: int, *args: Any, **kwargs: Any) -> Any:

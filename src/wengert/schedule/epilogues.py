@@ -36,7 +36,6 @@ from ..loops import (
     Sum,
     Var,
     can_fail,
-    is_whole,
     replaced,
     roots_of,
     takes_long,
@@ -138,7 +137,7 @@ class _Epilogues(KernelList):
 
     def _is_settled(self, buffer: Buffer) -> bool:
         """Whether one kernel alone writes the buffer, so that what it stores stays."""
-        return is_whole(buffer) and len(self.writers[root(buffer)]) == 1
+        return _is_whole(buffer) and len(self.writers[root(buffer)]) == 1
 
     # ------------------------------------------------------------ products
 
@@ -180,7 +179,7 @@ class _Epilogues(KernelList):
 
     def _product_for(self, store: Store) -> int | None:
         """The last product whose results the store reads, if it can be in an epilogue at all."""
-        if store.combine or store.guards or store.picks or not is_whole(store.buffer):
+        if store.combine or store.guards or store.picks or not _is_whole(store.buffer):
             return None
         values = walk([store.value])
         if any(isinstance(expr, (Choose, LoadAt, IndexValue)) for expr in values):
@@ -296,7 +295,7 @@ class _Epilogues(KernelList):
 
     def _stored(self, load: Load) -> _Result | None:
         """What a product has where this is loaded from; of parts of arrays nothing is known."""
-        return self.results.get(root(load.buffer)) if is_whole(load.buffer) else None
+        return self.results.get(root(load.buffer)) if _is_whole(load.buffer) else None
 
 
 def _same(a: Affine, b: Affine) -> bool:
@@ -345,3 +344,13 @@ def _without(nest: Nest, stores: Sequence[Store]) -> Nest | None:
     if any(takes_long(expr) and expr in still for expr in walk(roots_of(stores))):
         return None
     return Nest(nest.vars, left, nest.label, nest.nodes)
+
+
+def _is_whole(buffer: Buffer) -> bool:
+    """Whether a buffer is all the memory of its owner, in its shape or in another."""
+    owner, view = root(buffer), buffer
+    while view.base is not None:
+        if view.start != Affine(0):
+            return False
+        view = view.base
+    return buffer.size == owner.size

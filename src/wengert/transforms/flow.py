@@ -7,6 +7,7 @@ look at values while it is traced runs on them in Python instead, where there ar
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -470,4 +471,27 @@ def _as_type(leaf: Any, own: ArrayType) -> Any:
 
 def _leaf_name(whole: str, structure: tree.Structure, place: int) -> str:
     """``the state``, or where in it: ``the state[1]['x']``."""
-    return whole + tree.leaf_paths(structure)[place]
+    return whole + _leaf_paths(structure)[place]
+
+
+def _leaf_paths(structure: tree.Structure) -> list[str]:
+    """Where each leaf is, as Python would say it.
+
+    >>> _leaf_paths(tree.flatten({"b": (1, 2), "a": [3]})[1])
+    ["['a'][0]", "['b'][0]", "['b'][1]"]
+    """
+    if structure.kind is None:
+        return [""]
+    count = len(structure.children)
+    if structure.kind is dict:
+        steps = [f"[{key!r}]" for key in structure.data]
+    elif dataclasses.is_dataclass(structure.kind):
+        steps = [f".{field.name}" for field in dataclasses.fields(structure.kind)]
+    elif hasattr(structure.kind, "_fields"):
+        steps = [f".{name}" for name in structure.kind._fields]
+    else:
+        steps = [f"[{number}]" for number in range(count)]
+    if len(steps) != count:  # a class that is taken apart in its own way
+        steps = [f"[{number}]" for number in range(count)]
+    pairs = zip(steps, structure.children, strict=True)
+    return [step + rest for step, child in pairs for rest in _leaf_paths(child)]

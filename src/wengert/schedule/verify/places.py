@@ -125,12 +125,10 @@ class Places:
         return f"{self.start} to {self.end}{steps}"
 
 
-def of_buffer(
-    buffer: Buffer, start: int = 0, more: Iterable[tuple[int, int]] = ()
-) -> Places | None:
-    """Where the elements of a buffer lie from a place on, and along more axes."""
+def of_buffer(buffer: Buffer, start: int = 0) -> Places | None:
+    """Where the elements of a buffer lie from a place on."""
     buffer = as_reals(buffer)
-    return Places.of(start, [*zip(buffer.strides, buffer.shape, strict=True), *more])
+    return Places.of(start, zip(buffer.strides, buffer.shape, strict=True))
 
 
 def tells_apart(at: Affine, var: Var, box: Box) -> bool:

@@ -1,0 +1,90 @@
+"""The arrays that variables of a loop hold: how they lie in memory, which are made anew in each
+iteration, and which change places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..trace.lying import strides_of
+from .containers import holders
+from .pieces import TracedPiece
+from .values import failure, is_own_array
+
+if TYPE_CHECKING:
+    from .repeats import Turns
+
+
+class KeptOrder:
+    """How something carried lies in memory: as before the loop, if a turn leaves it so."""
+
+    def __init__(self, leaf: Any):
+        self.before, self.after = leaf, leaf
+        self.asked = False
+
+    def __call__(self) -> Any:
+        """The strides that an iteration finds."""
+        self.asked = True
+        return strides_of(self.before)
+
+    def at_the_end(self) -> Any:
+        """The same for what is there after all turns."""
+        own = strides_of(self.before)
+        return own if strides_of(self.after) == own else None
+
+    def check(self, name: str, where: str) -> None:
+        """Refuse a turn that was traced for one order and leaves another."""
+        if self.asked and self.at_the_end() is None:
+            raise failure(
+                where,
+                f"the array {name!r} may lie in memory in another order after a turn of the loop, "
+                "and it depends on the order whether an array made of it by reshape is a view, to "
+                "which something is written",
+                f"Reshape a copy: {name}.copy().",
+            )
+
+
+class ChangedType(Exception):  # noqa: N818 - steers an attempt
+    """What is carried does not keep its shape: the first turn may be another one."""
+
+
+def made_arrays(turns: Turns, inside: TracedPiece, after: list[Any]) -> set[int]:
+    """The variables whose array is replaced by one that the turn makes and no other holds.
+
+    What the next turn writes to it no one else sees, so it is carried as a number would be. To
+    an array from before the loop a first turn that was run by itself has written.
+    """
+    found = set()
+    held = [after[place] for place in turns.wanted]
+    held += [item for grown in turns.growing for item in grown._new]
+    for place in turns.wanted:
+        value, first = after[place], turns.entered.get(place)
+        if first is None or value is first or not is_own_array(value):
+            continue
+        if value._trace is not inside.trace or holders(value, turns.given):
+            continue  # it was there before the turn
+        if holders(value, held) > 1:
+            continue
+        if first._storage()._version > 0:
+            if holders(turns.variables.before[place], turns.variables.before) > 1:
+                continue
+            if not turns.first_is_done:
+                raise ChangedType
+        found.add(place)
+    return found
+
+
+def storages_before(leaf: Any) -> list[Any]:
+    """The arrays that something carried is before the first turn, and after none."""
+    if not is_own_array(leaf):
+        return []
+    storage = leaf._storage()
+    return [*getattr(storage, "storages", (storage,))]
+
+
+def last_place(moves: Sequence[int], slot: int, iterations: int) -> int:
+    """The array that the variable of another one holds after all iterations."""
+    seen = [slot]
+    while moves[seen[-1]] != slot:
+        seen.append(moves[seen[-1]])
+    return seen[iterations % len(seen)]
