@@ -8,6 +8,7 @@ import pytest
 from llvmlite import ir
 
 from wengert.codegen.compile import compile_module
+from wengert.codegen.nest_plan import NestPlan
 from wengert.codegen.nests import NestEmitter
 from wengert.codegen.target import Target
 from wengert.loops import (
@@ -271,3 +272,23 @@ def test_branches_deep_inside_expressions():
     run([Nest([i, j], [Store(target, index(target, i, j), value)])], {source: x, target: out})
     places = np.add.outer(np.arange(3), np.arange(5))
     np.testing.assert_array_equal(out, np.where(places >= 6, x, -6.0))
+
+
+@pytest.mark.parametrize("stride, unroll", [(1, 4), (2, 1)])
+def test_what_is_stored_lane_by_lane_is_much_code(stride, unroll):
+    """Of many stores to every other element: several vectors at once would be LLVM's time alone."""
+    target = Target.host()
+    source = np.arange(60.0)
+    results = [np.zeros(60 * stride) for _ in range(40)]
+    (i,) = variables(60)
+    read = buffer_of(source)
+    buffers = [buffer_of(result, MemoryKind.OUTPUT) for result in results]
+    value = Load(read, index(read, i))
+    stores = [Store(b, Affine(0, ((i, stride),)), value) for b in buffers]
+    nest = Nest((i,), tuple(stores))
+    if target.vector_bytes >= 32:
+        assert NestPlan(nest, target).unroll == unroll
+    run([nest], dict(zip([read, *buffers], [source, *results], strict=True)))
+    for result in results:
+        np.testing.assert_array_equal(result[::stride], source)
+        assert np.count_nonzero(result) == 59

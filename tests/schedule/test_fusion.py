@@ -426,3 +426,23 @@ def test_two_shapes_of_one_value_are_results_of_their_own():
     flat[:] = 0
     np.testing.assert_allclose(square, np.sin(x), rtol=1e-15)
     np.testing.assert_allclose(again, np.sin(x).ravel(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [40, 4096])
+@pytest.mark.parametrize("part", [lambda w, u: w @ u, lambda w, u: xp.sum(w * u)])
+def test_links_of_a_chain_do_not_compute_those_before_them_anew(part, size):
+    def length(w, units):
+        for u in units:
+            w = w - part(w, u) * u
+        return xp.sum(w * w)
+
+    def code(links):
+        units = list(RNG.normal(size=(links, size)) / np.sqrt(size))
+        start = RNG.normal(size=size)
+        found = jit(wg.grad(length))(start, units)
+        np.testing.assert_allclose(found, wg.grad(length)(start, units), rtol=1e-10, atol=1e-10)
+        kernels = loops_of(wg.grad(length), start, units).kernels
+        return sum(len(walk(roots_of(k.stores))) for k in kernels if isinstance(k, Nest))
+
+    few = 8 if size == 40 else 32
+    assert code(2 * few) < 2.5 * code(few)

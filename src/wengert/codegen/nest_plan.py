@@ -70,10 +70,8 @@ class NestPlan:
     def _choose_lanes(self) -> int:
         if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
             return 1
-        if self.vars[-1].ordered:
-            return 1
-        if any(store.picks for store in self.stores):
-            return 1  # two lanes might meet at one place
+        if self.vars[-1].ordered or any(store.picks for store in self.stores):
+            return 1  # one after the other, or two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.stores]
         # what is computed outside of the innermost loop, such as a learning rate, is a scalar
         dtypes += [expr.dtype for expr in self.exprs if self.depths[expr] == self.last]
@@ -102,7 +100,8 @@ class NestPlan:
     def _choose_unroll(self, extent: int) -> int:
         """How many vectors the innermost loop works on at once."""
         limits = policy().nests
-        small = self.body <= limits.small_body * 8
+        apart = [s for s in self.stores if s.at.coefficient(self.vars[-1]) not in (0, 1)]
+        small = self.body + len(apart) * self.lanes <= limits.small_body * 8  # stored lane by lane
         wanted = limits.unroll_small if small else limits.unroll_large
         if self.interleaved and self.body <= limits.most_chained:
             wanted = max(wanted, limits.unroll_chains)

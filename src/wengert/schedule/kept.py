@@ -20,6 +20,7 @@ class Kept:
     def __init__(self, graph: Graph, lowerings: NodeLowerings, users: dict[int, list[Operator]]):
         self.graph, self.lowerings, self.users = graph, lowerings, users
         self.limits = policy().fusion
+        self.passes = self._passes()
         self.later, self.chosen_from = self._kept_for_later(), self._chosen_from()
         self.inlined: dict[int, int] = {}  # operations that reading an element would repeat
         self.slow: set[int] = set()  # what is not stored and takes a division or more
@@ -38,7 +39,14 @@ class Kept:
         if node.op.cost is Cost.LONG and self._is_read_again(node, readers):
             return True
         crosses = self._crosses_passes(node, readers) or node.serial in self.chosen_from
-        return crosses and self._work(node) > self.limits.most_repeated
+        if crosses and self._work(node) > self.limits.most_repeated:
+            return True
+        return self._is_read_in_passes(readers) and self._work(node) > self._most_repeated(node)
+
+    def _most_repeated(self, node: Operator) -> int:
+        """The operations that are rather repeated than that an element is stored and read again."""
+        near = node.type.size <= self.limits.most_near
+        return self.limits.most_repeated_near if near else self.limits.most_repeated
 
     def note(self, node: Operator, stored: set[int]) -> None:
         """See a node that was decided; arguments that make it too many choices are stored."""
@@ -57,6 +65,11 @@ class Kept:
     def _crosses_passes(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether the node is read in a pass over it and again after that pass."""
         return len(users) > 1 and not all(self.lowerings.is_pointwise(user) for user in users)
+
+    def _is_read_in_passes(self, users: Sequence[Operator]) -> bool:
+        """Whether some read the node when more passes are over than others do: ``w`` in a chain of
+        ``w = w - (w @ u) * u``, each link of which would compute all links before it anew."""
+        return len({self.passes[user.serial] for user in users}) > 1
 
     def _is_read_again(self, node: Operator, users: Sequence[Operator]) -> bool:
         """Whether an expensive value is read at several places or in several shapes."""
@@ -163,22 +176,31 @@ class Kept:
 
     # ------------------------------------------------------------ passes
 
+    def _passes(self) -> dict[int, int]:
+        """How many passes have to be over before a value can be computed."""
+        passes: dict[int, int] = {}
+        for node in self.graph.operators:
+            passes[node.serial] = max(
+                (
+                    passes[source.serial] + (not self.lowerings.is_pointwise(source))
+                    for source in node.inputs
+                    if isinstance(source, Operator)
+                ),
+                default=0,
+            )
+        return passes
+
     def _kept_for_later(self) -> set[int]:
         """Values whose expensive functions an earlier pass computes anyway: it stores them.
 
         Such as the slope of an activation: the backward pass multiplies with it, after many other
         passes, but its functions are those of the activation itself.
         """
-        passes: dict[int, int] = {}  # that have to be over before a value can be computed
+        passes = self.passes
         functions: dict[int, set[int]] = {}  # the expensive ones that an element needs
         for node in self.graph.operators:
-            pointwise = self.lowerings.is_pointwise(node)
             sources = [source for source in node.inputs if isinstance(source, Operator)]
-            passes[node.serial] = max(
-                (passes[s.serial] + (not self.lowerings.is_pointwise(s)) for s in sources),
-                default=0,
-            )
-            if pointwise:
+            if self.lowerings.is_pointwise(node):
                 found = functions[node.serial] = set()
                 if node.op.cost is Cost.LONG:
                     found.add(node.serial)
