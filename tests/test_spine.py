@@ -13,8 +13,8 @@ BESIDE = {
     "NumPy's indexing by masks": "trace.masked",
     "indexing by traced integers": "trace.elements",
     "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
-    "control.names control.pieces control.purity control.values trace.preparing trace.conditional "
-    "jit.converting",
+    "control.names control.stack_names control.pieces control.purity control.values "
+    "trace.preparing trace.conditional jit.converting",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.residuals transforms.calls transforms.flow transforms.choice "
     "transforms.repetition transforms.sums transforms.versions",
@@ -31,6 +31,7 @@ BESIDE = {
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
     "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",
+    "functions of SciPy": "trace.foreign",
     "how arrays lie in memory": "trace.orders trace.lying",
     "arrays that are one of several": "trace.either",
     "reads and writes at fixed places": "trace.writes transforms.places",

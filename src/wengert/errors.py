@@ -142,6 +142,12 @@ class DependsOnLength(Exception):  # noqa: N818 - steers; its text ends up in a 
         super().__init__(f"{name}{problem}".rstrip("."))
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether code is the user's that is running, not wengert's, NumPy's or SciPy's."""
+    ours = frame.f_code.co_filename.startswith(OURS)
+    return not (ours or str(frame.f_globals.get("__name__")).startswith("scipy."))
+
+
 def evaluates(function: F) -> F:
     """Mark a function that goes through recorded operations, each of which it calls `node`."""
     _EVALUATING.add(id(function.__code__))  # type: ignore[attr-defined]
@@ -155,7 +161,7 @@ def user_line() -> str:
         return in_detail(frame)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(OURS):
+        if is_users(frame):
             return f"{os.path.basename(name)}:{frame.f_lineno}"
         recorded: str | None = None
         if name == GENERATED:

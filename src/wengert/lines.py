@@ -86,7 +86,7 @@ def _line_in_detail(frame: FrameType | None) -> Line:
                 outer, derived = getattr(recorded, "layers", ()), derived or is_derived(recorded)
                 operation = getattr(recorded, "operation", "") or operation
                 break
-        if not found and not code.co_filename.startswith(errors.OURS):
+        if not found and errors.is_users(frame):
             file = code.co_filename
             found = f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back
@@ -114,7 +114,7 @@ def hand_on(source: str | None, made: Any) -> None:
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line of the user's that is running."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(errors.OURS):
+    while frame.f_back is not None and not errors.is_users(frame):
         frame = frame.f_back
     scope = frame.f_globals
     registry = scope.setdefault("__warningregistry__", {})  # where Python notes what was said

@@ -26,7 +26,7 @@ from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
 from .jumps import RESULT, RETURNED
-from .pieces import TracedPiece, captured, closed
+from .pieces import TracedPiece, captured, closed, recursion
 from .rewriting import Statement
 from .values import (
     NOTHING,
@@ -144,6 +144,8 @@ def run_piece(piece: Callable[[], Any], where: str) -> Any:
         return piece()
     except WengertError:
         raise
+    except RecursionError as error:
+        raise recursion(where) from error
     except Exception as error:
         trace = error.__traceback__
         inner = trace.tb_next if trace is not None else None

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ControlFlowError
 from ..graph import Constant, Graph, Node, Variable
 from ..graph.rewrite import copy_of, rewrite
 from ..ops.op import Traced
@@ -28,6 +29,8 @@ from .values import failure
 
 # Objects that are looked into for what a piece may not change.
 _MOST_OBJECTS = 20000
+# Pieces of one statement inside of one another: a function that calls itself twice has ten levels.
+_MOST_REPEATED = 1024
 
 
 def _common_strides(array: Any, arrays: Sequence[Any]) -> Any:
@@ -71,6 +74,8 @@ class TracedPiece:
         self.where = where
         self.roots = list(roots)
         self.outer = local.inside
+        self.repeated = 0  # how many pieces of the same statement were traced inside
+        self._count_recursion()
         self.attempt: bool = attempt or (self.outer is not None and self.outer.attempt)
         # what is done to values from outside belongs to it too, unless it runs for certain
         self.trace = Trace(keep_source=True, captures=captures)
@@ -82,6 +87,17 @@ class TracedPiece:
         self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
         self._old: dict[int, Any] | None = None
         self._rooted = 0
+
+    def _count_recursion(self) -> None:
+        """Refuse a function that calls itself too often before a traced condition ends it."""
+        first, outer = None, self.outer
+        while outer is not None:
+            first = outer if outer.where == self.where else first
+            outer = outer.outer
+        if first is not None:
+            first.repeated += 1
+            if first.repeated > _MOST_REPEATED:
+                raise recursion(self.where)
 
     def turn(self) -> Any:
         """The number of the turn, of a loop over known indices at equal distances."""
@@ -162,6 +178,18 @@ class TracedPiece:
             "Keep the value in a variable or in an array made with wnp.zeros, or use "
             'jit(control="trace") if the condition is known while tracing.',
         )
+
+
+def recursion(where: str) -> ControlFlowError:
+    """The error for a function that calls itself under a traced condition, without a near end."""
+    return failure(
+        where,
+        "a function calls itself, and a traced condition decides how often: all that it may call "
+        "is compiled, and that has no end or is too much",
+        "Keep what is still to be done in a list (`while stack: x = stack.pop()`), use a `while`, "
+        'bound the depth by a small number that is known, or use jit(control="trace") if the '
+        "condition is known while tracing.",
+    )
 
 
 def _collect(roots: Sequence[Any], found: dict[int, Any]) -> None:

@@ -24,6 +24,7 @@ from .conversion import PREFIX
 from .jumps import lower
 from .names import Liveness, names_of, parameters
 from .source import Definition, Unconvertible
+from .stack_names import write_stacks
 
 _PLAIN = (
     ast.Assign,
@@ -39,6 +40,7 @@ _PLAIN = (
     ast.FunctionDef,
     ast.Return,
 )
+_OWN_CALL = ast.dump(ast.Attribute(ast.Name(PREFIX, ast.Load()), "")).partition(", attr")[0]
 _LOCAL = ("locals", "eval", "exec", "vars", "dir")
 _ITERATORS = ("range", "reversed", "enumerate", "zip")
 
@@ -58,6 +60,7 @@ class Statement:
     plain: bool = False  # whether it does nothing but assign
     outside: frozenset[str] = frozenset()  # names of the module that it changes
     nested: bool = False  # whether there may be loops inside
+    stacks: frozenset[str] = frozenset()  # lists that items are put on and taken off
 
 
 def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
@@ -109,6 +112,7 @@ class _Rewriter(ast.NodeTransformer):
         self.outer: dict[str, str] = {}
         self.bound: set[str] = set()
         self.first = ""  # the first parameter, for `super()`
+        self.stacks: frozenset[str] = frozenset()  # lists of the function that are stacks
         self.count = 0
 
     # ------------------------------------------------------------ functions
@@ -125,6 +129,7 @@ class _Rewriter(ast.NodeTransformer):
                 used = sorted(names.read & set(_LOCAL))[0]
                 raise Unconvertible(f"it calls {used}(), which sees the names of a function")
             return node
+        outer_stacks, self.stacks = self.stacks, write_stacks(node)
         lower(node)
         names = names_of(node.body)
         given = parameters(node.args)
@@ -147,6 +152,7 @@ class _Rewriter(ast.NodeTransformer):
         first = [*declared, *_parsed(binding, node), *_parsed(effects, node)]
         node.body = [*head, *first, *body] or [ast.Pass()]
         self.name, self.outer, self.bound, self.first = outside
+        self.stacks = outer_stacks
         return node
 
     def lambda_(self, node: ast.Lambda) -> ast.Lambda:
@@ -212,6 +218,7 @@ class _Rewriter(ast.NodeTransformer):
             plain and not names.outer and not names.written & self.outer.keys(),
             frozenset(n for n in names.written if self.outer.get(n) == "global"),
             any(map(_may_loop, (part for one in parts for part in ast.walk(one)))),
+            self.stacks & names.written,
         )
         self.statements.append(statement)
         return len(self.statements) - 1, self._declarations(statement.names)
@@ -368,6 +375,9 @@ class _Rewriter(ast.NodeTransformer):
         if _is_named(node.func, ("super",)) and not node.args:
             node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
             return ast.fix_missing_locations(node)
+        if ast.dump(node.func).startswith(_OWN_CALL):
+            node.args = [self.visit(arg) for arg in node.args]
+            return node
         taken = [_is_taken(arg, node.func) and _is_convertible(arg) for arg in node.args]
         counted = _is_named(node.func, ("sum", "len")) and len(node.args) == 1
         node.func = self.visit(node.func)

@@ -35,6 +35,7 @@ from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put
 from .repeats import Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
+from .stacks import number_of, popped, pushed, some, top, with_stacks
 from .values import NOTHING, UNDEFINED, failure, is_abstract
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
@@ -271,7 +272,7 @@ class Runtime:
         while True:
             more = test()
             if is_abstract(more):
-                self._loop(False, test, body, get, put, number)
+                self._whole(False, test, body, get, put, number)
                 return
             if not more:
                 return
@@ -282,15 +283,46 @@ class Runtime:
 
     def _begin(self, test: Any, body: Any, get: Any, put: Any, number: int) -> bool:
         """Whether the whole of a loop with a first turn could be made an operation."""
-        if not self.statements[number].plain or self.failed[number] >= _TRIES:
+        statement = self.statements[number]
+        if not statement.plain or self.failed[number] >= _TRIES:
             return False
         try:
-            self._loop(True, test, body, get, put, number)
+            self._whole(True, test, body, get, put, number)
         except (Abandon, Exception):
             self.failed[number] += 1
             return False
         self.failed[number] = 0
         return True
+
+    def _whole(self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
+        """A loop as an operation, with stacks in place of lists where it can be."""
+        if self.statements[number].stacks:
+            try:
+                self._with_stacks(runs, test, body, get, put, number)
+                return
+            except Abandon:
+                if runs:
+                    raise
+        self._loop(runs, test, body, get, put, number)
+
+    def _with_stacks(
+        self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int
+    ) -> None:
+        """A loop that takes items off lists, whose lengths are traced then."""
+        names = self.statements[number].names
+        lists = {n: get()[names.index(n)] for n in self.statements[number].stacks}
+
+        def work(stacks: dict[str, Any]) -> None:
+            own = dict(zip(names, get(), strict=True)) | stacks
+            put([own[name] for name in names])
+            self._loop(runs, test, body, get, put, number)
+
+        before = get()
+        try:
+            with_stacks(lists, self.place(number), work)
+        except BaseException:
+            put(before)
+            raise
 
     def _loop(self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
         variables = self._variables(number, get, put, body)
@@ -419,6 +451,14 @@ class Runtime:
             as_while(turns, _ends(over.length, more), True)
 
         variables.retrying(work)
+
+    # ------------------------------------------------------------ stacks
+
+    pushed = staticmethod(pushed)
+    popped = staticmethod(popped)
+    some = staticmethod(some)
+    number_of = staticmethod(number_of)
+    top = staticmethod(top)
 
     # ------------------------------------------------------------ what loops go over
 

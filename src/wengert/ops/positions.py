@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutOfRangeError, ShapeError, explain
+from ..errors import ControlFlowError, OutOfRangeError, ShapeError, explain
 from ..loops import BOOL, INDEX, Apply, Expr, Index, Literal, Operand, Pointwise
 from ..types import ArrayType, type_of
 from .families import batch_elementwise
-from .layout import broadcast_to
+from .layout import broadcast_to, reshape
 from .linalg import LinearAlgebraError
 from .op import Op
 
 # Programs are found on disk by what operations are told: texts, so that errors have names.
-ERRORS = {error.__name__: error for error in (ShapeError, LinearAlgebraError)}
+_RAISED = (ShapeError, LinearAlgebraError, ControlFlowError, OutOfRangeError)
+ERRORS = {error.__name__: error for error in _RAISED}
 
 
 def _provided(x: Any, flag: Any, error: str, name: str, problem: str, remedy: str) -> Any:
@@ -76,6 +77,26 @@ def _check(index: Index, x: Operand, length: int, name: str) -> Expr:
     return Apply("logical_and", (above, Apply("less", (value, high), BOOL)), BOOL)
 
 
+def _mask_like(going: Any, size: int, value: Any) -> Any:
+    """Which samples go on, beside a batch of values."""
+    return reshape(going, shape=(size, *[1] * (len(type_of(value).shape) - 1)))
+
+
+def _masked_provided(
+    size: int, flags: Sequence[bool], going: Any, x: Any, flag: Any, **texts: str
+) -> Any:
+    """Of samples that have ended nothing is asked."""
+    from .logic import logical_not, logical_or
+
+    if not flags[1]:
+        flag = broadcast_to(flag, shape=(size, *type_of(flag).shape))
+    flag = logical_or(flag, logical_not(_mask_like(going, size, flag)))
+    return _batch_provided(size, (flags[0], True), x, flag, **texts), True
+
+
+provided.masked = _masked_provided
+
+
 # Positions of 64 bits; an error, named after the function, where one is not from 0 to length - 1.
 within: Op = Op(
     "within",
@@ -89,3 +110,17 @@ within: Op = Op(
         for shape in ((2, 3), (), (0, 2))
     ],
 )
+
+
+def _masked_within(
+    size: int, flags: Sequence[bool], going: Any, x: Any, length: int, name: str
+) -> Any:
+    """Samples that have ended may have any position."""
+    from .elementwise import select
+
+    if not flags[0]:
+        x = broadcast_to(x, shape=(size, *type_of(x).shape))
+    return within(select(_mask_like(going, size, x), x, 0), length=length, name=name), True
+
+
+within.masked = _masked_within

@@ -11,6 +11,7 @@ from .. import numpy as wnp
 from ..errors import ShapeError, explain
 from ..numpy.common import as_value, shape
 from . import special as sp
+from .frozen import Frozen
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -26,6 +27,10 @@ class MultivariateNormal:
     """
 
     name = "multivariate_normal"
+
+    def __call__(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Frozen:
+        """The distribution with its parameters given."""
+        return Frozen(self, mean, cov, **({"allow_singular": True} if allow_singular else {}))
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """The logarithm of the density at vectors, which lie along the last axis of x.
@@ -107,6 +112,10 @@ class Dirichlet:
     """
 
     name = "dirichlet"
+
+    def __call__(self, alpha: Any) -> Frozen:
+        """The distribution with its parameters given."""
+        return Frozen(self, alpha)
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
         """The logarithm of the density; x may leave out its last row, which is what is left."""

@@ -21,6 +21,7 @@ from ..ops.densities import beta_density, gamma_density
 from ..ops.incomplete import MANY, along, student
 from ..transforms import stop_gradient
 from . import special as sp
+from .frozen import Frozen
 from .multivariate import dirichlet, multivariate_normal
 
 Formula = Callable[..., Any]
@@ -58,6 +59,11 @@ class Distribution:
 
     def __repr__(self) -> str:
         return f"<wengert.scipy.stats.{self.name}>"
+
+    def __call__(self, *args: Any, **named: Any) -> Frozen:
+        """The distribution with its parameters given."""
+        self._arguments("__call__", args, named)
+        return Frozen(self, *args, **named)
 
     scaled = True  # whether there is a scale beside the location
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..ops.layout import convert, permute, reshape
 from ..ops.op import Op
 from ..ops.python_integers import exact
 from ..types import ArrayType, Function, type_of, weaken
+from .foreign import asked, scipy_function, unavailable
 from .indexing import getitem, put, setitem
 from .views import Views, copy_of
 
@@ -44,24 +44,8 @@ _REMEDY = (
 def _numpy_function(name: str) -> Function:
     function = FUNCTIONS.get(name)
     if function is None:
-        raise _unavailable("numpy", name)
+        raise unavailable("numpy", name)
     return function
-
-
-def _scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
-    """What a ufunc of SciPy's is on traced values; None if it is not SciPy's."""
-    theirs = sys.modules.get("scipy.special._ufuncs")  # with those that others are written with
-    if theirs is None or getattr(theirs, name, None) is not ufunc:
-        return None
-    own: Function | None = getattr(importlib.import_module("wengert.scipy.special"), name, None)
-    if own is None:
-        raise _unavailable("scipy.special", name)
-    return own
-
-
-def _unavailable(module: str, name: str) -> DTypeError:
-    remedy = f"See wengert.{module} for what is; wg.custom_rule adds a function of your own."
-    return DTypeError(explain(f"{module}.{name}", "is not available on traced values", remedy))
 
 
 def _operator(op: Op, swapped: bool = False) -> Function:
@@ -282,12 +266,13 @@ class Array(Views):
         value = concrete(self)
         if value is None:
             taken = purpose in ("float()", _CONVERSION)
+            operation, remedy = asked(purpose, _REMEDY)
             raise AbstractValueError(
                 explain(
-                    purpose,
+                    operation,
                     f"the value of {self.type} is not known while the function is traced by jit "
                     f"or vmap{unprepared()}",
-                    f"{_REMEDY}."
+                    f"{remedy}."
                     if taken
                     else "Use wg.cond or wnp.where for a choice, wg.while_loop or wg.scan for a "
                     "loop, or static_argnames of jit.",
@@ -351,11 +336,12 @@ class Array(Views):
         from .tracer import current_trace
 
         if self.node.active and current_trace() is not None:
+            operation, remedy = asked(purpose, _REMEDY)
             raise ConversionError(
                 explain(
-                    purpose,
+                    operation,
                     f"the traced value {self.type} would lose its derivative",
-                    f"{_REMEDY}, or wg.stop_gradient(x) if no derivative is wanted.",
+                    f"{remedy}, or wg.stop_gradient(x) if no derivative is wanted.",
                 )
             )
 
@@ -382,7 +368,7 @@ class Array(Views):
         if method in ("reduce", "accumulate") and len(inputs) == 1:
             kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
         name = _UFUNC_NAMES.get(name, name)
-        function = FUNCTIONS.get(name) or _scipy_function(ufunc, name) or _numpy_function(name)
+        function = FUNCTIONS.get(name) or scipy_function(ufunc, name) or _numpy_function(name)
         if out is None:
             return function(*inputs, **kwargs)
         from .outputs import write_out

@@ -24,7 +24,7 @@ from ..ops.op import Traced
 from ..types import Function
 from .array import FUNCTIONS
 from .made import TRACED, Made, adopt, plain
-from .reaching import INSTEAD, NAMES, OBJECTS, Place
+from .reaching import FORTH, INSTEAD, NAMES, OBJECTS, Place
 from .tracer import Tracer, current_trace
 
 # Where arrays begin with whatever is in memory, zeros do as well, and are always the same.
@@ -161,7 +161,7 @@ REPLACEMENTS = {name: _replacement(name) for name in NAMES}
 for _name in ("__loader__", "__spec__", "__package__"):
     vars(MODULE)[_name] = vars(np)[_name]
 vars(MODULE).update(REPLACEMENTS)
-_FORTH = {id(np): MODULE} | {id(vars(np)[name]): REPLACEMENTS[name] for name in NAMES}
+FORTH |= {id(np): MODULE} | {id(vars(np)[name]): REPLACEMENTS[name] for name in NAMES}
 INSTEAD |= {id(MODULE): np} | {id(REPLACEMENTS[name]): vars(np)[name] for name in NAMES}
 
 
@@ -173,7 +173,7 @@ class Makers:
         with _lock:
             for place in places:
                 count = _counts.get(place, 0)
-                if count or place.exchange(_FORTH):
+                if count or place.change():
                     _counts[place] = count + 1
                     self.places.append(place)
 
@@ -184,7 +184,7 @@ class Makers:
                 _counts[place] -= 1
                 if not _counts[place]:
                     del _counts[place]
-                    place.exchange(INSTEAD)
+                    place.restore()
 
 
 _lock = threading.Lock()

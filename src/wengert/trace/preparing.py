@@ -1,6 +1,7 @@
 """The functions of users, made ready to be traced: `jit` has their control flow become operations.
 
-Wherever wengert calls a function of a user's, it calls what `prepared` gives for it.
+Wherever wengert calls a function of a user's, it calls what `prepared` gives for it. One of SciPy's
+is made ready to take traced values.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ..errors import OURS
+from ..errors import is_users
+from .reaching import arriving
 
 
 class _Prepared(threading.local):
@@ -26,6 +28,7 @@ CONVERTER: tuple[Callable[[Any], Any] | None, Callable[[Any], str] | None] = (No
 
 def prepared(function: Any) -> Any:
     """What is called in place of a user's function: the same, or with its control flow traced."""
+    function = arriving(function)
     current = _state.current
     if current is None or current.prepare is None:
         return function
@@ -69,8 +72,8 @@ def unprepared() -> str:
 
 
 def _user_frame() -> FrameType | None:
-    """The innermost frame outside wengert and numpy, or None."""
+    """The innermost frame of the user's, or None."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(OURS):
+    while frame is not None and not is_users(frame):
         frame = frame.f_back
     return frame

@@ -6,6 +6,9 @@ NumPy's functions that make arrays of values (`np.array`, `np.full`), and those 
 ones (`np.zeros`, `np.eye`) if anything is written in place as well. What is called in ways that are
 not followed counts as if it did all of it. To be wrong costs little: an array is plain, and says so
 when a traced value is written to it.
+
+Where SciPy is reached as well, the names of its functions are changed too (`scipy/arriving.py`):
+those that the code mentions, in SciPy's own modules and classes and wherever else they are held.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
-from collections.abc import Sequence
+import importlib
+from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -30,8 +34,11 @@ _OF_VALUES = (
 NAMES = (*_CONSTANT, *_OF_VALUES)
 # What is no function, but takes traced values all the same.
 OBJECTS = ("c_", "r_", "vectorize")
-# NumPy and its functions, and what stands in their places meanwhile (`creating.py`), by `id`.
+# NumPy and its functions, by `id`.
 OWN: dict[int, Any] = {id(np): np, **{id(vars(np)[name]): vars(np)[name] for name in NAMES}}
+# What stands in their places and in those of SciPy's functions meanwhile (`creating.py`,
+# `scipy/arriving.py`), and whose place that is.
+FORTH: dict[int, Any] = {}
 INSTEAD: dict[int, Any] = {}
 
 # What a function may do: make constant arrays, arrays of values, write in place, anything.
@@ -57,16 +64,48 @@ _CONTAINERS = (dict, list, set, str, tuple)
 
 
 def numpys_own(value: Any) -> Any:
-    """NumPy, or a function of it, where something stands in its place."""
+    """NumPy, or a function of it or of SciPy, where something stands in its place."""
     return INSTEAD.get(id(value), value)
 
 
+def home_of(value: Any) -> Any:
+    """The name of the module that a value is, or is from; of an object that of its class."""
+    kind: Any = type(value)
+    if kind is ModuleType:
+        return value.__name__
+    if kind is FunctionType or isinstance(value, type):
+        return value.__module__
+    if kind is MethodType:
+        return home_of(value.__self__)
+    if kind is functools.partial:
+        return home_of(value.func)
+    return home_of(value.__func__) if kind is staticmethod else kind.__module__
+
+
+def is_scipys(value: Any) -> bool:
+    """Whether a value is SciPy, or a function, a class, a method or an object of it."""
+    home = home_of(value)
+    return type(home) is str and (home == "scipy" or home.startswith("scipy."))
+
+
+def arriving(function: Any) -> Any:
+    """A function of SciPy's as one that takes traced values too; all else as it is."""
+    if not is_scipys(function):
+        return function
+    return _scipys().stand_in(function) or function
+
+
+def _scipys() -> Any:
+    """What knows SciPy's functions; it comes after this part and is needed with SciPy alone."""
+    return importlib.import_module("wengert.scipy.arriving")
+
+
 class Place:
-    """A name or a cell that holds NumPy or one of its functions."""
+    """A name, a cell, a class or an item that holds NumPy, or a function of it or of SciPy."""
 
     __slots__ = ("holder", "name")
 
-    def __init__(self, holder: Any, name: str):
+    def __init__(self, holder: Any, name: Any):
         self.holder = holder
         self.name = name
 
@@ -76,21 +115,38 @@ class Place:
     def __hash__(self) -> int:
         return hash((id(self.holder), self.name))
 
-    def exchange(self, values: dict[int, Any]) -> bool:
-        """Put in what stands for what is there now, if anything does."""
-        is_cell = type(self.holder) is CellType
-        try:
-            now = self.holder.cell_contents if is_cell else self.holder.get(self.name)
-        except ValueError:  # nothing in the cell
-            return False
-        other = values.get(id(now))
-        if other is None:
-            return False
-        if is_cell:
-            self.holder.cell_contents = other
+    def change(self) -> bool:
+        """Put the stand-in for what is there now, if there is one."""
+        return self._exchange(FORTH)
+
+    def restore(self) -> bool:
+        """Put back what it stands for."""
+        return self._exchange(INSTEAD)
+
+    def _exchange(self, values: dict[int, Any]) -> bool:
+        other = values.get(id(self.held()))
+        if other is not None:
+            self.hold(other)
+        return other is not None
+
+    def held(self) -> Any:
+        """What is there now; None if there is nothing."""
+        if type(self.holder) is CellType:
+            return self.holder.cell_contents if self.holder != CellType() else None
+        if isinstance(self.holder, type):
+            return vars(self.holder).get(self.name)
+        if type(self.holder) is list:
+            return self.holder[self.name] if self.name < len(self.holder) else None
+        return self.holder.get(self.name)
+
+    def hold(self, value: Any) -> None:
+        """Put something there."""
+        if type(self.holder) is CellType:
+            self.holder.cell_contents = value
+        elif isinstance(self.holder, type):
+            setattr(self.holder, self.name, value)
         else:
-            self.holder[self.name] = other
-        return True
+            self.holder[self.name] = value
 
 
 def _stand(basis: list[tuple[dict[str, Any], str, Any]]) -> bool:
@@ -111,6 +167,10 @@ class _Mentions:
         self.places: list[Place] = []
         self.values: list[Any] = []
         self.basis: list[tuple[dict[str, Any], str, Any]] = []
+        # what is SciPy's, and where; names of attributes; modules of SciPy that are imported
+        self.scipys: list[tuple[Any, Place]] = []
+        self.attributes: set[str] = set()
+        self.imported: set[str] = set()
         self.read(function.__code__)
 
     def read(self, code: CodeType) -> None:
@@ -127,13 +187,17 @@ class _Mentions:
                 self.look_up(self.scope, name, modules)
             elif operation in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"):
                 attributes.add(name)
-            elif operation == "IMPORT_NAME" and not is_library(name):
-                self.effects |= ANYTHING
+            elif operation == "IMPORT_NAME":
+                if not is_library(name):
+                    self.effects |= ANYTHING
+                elif name.partition(".")[0] == "scipy":
+                    self.imported.add(name)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self.read(constant)
             elif isinstance(constant, tuple) and "out" in constant:
                 self.effects |= WRITES
+        self.attributes |= attributes
         for name in attributes:
             self.attribute(name, modules)
 
@@ -152,6 +216,8 @@ class _Mentions:
             self.places += [] if place in self.places else [place]
             if value is not np:
                 self.effects |= _EFFECTS[value.__name__]
+        elif is_scipys(value):
+            self.scipys.append((value, Place(scope, name)))
         elif isinstance(value, ModuleType):
             if not is_library(value.__name__):
                 modules.append(value)
@@ -311,6 +377,7 @@ class _Search:
         self.objects: list[Any] = []
         self.places: list[Place] = []
         self.basis: list[_Mentions] = []
+        self.scipys: list[tuple[Any, Place | None]] = []
         # whether all places are names, none of them a cell, and all was looked at
         self.by_names = True
         effects, seen = 0, set[int]()
@@ -323,14 +390,17 @@ class _Search:
             if id(value) in INSTEAD:
                 continue
             self.objects.append(value)
-            if kind is FunctionType:
+            if is_scipys(value):
+                self.scipys.append((value, None))
+            elif kind is FunctionType:
                 effects |= self.function(value, pending)
             else:
-                effects |= _inside(value, pending)
+                effects |= self.inside(value, pending)
         writes = effects & (CONSTANT | WRITES) == CONSTANT | WRITES
         self.by_names = self.by_names and not pending
         if not (writes or effects & (VALUES | ANYTHING) or pending):
             self.places = []
+        self.add_scipys()
 
     def function(self, function: FunctionType, pending: list[Any]) -> int:
         """Add what a function can do and reach."""
@@ -339,7 +409,7 @@ class _Search:
         held: list[Place] = []
         effects = 0
         for name, cell in cells:
-            effects |= _look_into(name, cell, held, pending)
+            effects |= self.cell(name, cell, held, pending)
         if is_library(function.__module__):
             return effects
         self.by_names = self.by_names and not held
@@ -349,6 +419,41 @@ class _Search:
         pending += names.values
         return effects | names.effects
 
+    def cell(self, name: str, cell: CellType, places: list[Place], pending: list[Any]) -> int:
+        """Add what a variable of a function around holds."""
+        try:
+            value = numpys_own(cell.cell_contents)
+        except ValueError:  # nothing in it yet
+            return ANYTHING
+        if id(value) not in OWN:
+            self.held(cell, name, value, pending)
+            return 0
+        places.append(Place(cell, name))
+        return 0 if value is np else _EFFECTS[value.__name__]
+
+    def inside(self, value: Any, pending: list[Any]) -> int:
+        """Add what a value that is no function holds; what it can do by itself."""
+        for holder, name, item in _items(value):
+            self.held(holder, name, numpys_own(item), pending)
+        return _effects(value)
+
+    def held(self, holder: Any, name: Any, value: Any, pending: list[Any]) -> None:
+        """Add what is held somewhere, if it is held there by a name that can be changed."""
+        if holder is None or type(value) in _DATA or not is_scipys(value):
+            pending.append(value)
+        else:
+            self.by_names = False
+            self.scipys.append((value, Place(holder, name)))
+
+    def add_scipys(self) -> None:
+        """Add the places of SciPy's functions, if there are any."""
+        for names in self.basis:
+            self.scipys += names.scipys
+        imported = set[str]().union(*[names.imported for names in self.basis])
+        if self.scipys or imported:
+            attributes = set[str]().union(*[names.attributes for names in self.basis])
+            self.places = self.places + _scipys().places(self.scipys, imported, attributes)
+
 
 def _is_data(value: Any) -> bool:
     """Whether a value is data, or a container of such."""
@@ -356,54 +461,57 @@ def _is_data(value: Any) -> bool:
         return True
     if type(value) not in _PASSIVE:
         return False
-    held: list[Any] = []
-    _inside(value, held)
+    held = (item for _, _, item in _items(value))
     return all(type(item) in _DATA or isinstance(item, _VALUES) for item in held)
 
 
-def _look_into(name: str, cell: CellType, places: list[Place], pending: list[Any]) -> int:
-    try:
-        value = numpys_own(cell.cell_contents)
-    except ValueError:  # nothing in it yet
-        return ANYTHING
-    if id(value) not in OWN:
-        pending.append(value)
-        return 0
-    places.append(Place(cell, name))
-    return 0 if value is np else _EFFECTS[value.__name__]
-
-
-def _inside(value: Any, pending: list[Any]) -> int:
-    """Add what a value that is no function holds; what it can do by itself."""
+def _items(value: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """What a value that is no function holds, each after where and as what that can be changed."""
     kind: Any = type(value)
-    if kind in (tuple, list, set, frozenset):
-        pending += list(value)[:_ITEMS]
+    if kind is list:
+        yield from ((value, place, item) for place, item in enumerate(value[:_ITEMS]))
+    elif kind in (tuple, set, frozenset):
+        yield from ((None, None, item) for item in list(value)[:_ITEMS])
     elif kind is dict:
-        pending += list(value.values())[:_ITEMS]
+        yield from ((value, key, item) for key, item in list(value.items())[:_ITEMS])
     elif kind is MethodType:
-        pending += [value.__func__, value.__self__]
-    elif isinstance(value, ModuleType):
-        return 0 if is_library(value.__name__) else ANYTHING
+        yield from ((None, None, item) for item in (value.__func__, value.__self__))
     elif isinstance(value, type):
-        pending += _methods(value)
-    elif kind in (np.ufunc, BuiltinFunctionType, type(np.sum)):
-        return 0 if is_library(getattr(value, "__module__", "numpy")) else ANYTHING
-    else:
-        pending += _methods(kind)
+        yield from _methods(value)
+    elif not isinstance(value, ModuleType) and kind not in _CALLED:
+        yield from _methods(kind)
         if kind is functools.partial:
-            pending += [value.func, value.args, value.keywords]
+            yield from ((None, None, item) for item in (value.func, value.args, value.keywords))
         try:  # without asking the object, which may have its own way to answer
             held = object.__getattribute__(value, "__dict__")
         except AttributeError:
             held = {}
         if type(held) is dict:
-            pending += [item for item in held.values() if type(item) not in _DATA][:_ITEMS]
-        return ANYTHING
-    return 0
+            more = [(held, name, item) for name, item in held.items() if type(item) not in _DATA]
+            yield from more[:_ITEMS]
+
+
+_CALLED = (np.ufunc, BuiltinFunctionType, type(np.sum))
+
+
+def _effects(value: Any) -> int:
+    """What a value that is no function can do by itself."""
+    kind = type(value)
+    if kind in (tuple, list, set, frozenset, dict, MethodType) or isinstance(value, type):
+        return 0
+    if isinstance(value, ModuleType):
+        return 0 if is_library(value.__name__) else ANYTHING
+    known = kind in _CALLED and is_library(getattr(value, "__module__", "numpy"))
+    return 0 if known else ANYTHING
 
 
 @functools.lru_cache(1024)
-def _methods(kind: Any) -> list[FunctionType]:
-    """The methods of a class that are the user's."""
+def _methods(kind: Any) -> list[tuple[Any, str, Any]]:
+    """The methods of a class that are the user's, and what it has of SciPy's."""
     own = [one for one in kind.__mro__ if not is_library(one.__module__)]
-    return [item for one in own for item in vars(one).values() if type(item) is FunctionType]
+    return [
+        (one, name, item)
+        for one in own
+        for name, item in vars(one).items()
+        if type(item) is FunctionType or is_scipys(item)
+    ]

@@ -13,6 +13,7 @@ from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
 from ..types import Function, lost_meaning
+from .preparing import prepared
 from .reaching import places_to_change
 from .tracer import Trace, Tracer
 
@@ -70,7 +71,7 @@ def traced_call(
     kwargs: dict[str, Any] | None = None,
 ) -> tuple[list[Node], tree.Structure]:
     """Call the function inside the running trace; the nodes of its result and their structure."""
-    result = function(*args, **(kwargs or {}))
+    result = prepared(function)(*args, **(kwargs or {}))
     leaves, structure = tree.flatten(result)
     checked = [check_leaf(leaf, function_name(function), "result") for leaf in leaves]
     return [trace.node_of(leaf) for leaf in checked], structure
