@@ -26,7 +26,7 @@ def _extended(x):
     while len(left) > 0 and last < 50:
         now = left.pop()
         last = now * x
-        if last < 10:
+        if last < 4:
             left.extend([now + 0.5, now + 1])
     return last + len(left)
 
