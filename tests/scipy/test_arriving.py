@@ -1,6 +1,8 @@
 """SciPy's own functions on traced values arrive at those of `wengert.scipy`."""
 
 import functools
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 import wengert as wg
 import wengert.scipy as wsp
 from wengert.errors import ConversionError, OptionError
+from wengert.scipy import arriving
+from wengert.trace.foreign import scipy_function
 
 scipy = pytest.importorskip("scipy")
-for _module in wsp.__all__:
+for _module in ("sparse", *wsp.__all__):
     pytest.importorskip(f"scipy.{_module}")
 
 LINE = np.array([0.25, 0.5, 0.75])
@@ -102,6 +106,21 @@ def test_nothing_stays_changed(fails):
     assert all(one is other for one, other in zip(own, now, strict=True))
 
 
+FIRST = """
+import numpy as np, scipy.interpolate, wengert as wg
+from scipy.interpolate import PchipInterpolator
+own = PchipInterpolator
+line = np.array([0.25, 0.5, 0.75])
+wg.grad(lambda x: PchipInterpolator(line, x)(0.4))(line)
+wg.grad(lambda x: scipy.interpolate.PchipInterpolator(line, x)(0.4))(line)
+assert PchipInterpolator is own and scipy.interpolate.PchipInterpolator is own
+"""
+
+
+def test_nothing_stays_changed_by_the_first_of_all_calls():
+    subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=120)
+
+
 def test_what_is_not_there_is_an_error_that_names_it():
     with pytest.raises(ConversionError, match=r"scipy\.linalg\.cosm .*is not available"):
         wg.grad(lambda x: scipy.linalg.cosm(x).sum())(MATRIX)
@@ -109,3 +128,44 @@ def test_what_is_not_there_is_an_error_that_names_it():
         wg.grad(lambda x: scipy.linalg.logm(x, disp=False)[0].sum())(MATRIX)
     with pytest.raises(ConversionError, match=r"Call wengert\.scipy\.linalg\.det"):
         wg.grad(lambda x: getattr(scipy.linalg, "det")(x))(MATRIX)  # noqa: B009
+
+
+SHARED = [
+    (module, name)
+    for module in wsp.__all__
+    for name in getattr(wsp, module).__all__
+    if hasattr(getattr(scipy, module), name)
+]
+
+
+@pytest.mark.parametrize("module, name", SHARED)
+def test_every_name_that_both_have_arrives(module, name):
+    own = getattr(getattr(scipy, module), name)
+    if isinstance(own, np.ufunc):
+        assert scipy_function(own, own.__name__) is not None
+    elif hasattr(own, "rvs"):
+        ours = type(getattr(getattr(wsp, module), name))
+        methods = [one for one in dir(ours) if not one.startswith("_") and hasattr(own, one)]
+        methods = [one for one in methods if callable(getattr(own, one))]
+        assert methods
+        assert all(arriving.stand_in(getattr(own, one)) for one in methods)
+    else:
+        assert own.__module__.startswith("numpy") or arriving.stand_in(own) is not None
+
+
+def test_a_distribution_of_another_support_is_not_taken_for_the_usual_one():
+    half = type(scipy.stats.norm)(a=0.0, name="half")
+    assert half.logpdf(-0.3) == -np.inf
+    for called in (half.logpdf, lambda x: half.logpdf(x), lambda x: half(0.0, 2.0).logpdf(x)):
+        with pytest.raises(ConversionError, match=r"\.logpdf .*is not available"):
+            wg.grad(called)(-0.3)
+
+
+def test_a_spline_of_three_points_compiles():
+    called = made("by the module", "interpolate", "CubicSpline(LINE, x)(0.4)")
+    np.testing.assert_allclose(wg.jit(called)(LINE), called(LINE), rtol=1e-13)
+
+
+def test_sparse_matrices_of_traced_values_are_refused_by_scipy_with_its_own_words():
+    with pytest.raises(ValueError, match=r"csr_matrix"):
+        wg.grad(lambda x: scipy.sparse.csr_matrix(x).sum())(MATRIX)

@@ -380,7 +380,7 @@ def fold_constants(graph: Graph, limit: int = 1 << 12) -> Graph:
 
 def _is_elementwise(node: Operator) -> bool:
     loops = node.op.loops
-    return node.op.moves or (isinstance(loops, Pointwise) and not loops.free)
+    return node.op.moves or (isinstance(loops, Pointwise) and not (loops.free or loops.whole))
 
 
 def _is_one_number(value: object) -> bool:

@@ -9,10 +9,11 @@ that traces, it calls the function of the same name in `wengert.scipy`; else Sci
 What there is of each module is found by name. Methods are changed in SciPy's classes: those of
 distributions, frozen or not, and of interpolators, whoever has made the object.
 
->>> import scipy.linalg
+>>> import numpy as np
+>>> import scipy.special
 >>> import wengert as wg
->>> print(f"{wg.grad(lambda x: scipy.linalg.expm([[x, 1.0], [0.0, x]]).sum())(0.0):.1f}")
-3.0
+>>> print(wg.grad(scipy.special.logsumexp)(np.zeros(2)))
+[0.5 0.5]
 """
 
 from __future__ import annotations
@@ -125,9 +126,9 @@ class _Held(Place):
 
 def _changed(place: Place, value: Any) -> list[Place]:
     """The place of a value, if there is a stand-in for it."""
+    other = stand_in(value)  # first: it fills the table if that is empty
     if id(value) in FORTH:
         return [place]
-    other = stand_in(value)
     return [] if other is None else [_Held(place, value, other)]
 
 
@@ -156,7 +157,7 @@ def _table(module: str) -> _Shared | None:
             table.names.append(name)
             _add_methods(table, own, other, _REMADE.get(name, _pieces))
         elif is_scipys(own):
-            _add_methods(table, type(own), type(other), functools.partial(_always, other))
+            _add_methods(table, type(own), type(other), functools.partial(_as_usual, own, other))
     if module == "stats":  # the one frozen form that does not ask the distribution
         own = type(theirs.multivariate_normal())
         _add_methods(table, own, type(ours.multivariate_normal), _vectors)
@@ -324,8 +325,10 @@ def _method(own: Callable[..., Any], name: str) -> Any:
 _COUNTERPARTS: dict[type, Callable[[Any], Any]] = {}
 
 
-def _always(ours: Any, own: Any) -> Any:
-    return ours
+def _as_usual(usual: Any, ours: Any, own: Any) -> Any:
+    """Ours, for a distribution of SciPy's with the usual support; None for others made by hand."""
+    same = all(getattr(own, end, None) == getattr(usual, end, None) for end in ("a", "b", "inc"))
+    return ours if same else None
 
 
 def _vectors(own: Any) -> Any:

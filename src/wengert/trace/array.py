@@ -354,7 +354,7 @@ class Array(Views):
 
     def __format__(self, spec: str) -> str:
         value = self._concrete("formatting")
-        return format(value.item() if isinstance(value, np.ndarray) else value, spec)
+        return format(value.item() if np.size(value) == 1 else value, spec)
 
     # ------------------------------------------------------------ NumPy's protocols
 
