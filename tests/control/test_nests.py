@@ -178,3 +178,35 @@ def test_a_function_inside_that_changes_variables_of_the_one_around_it():
 
     x = np.linspace(-1, 1, 12)
     np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
+
+
+def clusters(start, points, turns=8):
+    """Expectation maximisation, as people write it: small arrays, cluster by cluster."""
+    count = len(start)
+    means, widths, shares = start.copy(), np.ones(count), np.ones(count) / count
+    for _ in range(turns):
+        scores = np.zeros((len(points), count))
+        for k in range(count):
+            apart = np.sum((points - means[k]) ** 2, axis=1)
+            scores[:, k] = np.log(shares[k]) - 0.5 * apart / widths[k] - np.log(widths[k])
+        largest = scores.max(axis=1, keepdims=True)
+        likely = largest[:, 0] + np.log(np.sum(np.exp(scores - largest), axis=1))
+        parts = np.exp(scores - likely[:, None])
+        total = parts.sum(axis=0)
+        for k in range(count):
+            means[k] = parts[:, k] @ points / total[k]
+            apart = np.sum((points - means[k]) ** 2, axis=1)
+            widths[k] = 0.5 * np.sum(parts[:, k] * apart) / total[k] + 1e-3
+        shares = total / len(points)
+    return -np.sum(likely)
+
+
+@pytest.mark.parametrize("turns, is_loop", [(2, False), (8, True)])
+def test_operations_on_small_arrays_are_code_too(turns, is_loop):
+    random = np.random.default_rng(7)
+    points, start = random.normal(size=(60, 2)), random.normal(size=(4, 2))
+    f = wg.value_and_grad(lambda start: clusters(start, points, turns))
+    compiled = wg.jit(f)
+    for found, wanted in zip(compiled(start), f(start), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert ("scan" in str(compiled.explain(start).graph)) == is_loop
