@@ -19,6 +19,7 @@ from .families import batch_elementwise
 from .indexing import embed
 from .layout import as_dtype
 from .linalg import (
+    Guarded,
     H,
     LinearAlgebraError,
     MatrixShapeError,
@@ -27,7 +28,7 @@ from .linalg import (
     batch_leading,
     check_matrix,
     field_dtype,
-    guarded,
+    identities,
     lower_triangle,
     matmul,
     part,
@@ -164,11 +165,12 @@ triangular_sylvester: Op = Op(
 # x with a x + x b = q.
 sylvester: Op = Op(
     "solve_sylvester",
-    guarded(
+    Guarded(
         "solve_sylvester",
         "It has one solution only where no eigenvalue of a is one of -b.",
         _sylvester,
         lambda: sylvester,
+        identities(0, 1),
     ),
     _sylvester_type,
     jvp=(
@@ -269,6 +271,14 @@ def _solve_banded(ab: Any, b: Any, lower: int, upper: int) -> Any:
     return one_by_one(lambda *one: (solve(pair, *one),), (own,), (ab, b))[0]
 
 
+def _identity_in_bands(
+    ab: ArrayType, b: ArrayType, lower: int, upper: int
+) -> dict[int, np.ndarray]:
+    made = np.zeros(ab.shape[-2:], ab.dtype)
+    made[upper] = 1
+    return {0: made}
+
+
 def _banded_transposed(g: Any, ab: Any, b: Any, lower: int, upper: int) -> Any:
     return banded_solve(banded_transpose(ab, lower, upper), g, lower=upper, upper=lower)
 
@@ -290,7 +300,7 @@ def _banded_samples(rng: np.random.Generator) -> Any:
 # x with a x = b, where the rows of ab are the diagonals of a, the uppermost first.
 banded_solve: Op = Op(
     "solve_banded",
-    guarded("solve_banded", NOT_FINITE, _solve_banded, lambda: banded_solve),
+    Guarded("solve_banded", NOT_FINITE, _solve_banded, lambda: banded_solve, _identity_in_bands),
     _banded_type,
     jvp=(
         lambda t, ans, ab, b, lower, upper: (
@@ -410,7 +420,7 @@ def _schur_jvp(tangents: Any, ans: Any, a: Any) -> Any:
 # The triangular u and unitary z with a = z u zᴴ.
 schur: Op = Op(
     "schur",
-    guarded("schur", NOT_FINITE, _schur, lambda: schur),
+    Guarded("schur", NOT_FINITE, _schur, lambda: schur),
     _schur_type,
     jvp=_schur_jvp,
     batch=batch_leading(lambda: schur),

@@ -353,8 +353,8 @@ class Array(Views):
         return f"{type(self).__name__}({self.type}, {shown})"
 
     def __format__(self, spec: str) -> str:
-        value = self._concrete("formatting")
-        return format(value.item() if np.size(value) == 1 else value, spec)
+        value = np.asarray(self._concrete("formatting"))
+        return format(value.item() if value.size == 1 else value, spec)
 
     # ------------------------------------------------------------ NumPy's protocols
 

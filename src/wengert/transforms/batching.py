@@ -16,8 +16,7 @@ import numpy as np
 from .. import tree
 from ..errors import AbstractValueError, AxisError, ShapeError, StructureError, evaluates
 from ..graph import Constant, Graph, Operator
-from ..ops.elementwise import select
-from ..ops.indexing import gather, index
+from ..ops.indexing import index
 from ..ops.layout import again, broadcast_to, convert, permute, reshape
 from ..ops.op import Op, Traced
 from ..ops.structure import concatenate
@@ -29,6 +28,7 @@ from ..trace.tracer import ITEM
 from ..trace.tracing import check_leaf, function_name
 from ..trace.views import snapshot
 from ..types import ArrayType, type_of
+from .harmless import harmless, refuses
 from .versions import as_it_stood, writes
 
 P = ParamSpec("P")
@@ -138,10 +138,6 @@ def evaluate_batched(
     """
     env: dict[int, tuple[Any, Any]] = {}
     kept = set() if going is None else writes(graph)  # of samples that do not count, as they are
-
-    def batched_one(op: Op, arguments: Sequence[Any], params: dict[str, Any]) -> Any:
-        return batch_one(op, size, [True] * len(arguments), arguments, params)
-
     for variable, value, flag in zip(graph.inputs, values, flags, strict=True):
         env[variable.serial] = (value, flag)
     for node in graph.nodes:
@@ -149,31 +145,35 @@ def evaluate_batched(
             env[node.serial] = (node.output, False)
         elif isinstance(node, Operator):
             pairs = [env[source.serial] for source in node.inputs]
-            arguments = [value for value, _ in pairs]
-            batched = [flag for _, flag in pairs]
-            if node.op is ITEM:
-                env[node.serial] = _item(*pairs[0], node.params["index"])
-            elif node.op is again:
-                env[node.serial] = (again(*arguments), batched[0])
-            elif going is not None and node.op.masked is not None:
-                env[node.serial] = node.op.masked(size, batched, going, *arguments, **node.params)
-            elif going is not None and _has_check(node):
-                written = node.serial in kept or not any(batched)
-                is_read = node.op is gather  # its first argument is, at places which are checked
-                harmless = [_harmless(*pair, going, written) for pair in pairs[is_read:]]
-                places, batched = map(list, zip(*pairs[:is_read], *harmless, strict=True))
-                if node.serial in kept:
-                    places = as_it_stood(node, places, going, batched_one)
-                result = batch_one(node.op, size, batched, places, node.params)
-                env[node.serial] = (_as_one(result, node), True)
-            elif any(batched):
-                result = batch_one(node.op, size, batched, arguments, node.params)
-                env[node.serial] = (
-                    result if isinstance(result, Mixed) else (_as_one(result, node), True)
-                )
-            else:
-                env[node.serial] = (node.apply(arguments), False)
+            env[node.serial] = _evaluate_one(node, size, pairs, going, node.serial in kept)
     return [env[node.serial] for node in graph.outputs]  # type: ignore[union-attr]
+
+
+def _evaluate_one(
+    node: Operator, size: int, pairs: list[tuple[Any, Any]], going: Any, is_write: bool
+) -> tuple[Any, Any]:
+    """The result of one operation, and whether it is a batch; of several results, whether each."""
+    arguments = [value for value, _ in pairs]
+    batched = [flag for _, flag in pairs]
+    if node.op is ITEM:
+        return _item(*pairs[0], node.params["index"])
+    if node.op is again:
+        return again(*arguments), batched[0]
+    if going is not None and node.op.masked is not None:
+        return node.op.masked(size, batched, going, *arguments, **node.params)  # type: ignore[no-any-return]
+    if going is not None and refuses(node):
+        arguments, batched = harmless(node, pairs, going, is_write)
+        if is_write:
+            arguments = as_it_stood(node, arguments, going, _batched)
+    if not any(batched):
+        return node.apply(arguments), False
+    result = batch_one(node.op, size, batched, arguments, node.params)
+    return result if isinstance(result, Mixed) else (_as_one(result, node), True)
+
+
+def _batched(op: Op, arguments: Sequence[Any], params: dict[str, Any]) -> Any:
+    size = type_of(arguments[0]).shape[0]
+    return batch_one(op, size, [True] * len(arguments), arguments, params)
 
 
 def _item(values: Any, flags: Any, number: int) -> tuple[Any, bool]:
@@ -187,32 +187,6 @@ def _as_one(result: Any, node: Operator) -> Any:
         return result
     wanted = node.type.dtype
     return result if type_of(result).dtype == wanted else convert(result, dtype=wanted)
-
-
-def _has_check(node: Operator) -> bool:
-    """Whether an operation refuses some of its integers."""
-    loops = node.op.loops
-    if callable(loops):
-        loops = loops(**node.params)
-    return getattr(loops, "check", None) is not None
-
-
-def _harmless(value: Any, flag: bool, going: Any, written: bool) -> tuple[Any, bool]:
-    """An argument as a batch, where the integers of samples that do not count are 0.
-
-    What is `written` to is one for each sample; other arguments than integers may be one for all.
-    """
-    own, size = type_of(value), type_of(going).shape[0]
-    integers = own.dtype.kind in "iu"
-    if not integers and not written:
-        return value, flag
-    if not flag:
-        value = broadcast_to(value, shape=(size, *own.shape))
-    if not integers:
-        return value, True
-    rank = len(type_of(value).shape)
-    zero = np.zeros((), own.dtype)[()]
-    return select(reshape(going, shape=(size, *[1] * (rank - 1))), value, zero), True
 
 
 def batch_one(
