@@ -18,7 +18,8 @@ BESIDE = {
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.residuals transforms.calls transforms.flow transforms.choice "
     "transforms.repetition transforms.sums transforms.versions",
-    "more transforms": "transforms.batching transforms.jacobian transforms.check",
+    "more transforms": "transforms.batching transforms.harmless transforms.jacobian "
+    "transforms.check",
     "operations that NumPy evaluates": "jit.hosting",
     "memory that is used again": "runtime.arena",
     "functions of libraries, complex numbers": "loops.library loops.pairs",

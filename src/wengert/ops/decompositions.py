@@ -22,7 +22,6 @@ from .elementwise import absolute, conjugate, imag, over, real, select
 from .layout import convert, reduce_sum
 from .linalg import (
     LAPACK,
-    Guarded,
     H,
     T,
     batch_leading,
@@ -30,6 +29,7 @@ from .linalg import (
     column,
     diagonal_of,
     field_dtype,
+    guarded,
     lower_triangle,
     masked,
     matmul,
@@ -55,7 +55,7 @@ def _values(name: str, op: Op, place: int, evaluate: Function, **params: Any) ->
     """The operation that gives the values of a decomposition alone, without vectors."""
     made: Op = Op(
         name,
-        Guarded(name, _NOT_FINITE, evaluate, lambda: made),
+        guarded(name, _NOT_FINITE, evaluate, lambda: made),
         lambda a: op.type_rule(a, **params)[place],
         jvp=(lambda t, ans, a: op.jvp((t,), op(a, **params), a, **params)[place],),  # type: ignore[misc,operator]
         batch=batch_leading(lambda: made),
@@ -108,7 +108,7 @@ def _positive_samples(rng: np.random.Generator) -> Any:
 # The lower triangular L with a = L Lᴴ.
 cholesky: Op = Op(
     "cholesky",
-    Guarded(
+    guarded(
         "cholesky",
         "Add a small multiple of the identity, or use eigh for an indefinite matrix.",
         _cholesky,
@@ -175,7 +175,7 @@ def _imaginary_diagonal(x: Any) -> Any:
 # a = q r with qᴴ q = 1 and r upper triangular.
 qr: Op = Op(
     "qr",
-    Guarded("qr", _NOT_FINITE, _qr, lambda: qr),
+    guarded("qr", _NOT_FINITE, _qr, lambda: qr),
     _qr_type,
     jvp=_qr_jvp,
     batch=batch_leading(lambda: qr),
@@ -245,7 +245,7 @@ def _turned(v: Any, turn: Any) -> Any:
 # The eigenvalues, ascending, and orthonormal eigenvectors of a Hermitian matrix.
 eigh: Op = Op(
     "eigh",
-    Guarded(
+    guarded(
         "eigh",
         _NOT_FINITE,
         lambda a: tuple(np.linalg.eigh(_hermitian(a))),
@@ -321,7 +321,7 @@ def _spread(*shape: int, complex_: bool = False) -> np.ndarray:
 # Eigenvalues and eigenvectors of any square matrix, always complex.
 eig: Op = Op(
     "eig",
-    Guarded("eig", _NOT_FINITE, _eig, lambda: eig),
+    guarded("eig", _NOT_FINITE, _eig, lambda: eig),
     _eig_type,
     jvp=_eig_jvp,
     batch=batch_leading(lambda: eig),
@@ -408,7 +408,7 @@ def _phase(inside: Any, inverse: Any) -> Any:
 # a = u diag(s) vh, the singular values descending.
 svd: Op = Op(
     "svd",
-    Guarded(
+    guarded(
         "svd",
         _NOT_FINITE,
         lambda a, full_matrices: tuple(np.linalg.svd(a, full_matrices)),

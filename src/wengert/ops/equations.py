@@ -19,7 +19,6 @@ from .families import batch_elementwise
 from .indexing import embed
 from .layout import as_dtype
 from .linalg import (
-    Guarded,
     H,
     LinearAlgebraError,
     MatrixShapeError,
@@ -28,6 +27,7 @@ from .linalg import (
     batch_leading,
     check_matrix,
     field_dtype,
+    guarded,
     identities,
     lower_triangle,
     matmul,
@@ -165,7 +165,7 @@ triangular_sylvester: Op = Op(
 # x with a x + x b = q.
 sylvester: Op = Op(
     "solve_sylvester",
-    Guarded(
+    guarded(
         "solve_sylvester",
         "It has one solution only where no eigenvalue of a is one of -b.",
         _sylvester,
@@ -300,7 +300,7 @@ def _banded_samples(rng: np.random.Generator) -> Any:
 # x with a x = b, where the rows of ab are the diagonals of a, the uppermost first.
 banded_solve: Op = Op(
     "solve_banded",
-    Guarded("solve_banded", NOT_FINITE, _solve_banded, lambda: banded_solve, _identity_in_bands),
+    guarded("solve_banded", NOT_FINITE, _solve_banded, lambda: banded_solve, _identity_in_bands),
     _banded_type,
     jvp=(
         lambda t, ans, ab, b, lower, upper: (
@@ -420,7 +420,7 @@ def _schur_jvp(tangents: Any, ans: Any, a: Any) -> Any:
 # The triangular u and unitary z with a = z u zᴴ.
 schur: Op = Op(
     "schur",
-    Guarded("schur", NOT_FINITE, _schur, lambda: schur),
+    guarded("schur", NOT_FINITE, _schur, lambda: schur),
     _schur_type,
     jvp=_schur_jvp,
     batch=batch_leading(lambda: schur),

@@ -15,13 +15,13 @@ from .elementwise import absolute, select
 from .layout import broadcast_to, reshape
 from .linalg import (
     LAPACK,
-    Guarded,
     H,
     MatrixShapeError,
     _regular,
     check_matrix,
     column,
     field_dtype,
+    guarded,
     matmul,
     row,
 )
@@ -88,7 +88,7 @@ def _pinv_by_values(a: Any, rcond: Any, hermitian: bool) -> Any:
 
 pinv: Op = Op(
     "pinv",
-    Guarded(
+    guarded(
         "pinv",
         "Check the matrix for inf and nan.",
         lambda a, rcond, hermitian: np.linalg.pinv(a, rcond, hermitian),
@@ -171,7 +171,7 @@ def _batch_lstsq(size: int, flags: Sequence[bool], a: Any, b: Any, rcond: float 
 # The x of least norm among those that make |a x - b| least.
 lstsq: Op = Op(
     "lstsq",
-    Guarded("lstsq", "Check the matrix for inf and nan.", _lstsq, lambda: lstsq),
+    guarded("lstsq", "Check the matrix for inf and nan.", _lstsq, lambda: lstsq),
     _lstsq_type,
     jvp=(
         _lstsq_by_a,

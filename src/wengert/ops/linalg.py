@@ -41,37 +41,31 @@ LAPACK = "LAPACK computes it: called by schedule/library.py, or by NumPy"
 SINGULAR = "Use lstsq or pinv for matrices without an inverse."
 
 
-class Guarded:
+def guarded(
+    name: str,
+    remedy: str,
+    evaluate: Function,
+    op_of: Callable[[], Op],
+    accepted: Function | None = None,
+) -> Function:
     """Evaluation whose LinAlgError names the operation; wrong shapes get the type rule's words.
 
     `accepted(*types, **params)` gives arguments, by their numbers, with which there is none: the
     identity for the first one, unless said otherwise.
     """
 
-    def __init__(
-        self,
-        name: str,
-        remedy: str,
-        evaluate: Function,
-        op_of: Callable[[], Op],
-        accepted: Function | None = None,
-    ):
-        self.name = name
-        self.remedy = remedy
-        self.evaluate = evaluate
-        self.op_of = op_of
-        self.accepted = accepted or identities(0)
-
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        """Evaluate it."""
+    def checked(*args: Any, **params: Any) -> Any:
         try:
-            return self.evaluate(*args, **params)
+            return evaluate(*args, **params)
         except LinearAlgebraError:
             raise
         except np.linalg.LinAlgError as error:
-            self.op_of().type_rule(*[type_of(arg) for arg in args], **params)
+            op_of().type_rule(*[type_of(arg) for arg in args], **params)
             problem = str(error).strip().rstrip(".")
-            raise LinearAlgebraError(explain(self.name, problem, self.remedy)) from None
+            raise LinearAlgebraError(explain(name, problem, remedy)) from None
+
+    checked.accepted = accepted or identities(0)  # type: ignore[attr-defined]
+    return checked
 
 
 def identities(*numbers: int) -> Function:
@@ -300,7 +294,7 @@ def _solve_by_lu(a: Any, b: Any, transposed: bool) -> Any:
 # x with a x = b, or aᵀ x = b.
 solve: Op = Op(
     "solve",
-    Guarded(
+    guarded(
         "solve",
         SINGULAR,
         lambda a, b, transposed: np.linalg.solve(a.swapaxes(-1, -2) if transposed else a, b),
@@ -373,7 +367,7 @@ def _triangular_samples(rng: np.random.Generator) -> Any:
 # x with a x = b, where only one triangle of a is read.
 triangular_solve: Op = Op(
     "solve_triangular",
-    Guarded("solve_triangular", SINGULAR, _substitute, lambda: triangular_solve),
+    guarded("solve_triangular", SINGULAR, _substitute, lambda: triangular_solve),
     _solve_type("solve_triangular"),
     jvp=(
         lambda t, ans, a, b, lower, unit_diagonal: (
@@ -482,7 +476,7 @@ def _lu_jvp(tangents: Any, ans: Any, a: Any) -> Any:
 # swapped with each, one after the other; the order of the rows in P a; and that of its inverse.
 lu: Op = Op(
     "lu",
-    Guarded("lu", SINGULAR, _eliminate, lambda: lu),
+    guarded("lu", SINGULAR, _eliminate, lambda: lu),
     _lu_type,
     jvp=_lu_jvp,
     batch=batch_leading(lambda: lu),
@@ -509,7 +503,7 @@ def _pivots(a: Any) -> Any:
 # more of it.
 pivots: Op = Op(
     "pivots",
-    Guarded("pivots", SINGULAR, _pivots, lambda: pivots),
+    guarded("pivots", SINGULAR, _pivots, lambda: pivots),
     _pivots_type,
     jvp=lambda tangents, ans, a: (diagonal_of(_lu_jvp(tangents, lu(a), a)[0]), None),
     batch=batch_leading(lambda: pivots),
@@ -543,7 +537,7 @@ def _square_samples(rng: np.random.Generator) -> Any:
 
 inv: Op = Op(
     "inv",
-    Guarded("inv", SINGULAR, np.linalg.inv, lambda: inv),
+    guarded("inv", SINGULAR, np.linalg.inv, lambda: inv),
     square_type("inv"),
     jvp=(lambda t, ans, a: -matmul(matmul(ans, t), ans),),
     batch=batch_leading(lambda: inv),

@@ -23,7 +23,6 @@ from .layout import broadcast_to, convert, reduce_sum, reshape
 from .linalg import (
     LAPACK,
     SINGULAR,
-    Guarded,
     T,
     _regular,
     _square_samples,
@@ -32,6 +31,7 @@ from .linalg import (
     column,
     diagonal_by_elimination,
     field_dtype,
+    guarded,
     identity,
     inv,
     matmul,
@@ -167,7 +167,7 @@ def _lift_type(a: ArrayType) -> tuple[ArrayType, ...]:
 
 lift: Op = Op(
     "lift_singular_values",
-    Guarded("det", "Check the matrix for inf and nan.", _lift, lambda: lift),
+    guarded("det", "Check the matrix for inf and nan.", _lift, lambda: lift),
     _lift_type,
     batch=batch_leading(lambda: lift),
     multiple=True,
@@ -243,7 +243,7 @@ def _det_by_lu(a: Any) -> Any:
 
 det: Op = Op(
     "det",
-    Guarded("det", SINGULAR, np.linalg.det, lambda: det),
+    guarded("det", SINGULAR, np.linalg.det, lambda: det),
     _det_type,
     jvp=(lambda t, ans, a: _sum_matrix(scale(t, cofactors(a))),),
     batch=batch_leading(lambda: det),
@@ -274,7 +274,7 @@ def _slogdet_jvp(tangents: Any, ans: Any, a: Any) -> Any:
 # The sign (or phase) and the logarithm of the absolute value of the determinant.
 slogdet: Op = Op(
     "slogdet",
-    Guarded("slogdet", SINGULAR, lambda a: tuple(np.linalg.slogdet(a)), lambda: slogdet),
+    guarded("slogdet", SINGULAR, lambda a: tuple(np.linalg.slogdet(a)), lambda: slogdet),
     _slogdet_type,
     jvp=_slogdet_jvp,
     batch=batch_leading(lambda: slogdet),
@@ -324,7 +324,7 @@ def _pade(a: np.ndarray) -> np.ndarray:
 
 expm: Op = Op(
     "expm",
-    Guarded("expm", "Check the matrix for inf and nan.", _expm, lambda: expm),
+    guarded("expm", "Check the matrix for inf and nan.", _expm, lambda: expm),
     square_type("expm"),
     jvp=(lambda t, ans, a: expm_tangent(a, t),),
     batch=batch_leading(lambda: expm),

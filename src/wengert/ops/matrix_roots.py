@@ -28,13 +28,13 @@ from .equations import (
 from .indexing import index
 from .layout import as_dtype, reduce_sum, reshape
 from .linalg import (
-    Guarded,
     H,
     LinearAlgebraError,
     T,
     _regular,
     batch_leading,
     diagonal_of,
+    guarded,
     matmul,
     part,
     row,
@@ -213,7 +213,7 @@ def _written_root(u: Any) -> Any:
 # The matrix r with r r = a whose eigenvalues have positive real parts.
 sqrtm: Op = Op(
     "sqrtm",
-    Guarded("sqrtm", NOT_FINITE, _by_scipy("sqrtm", "square root"), lambda: sqrtm),
+    guarded("sqrtm", NOT_FINITE, _by_scipy("sqrtm", "square root"), lambda: sqrtm),
     square_type("sqrtm"),
     jvp=(lambda t, ans, a: sylvester(ans, ans, t),),
     batch=batch_leading(lambda: sqrtm),
@@ -234,7 +234,7 @@ _logm = _by_scipy("logm", "logarithm")
 # The matrix l with expm(l) = a whose eigenvalues have imaginary parts between -pi and pi.
 logm: Op = Op(
     "logm",
-    Guarded("logm", NOT_FINITE, _logm, lambda: logm),
+    guarded("logm", NOT_FINITE, _logm, lambda: logm),
     square_type("logm"),
     jvp=(lambda t, ans, a: logm_tangent(a, t),),
     batch=batch_leading(lambda: logm),

@@ -14,7 +14,6 @@ from ..graph import Operator
 from ..ops.elementwise import select
 from ..ops.indexing import gather
 from ..ops.layout import broadcast_to, reshape
-from ..ops.linalg import Guarded
 from ..types import ArrayType, type_of
 
 Pair = tuple[Any, bool]
@@ -22,7 +21,7 @@ Pair = tuple[Any, bool]
 
 def refuses(node: Operator) -> bool:
     """Whether an operation has an error for some values of its arguments."""
-    if isinstance(node.op.evaluate, Guarded):
+    if _accepted(node) is not None:
         return True
     loops = node.op.loops
     if callable(loops):
@@ -37,18 +36,21 @@ def harmless(
 
     Of arrays that the samples write to there is one for each, which stays what it is.
     """
-    if isinstance(node.op.evaluate, Guarded):
-        chosen = _matrices(node, pairs, going)
-    else:
-        chosen = _integers(node, pairs, going, is_write)
+    is_matrix = _accepted(node) is not None
+    chosen = _matrices(node, pairs, going) if is_matrix else _integers(node, pairs, going, is_write)
     values, flags = map(list, zip(*chosen, strict=True))
     return values, flags
+
+
+def _accepted(node: Operator) -> Any:
+    """The rule of an operation on matrices, see ops/linalg.py: which ones it takes."""
+    return getattr(node.op.evaluate, "accepted", None)
 
 
 def _matrices(node: Operator, pairs: Sequence[Pair], going: Any) -> list[Pair]:
     """One matrix for all samples stays: it is factorised once, before the loop if it can be."""
     types = [_of_one_sample(*pair) for pair in pairs]
-    accepted = node.op.evaluate.accepted(*types, **node.params)
+    accepted = _accepted(node)(*types, **node.params)
     return [
         _chosen(*pair, going, accepted[number]) if number in accepted and pair[1] else pair
         for number, pair in enumerate(pairs)
