@@ -129,3 +129,54 @@ class TestRefusals:
             return x
 
         self.check(f, np.array([0.0, -1.0, 1.5, 2.0]))
+
+
+class TestFirstTurn:
+    """The first turn writes to an array from before the loop, the others to the one before."""
+
+    def check(self, f):
+        xs = np.array([0.05, 0.4, 1.0, 2.2])
+        expected, slopes = [f(x) for x in xs], [wg.grad(f)(x) for x in xs]
+        for found in (wg.vmap(f)(xs), wg.jit(wg.vmap(f))(xs), list(map(wg.jit(f), xs))):
+            np.testing.assert_allclose(found, expected)
+        for found in (wg.jit(wg.vmap(wg.grad(f)))(xs), list(map(wg.jit(wg.grad(f)), xs))):
+            np.testing.assert_allclose(found, slopes)
+
+    def test_while(self):
+        def f(x):
+            a, k = np.linspace(0.0, 1.0, 5) * x, 0
+            held, part = a, a[1:3]
+            while np.sum(a) < 4.0 and k < 6:
+                a[k % 5] += 0.5
+                a = a * 1.1
+                k += 1
+            return np.sum(a * a) + k + np.sum(held) + np.sum(part**2)
+
+        self.check(f)
+
+    def test_for(self):
+        def f(x):
+            a = np.linspace(0.0, 1.0, 5) * x
+            held = [a]
+            for k in range(int(abs(x) * 3)):
+                a[k % 5] += 0.5
+                a = a * 1.1
+                if a[0] > 1.5:
+                    break
+            return np.sum(a * a) + np.sum(held[0])
+
+        self.check(f)
+
+    def test_another_function(self):
+        def turns(a, x):
+            while x > 0.3:
+                a[0] += x
+                a = a * 2.0
+                x = x * 0.5
+            return a
+
+        def f(x):
+            a = np.ones(3) * x
+            return np.sum(turns(a, x)) + np.sum(a * a)
+
+        self.check(f)

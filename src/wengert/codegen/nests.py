@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from ..loops import Buffer, Nest, Store, Var
+from ..loops import Buffer, Choose, Nest, Store, Var, roots_of, walk
 from ..machine import policy
 from ..schedule.steps import is_on
 from .accumulators import LOST, SUM, Accumulators, Combining, combined, identity
@@ -47,7 +47,8 @@ class NestEmitter:
 
     def emit(self, nest: Nest) -> None:
         """The loops of a nest."""
-        self.plan = NestPlan(nest, self.target)
+        self.plan = NestPlan(_with_a_loop(nest), self.target)
+        nest = self.plan.nest
         self.vars, self.stores, self.last = nest.vars, nest.stores, self.plan.last
         self.values = self.values_of(self.builder, self.plan, self.pointers, self.given)
         if any(var.extent == 0 for var in nest.vars):
@@ -313,3 +314,10 @@ class NestEmitter:
             else:
                 values.store_vector(store, value)
         return results
+
+
+def _with_a_loop(nest: Nest) -> Nest:
+    """Branches, which ask for an index that is counted elsewhere, are made in an innermost loop."""
+    if nest.vars or not any(isinstance(expr, Choose) for expr in walk(roots_of(nest.stores))):
+        return nest
+    return Nest([Var("once", 1)], nest.stores, nest.label, nest.nodes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -272,7 +273,11 @@ class Runtime:
         while True:
             more = test()
             if is_abstract(more):
-                self._whole(False, test, body, get, put, number)
+                try:
+                    self._whole(False, test, body, get, put, number)
+                except ChangedType:
+                    rest = functools.partial(self._loop, False, test, body, get, put, number, True)
+                    self._first_apart(more, body, rest, get, put, number)
                 return
             if not more:
                 return
@@ -324,14 +329,29 @@ class Runtime:
             put(before)
             raise
 
-    def _loop(self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
+    def _loop(
+        self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int, done: bool = False
+    ) -> None:
         variables = self._variables(number, get, put, body)
 
         def work() -> None:
             turns = Turns(variables, lambda _: body(), lambda _: None, runs, runs)
+            turns.first_is_done = done
             as_while(turns, lambda _: test(), False)
 
         variables.retrying(work)
+
+    def _first_apart(
+        self, runs: Any, first: Any, rest: Any, get: Any, put: Any, number: int
+    ) -> None:
+        """A loop whose first turn, if it `runs`, writes to an array that was there before and each
+        other one to that of the turn before it."""
+
+        def turns() -> None:
+            first()
+            rest()
+
+        decide(self._variables(number, get, put, first), runs, turns, lambda: None)
 
     def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A `for` statement."""
@@ -444,13 +464,22 @@ class Runtime:
 
     def _counted(self, over: Steps, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A loop over a number of items that is traced."""
-        variables = self._variables(number, get, put, body)
 
-        def work() -> None:
-            turns = Turns(variables, body, over.item, False, False)
-            as_while(turns, _ends(over.length, more), True)
+        def from_item(done: int) -> None:
+            variables = self._variables(number, get, put, body)
 
-        variables.retrying(work)
+            def work() -> None:
+                turns = Turns(variables, body, lambda k: over.item(k + done), False, False)
+                turns.first_is_done = done > 0
+                as_while(turns, _ends(over.length - done, more), True)
+
+            variables.retrying(work)
+
+        try:
+            from_item(0)
+        except ChangedType:
+            first = lambda: body(over.item(np.int64(0)))
+            self._first_apart(over.length > 0, first, lambda: from_item(1), get, put, number)
 
     # ------------------------------------------------------------ stacks
 
