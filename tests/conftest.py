@@ -15,9 +15,9 @@ import hypothesis
 import numpy as np
 import pytest
 
-from wengert.jit import debugging
+from wengert.jit import verifying
 
-debugging.verify_always = True
+verifying.strict = True
 # A job in the background of a script ignores Ctrl-C, and a test that waits for it would not end.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

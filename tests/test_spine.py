@@ -24,6 +24,9 @@ BESIDE = {
     "memory that is used again": "runtime.arena",
     "functions of libraries, complex numbers": "loops.library loops.pairs",
     "limits of size": "schedule.inlining",
+    "rules that every program must keep": "jit.verifying graph.rules schedule.verify.accesses "
+    "schedule.verify schedule.verify.arena schedule.verify.dtypes schedule.verify.places "
+    "schedule.verify.stored loops.loop loops.products",
     "Ctrl-C": "codegen.interrupts codegen.objects",
     "the machine and its thresholds": "machine policy runtime.lapack runtime.numpy_loops",
     "limits, and what threads there are": "runtime.limits runtime.layout runtime.threads",

@@ -125,6 +125,10 @@ class RecompilationWarning(UserWarning):
     """A function that is compiled again and again."""
 
 
+class CompilerWarning(UserWarning):
+    """The compiler found a fault of its own, and compiled a function in a plainer way."""
+
+
 class ConstantRandomWarning(UserWarning):
     """Random numbers that were drawn while a function was compiled, and so are constants of it."""
 

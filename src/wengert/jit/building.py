@@ -14,12 +14,14 @@ from ..machine import compiling_for, policy
 from ..schedule import schedule
 from ..schedule.memory import loops_of
 from ..schedule.steps import is_on
+from ..schedule.task import setting, with_setting
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length
 from .frames import CallLayout
 from .program import Program, object_cache
 from .tracing import Captured, StaticResult
+from .verifying import verification
 
 if TYPE_CHECKING:
     from ..codegen.target import Target
@@ -34,6 +36,7 @@ class Stages:
         self, captured: Captured, leaves: Sequence[Leaf], clock: debugging.Clock, target: Target
     ):
         self.captured, self.target = captured, target
+        self.steps = setting()  # what chooses them
         self.graph: Graph = captured.graph
         self.passes: list[tuple[str, Graph]] = []
         self.any_length: AnyLength | None = None
@@ -60,15 +63,10 @@ class Stages:
             self.strides = self._strides(leaves)
             self.loops: LoopProgram = self.schedule()
             self.direct = _direct(captured, self.loops)
-        if debugging.verifies():
-            from ..schedule.verify import verify_stages
-
-            with clock("verify"):
-                verify_stages(self.optimised, self.any_length is not None, self.loops)
 
     def schedule(self, watch: Any = None) -> LoopProgram:
         """The loops of the optimised graph; `watch` sees every step."""
-        with compiling_for(self.target):
+        with compiling_for(self.target), with_setting(self.steps):
             return schedule(self.optimised, self.strides, self.any_length, watch)
 
     def _strides(self, leaves: Sequence[Leaf]) -> list[tuple[int, ...]]:
@@ -162,11 +160,11 @@ def _copies(constants: Sequence[Buffer]) -> list[np.ndarray]:
 
 
 def build(
+    name: str,
     captured: Captured,
     leaves: Sequence[Leaf],
     prepare: Callable[[Program], Any],
     clock: debugging.Clock,
-    name: str,
     target: Target,
     threads: int | None = None,
 ) -> tuple[Program, Any]:
@@ -207,7 +205,11 @@ def build(
         text: Callable[[Any], str] = str
         if is_on("records"):
             from ..codegen.writing import text_of as text
-        program.compiled = compile_module(text(native.module), target, cache=cache, symbols=symbols)
+        written = text(native.module)
+        verified = verification(stages)
+        program.compiled = compile_module(written, target, cache=cache, symbols=symbols)
+    with clock("verify"):
+        verified.finish()
     with clock("link"):
         entry = bind(program, signature, program.compiled, "entry") if has_entry else None
     if signature is not None and not has_entry:

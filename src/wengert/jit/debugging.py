@@ -43,15 +43,6 @@ def level() -> int:
         ) from None
 
 
-# Whether to verify all programs of loops, whatever WENGERT_DEBUG is: the tests do.
-verify_always = False
-
-
-def verifies() -> bool:
-    """Whether programs of loops are verified."""
-    return verify_always or level() > 0
-
-
 def show(text: str) -> None:
     """One message."""
     print(text, file=sys.stderr, flush=True)

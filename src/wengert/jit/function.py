@@ -432,14 +432,14 @@ class Jitted(staticmethod, Generic[P, R]):
 
         name, target = function_name(self.function), Target.host()
         if not _is_on("records"):
-            return _build(captured, kinds, prepare, clock, name, target, self.threads)
+            return _build(name, captured, kinds, prepare, clock, target, self.threads)
         from . import lookup
 
         with clock("fingerprint"):
             key = lookup.graph_key(captured, kinds, (*style, self.threads), target)
         found = lookup.load(key, name, kinds, prepare, clock, captured)
         if found is None:
-            found = _build(captured, kinds, prepare, clock, name, target, self.threads)
+            found = _build(name, captured, kinds, prepare, clock, target, self.threads)
             lookup.save(key, found[0])
         return found
 
@@ -507,10 +507,11 @@ def _is_abstract(value: Any) -> bool:
     return isinstance(value, Traced) and concrete(value) is None
 
 
-def _build(*args: Any) -> tuple[Any, Any]:
+def _build(name: str, *args: Any) -> Any:
     from .building import build  # not needed for a program that is found on disk
+    from .verifying import without_faults
 
-    return build(*args)
+    return without_faults(name, lambda: build(name, *args))
 
 
 def _is_on(step: str) -> bool:

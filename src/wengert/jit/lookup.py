@@ -58,7 +58,11 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Tar
 
 
 def save(key: str | None, program: Any) -> None:
-    """Keep a program under its key, if a record can hold it."""
+    """Keep a program under its key, if a record can hold it and nothing went wrong with it."""
+    from ..schedule.task import setting
+
+    if program.stages.steps != setting():
+        return  # what is wrong is told in each process
     if key is None or ("entry" not in program.compiled.exports and program.entry_code is None):
         return
     object_cache().put(key, _pack(program))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
@@ -52,9 +54,28 @@ class Task(Record):
             self.notes.append(tell())
 
 
+_instead: ContextVar[str | None] = ContextVar("steps", default=None)
+
+
 def setting() -> str:
     """The steps that the environment chooses, as text: part of what compiled code depends on."""
-    return os.environ.get(SETTING, "").replace(" ", "")
+    instead = _instead.get()
+    return os.environ.get(SETTING, "").replace(" ", "") if instead is None else instead
+
+
+@contextlib.contextmanager
+def with_setting(text: str) -> Iterator[None]:
+    """Choose the steps in place of the environment.
+
+    >>> with with_setting("plain"):
+    ...     setting()
+    'plain'
+    """
+    token = _instead.set(text)
+    try:
+        yield
+    finally:
+        _instead.reset(token)
 
 
 def choose_steps(names: Sequence[str], text: str) -> frozenset[str]:
