@@ -10,7 +10,7 @@ from wengert import machine
 from wengert.graph.nodes import Operator
 from wengert.loops import Contraction, Loop, Nest, Transfer, inside
 from wengert.passes import optimise
-from wengert.schedule import matrices, plan, schedule
+from wengert.schedule import matrices, plan, regions, schedule
 from wengert.schedule.axes import AxisClasses
 
 
@@ -120,9 +120,9 @@ def test_rows_are_counted_where_weights_are_shared():
     graph = optimise(wg.trace(STEP, normal(12, 64, 32), normal(32, 32), normal(32, 32)))
     classes = AxisClasses(graph.operators)
     first = next(node for node in graph.operators if node.op.name == "contract")
-    cutter = matrices.MatrixCutter(graph, classes, classes.find((first.serial, 0)))
+    cut = regions.cut_in(matrices.MatrixBlocks, graph, classes, classes.find((first.serial, 0))).cut
     products = [node for node in graph.operators if node.op.name == "contract"]
-    rows = [cutter._rows(node, 1) for node in products]
+    rows = [matrices.rows_of(cut, node, 1) for node in products]
     assert set(rows) == {64.0, None}  # None: of two values of a sample
     assert rows.count(64.0) == 5
 

@@ -19,7 +19,7 @@ from ..loops import BOOL, Product, Scatter, identity_of
 from ..machine import policy
 from ..ops.elementwise import select
 from ..ops.layout import broadcast_to, reshape
-from ..passes.lengths import only_counts
+from ..passes.lengths import INDEX, only_counts
 from ..types import ArrayType
 from .lowering import lowering_of
 from .restrict import Part, resized, restrict_constant, restrict_operator
@@ -106,15 +106,20 @@ def block_time(work: float, elements: float) -> float:
     return work / times.operations + elements / (times.elements * times.near)
 
 
-class RegionOp:
-    """The operation of a region: it is made by the scheduler, for the scheduler."""
+class ScheduledOp:
+    """An operation that is made by the scheduler, for the scheduler."""
 
-    name = "region"
     multiple = True
     reads_views = True  # arguments may lie in memory with any strides
     loops = None
     compose = None
     cost = None
+
+
+class RegionOp(ScheduledOp):
+    """The operation of a region."""
+
+    name = "region"
 
     def __init__(self, region: Region):
         self.region = region
@@ -164,15 +169,18 @@ class BlockBuilder:
         width: int,
         layout: BlockLayout = LANES,
         inner: dict[int, tuple[int, ...]] | None = None,
+        positions: Variable | None = None,  # what says where along the axis samples are, if any
     ):
         self.members, self.results = members, results
         self.axes, self.length, self.width = axes, length, width
         self.layout, self.inner = layout, inner or {}
+        self.positions = positions
         self.part = Part(width, length)
         self.new: dict[int, Node] = {}
         self.own: dict[int, int] = {}  # the axis of samples of the new nodes
         self.sources: list[Node] = []
         self.inputs: list[Variable] = []
+        self.own_positions: Variable | None = None
         self.exists: Variable | None = None  # which samples there are, if not all
         if self._is_partial():
             assert not layout.direct  # there is no rest
@@ -198,6 +206,7 @@ class BlockBuilder:
             self.exists is not None,
             self.layout,
             self._inner_axes(),
+            None if self.own_positions is None else len(self.inputs),
             groups=self._groups(-(-self.length // self.width)),
         )
 
@@ -219,7 +228,8 @@ class BlockBuilder:
         return {self.new[n].serial: axes for n, axes in self.inner.items() if n in self.new}
 
     def _all_inputs(self) -> list[Variable]:
-        return [*self.inputs, *([] if self.exists is None else [self.exists])]
+        last = [self.own_positions, self.exists]
+        return [*self.inputs, *[variable for variable in last if variable is not None]]
 
     def _variable(self, name: str, array_type: ArrayType, axis: int | None) -> Variable:
         variable = Variable(name, None, array_type, False)
@@ -273,6 +283,9 @@ class BlockBuilder:
         return made
 
     def _outside(self, source: Node) -> Node:
+        if source is self.positions:
+            self.own_positions = self._variable("positions", ArrayType(INDEX, (self.width,)), 0)
+            return self.own_positions
         axis = self.axes.get(source.serial)
         block_type = resized(source.type, axis, self.part)
         if isinstance(source, Constant):

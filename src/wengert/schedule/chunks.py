@@ -30,7 +30,6 @@ import numpy as np
 
 from ..functions import FUNCTIONS
 from ..graph import Constant, Graph, Node, Operator, Variable
-from ..loops import Alias, Pointwise
 from ..machine import policy
 from ..ops.indexing import index
 from ..ops.op import REGISTRY
@@ -39,10 +38,9 @@ from ..passes.rewriting import apply
 from ..trace.tracer import ITEM
 from ..transforms.loop import is_loop
 from ..types import ArrayType
-from .building import BlockBuilder, combine_of, flops_of
+from .building import BlockBuilder, ScheduledOp, combine_of, flops_of
 from .cost_model import nbytes
-from .cutting import Cutter, adds_to_zeros
-from .lowering import lowering_of
+from .cutting import Cut, Together, Way, axes_along, lengths_of
 from .random_bits import counted_part, counts_on, has_whole_blocks
 from .regions import tell_regions
 from .restrict import BodyCut, Part, blocked, resized, restrict_operator
@@ -83,15 +81,10 @@ class Chunks:
         return "\n".join([f"{head}; in a chunk:", *["  " + line for line in inside]])
 
 
-class ChunksOp:
-    """The operation of a program for chunks: it is made by the scheduler, for the scheduler."""
+class ChunksOp(ScheduledOp):
+    """The operation of a program for chunks."""
 
     name = "chunks"
-    multiple = True
-    reads_views = True  # arguments may lie in memory with any strides
-    loops = None
-    compose = None
-    cost = None
 
     def __init__(self, chunks: Chunks):
         self.chunks = chunks
@@ -101,11 +94,31 @@ def cut_chunks(graph: Graph, memory: int) -> Graph | None:
     """The graph in chunks of samples, where it needs so many bytes as it is; None: it has none, or
     what one chunk leaves for others is nearly as much."""
     classes = SampleClasses(graph.operators)
-    cutters = [ChunkCutter(graph, classes, kind, memory) for kind in _candidates(graph, classes)]
-    best = max(cutters, key=lambda cutter: cutter.covered, default=None)
-    if best is None or not best.covered or policy().chunks.least_saving * best.kept > memory:
+    cuts = []
+    for kind in _candidates(graph, classes):
+        axes = axes_along(graph, classes, kind)
+        # of merged axes, some hold several places for each sample
+        length = math.gcd(*lengths_of(graph, axes))
+        cuts.append(Cut(graph, axes, length, classes.relations, _InChunks(graph, classes, memory)))
+    best = max(cuts, key=covered, default=None)
+    if best is None or not covered(best) or policy().chunks.least_saving * kept(best) > memory:
         return None
     return best.cut()
+
+
+def covered(cut: Cut) -> int:
+    """Bytes of the values that only a chunk of is kept."""
+    members = [node for nodes in cut.members.values() for node in nodes]
+    return sum(nbytes(node) for node in members if node.serial in cut.axes)
+
+
+def kept(cut: Cut) -> int:
+    """Bytes of the values that are kept for all samples, from one loop over chunks to another or to
+    what mixes samples."""
+    given = {node.serial for node in cut.graph.outputs if node is not None}
+    results = [node for phase in cut.members for node in cut.results_of(phase)[0]]
+    between = [node for node in results if node.serial in cut.axes]
+    return sum(nbytes(node) for node in between if node.serial not in given)
 
 
 def _candidates(graph: Graph, classes: SampleClasses) -> list[tuple[int, int]]:
@@ -167,142 +180,100 @@ def use_of_weights(graph: Graph, classes: SampleClasses, axes: dict[int, int]) -
     return work, far
 
 
-class ChunkCutter(Cutter):
-    """Cuts a graph into chunks along one class of axes."""
+class _InChunks(Way):
+    """Chunks of samples: loops over time, and products with large weights, are members too."""
 
-    classes: SampleClasses
+    scatters = repeats = begins_with_kept = True
 
-    def __init__(self, graph: Graph, classes: SampleClasses, kind: tuple[int, int], memory: int):
-        self.memory = memory
-        self.loops: dict[int, BodyCut] = {}  # how loops are cut, by serial
+    def __init__(self, graph: Graph, classes: SampleClasses, memory: int):
+        self.classes, self.memory = classes, memory
         self.items = items_of(graph)
-        super().__init__(graph, classes, kind)
+        self.loops: dict[int, BodyCut] = {}  # how loops are cut, by serial
 
-    @property
-    def covered(self) -> int:
-        """Bytes of the values that only a chunk of is kept."""
-        members = [node for nodes in self.members.values() for node in nodes]
-        return sum(nbytes(node) for node in members if node.serial in self.axes)
-
-    @property
-    def kept(self) -> int:
-        """Bytes of the values that are kept for all samples, from one loop over chunks to another
-        or to what mixes samples."""
-        given = {node.serial for node in self.graph.outputs if node is not None}
-        results = [node for phase in self.members for node in self._results_of(phase)[0]]
-        between = [node for node in results if node.serial in self.axes]
-        return sum(nbytes(node) for node in between if node.serial not in given)
-
-    def _choose_width(self) -> int:
-        if not self.length:
+    def width(self, cut: Cut) -> int:
+        """As many samples as have use for what they share, and little memory."""
+        if not cut.length:
             return 0
-        work, far = use_of_weights(self.graph, self.classes, self.axes)
+        work, far = use_of_weights(cut.graph, self.classes, cut.axes)
         wanted = policy().chunks
-        has_loops = any(map(is_loop, self.graph.operators))
+        has_loops = any(map(is_loop, cut.graph.operators))
         least = wanted.least_in_loops if has_loops else wanted.least_samples
-        enough = -(-wanted.least_use * far * self.length // max(work, 1))
+        enough = -(-wanted.least_use * far * cut.length // max(work, 1))
         whole = -(-enough // wanted.lanes) * wanted.lanes
-        return choose_width(self.length, self.memory, max(least, whole))
+        return choose_width(cut.length, self.memory, max(least, whole))
 
-    def _length(self, lengths: set[int]) -> int:
-        """Of merged axes, some hold several places for each sample."""
-        return math.gcd(*lengths)
+    def applies(self, cut: Cut) -> bool:
+        """Whether there are samples enough for two chunks."""
+        return 0 < 2 * cut.width <= cut.length
 
-    @property
-    def sizes(self) -> list[Part]:
-        """A chunk, and the rest if there is one."""
-        rest = self.length % self.width
-        return [self.part, Part(rest, self.length)] if rest else [self.part]
-
-    # ------------------------------------------------------------ what belongs together
-
-    def _classify_all(self) -> None:
-        super()._classify_all()
-        if self.length < 2 * self.width:
-            self.inside, self.sums = set(), set()
-
-    def _classify(self, node: Operator) -> None:
-        if not self.width:
-            return
+    def classify(self, cut: Cut, node: Operator) -> None:
+        """Loops, and all results of one, go together."""
         if is_loop(node):
-            self._classify_loop(node)
+            self._classify_loop(cut, node)
         elif node.op is ITEM and node.inputs[0].serial in self.loops:
-            (self.inside if node.serial in self.axes else self.sums).add(node.serial)
+            cut.take(node)
         else:
-            super()._classify(node)
+            cut.classify(node)
 
-    def _classify_loop(self, loop: Operator) -> None:
+    def _classify_loop(self, cut: Cut, loop: Operator) -> None:
         items = self.items.get(loop.serial, [])
-        if not any(node.serial in self.axes for node in (*loop.inputs, *items)):
+        if not any(node.serial in cut.axes for node in (*loop.inputs, *items)):
             return
         try:
-            cut = cut_loop(loop, self.classes, self.axes, items, self.sizes)
+            found = cut_loop(loop, self.classes, cut.axes, items, sizes_of(cut))
         except MixedSamples as why:
-            self.objections[loop.serial] = str(why)
+            cut.objections[loop.serial] = str(why)
             return
-        self.loops[loop.serial] = cut
-        self.inside.add(loop.serial)
+        self.loops[loop.serial] = found
+        cut.inside.add(loop.serial)
 
-    def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
-        if counts_on(node, self.axes):
-            whole = has_whole_blocks(node, self.axes[node.serial], self.sizes)
+    def objection(self, cut: Cut, node: Operator, places: dict[int, int]) -> str | None:
+        """Why an operator cannot run for a chunk, or for the rest; None: it can."""
+        sizes = sizes_of(cut)
+        if counts_on(node, cut.axes):
+            whole = has_whole_blocks(node, cut.axes[node.serial], sizes)
             return None if whole else "needs all samples"
-        found = super()._objection(node, places)
-        if found is None and blocked(node, self.axes, self.sizes[-1]) is None:
+        found = cut.objection(node, places)
+        if found is None and blocked(node, cut.axes, sizes[-1]) is None:
             return "needs all samples"
         return found
 
-    def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
-        return adds_to_zeros(node, places) or super()._can_sum(node, places)
+    def declines(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> str | None:
+        """What is only elementwise takes little memory."""
+        if any(flops_of(node) or is_loop(node) for node in nodes):
+            return None
+        return "no product or loop goes with it"
 
-    def _phases(self) -> dict[int, int]:
-        phases = super()._phases()
-        for loop, items in self.items.items():  # all results of a loop come from one place
-            phases.update({item.serial: phases[loop] for item in items})
-        return phases
-
-    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        return any(flops_of(node) or is_loop(node) for node in nodes)
-
-    def _repeat(self) -> None:
-        self._repeat_cheap()
-
-    def _is_kept(self, node: Node) -> bool:
-        return isinstance(node, Operator) and not isinstance(lowering_of(node), (Pointwise, Alias))
-
-    # ------------------------------------------------------------ the new graph
-
-    def _add_region(self, phase: int, new: dict[int, Node]) -> None:
-        results, members = self._results_of(phase)
-        if not results:
-            return
-        results.sort(key=lambda node: node.serial not in self.axes)
-        kept = [node for node in results if node.serial in self.axes]
-        combines = [self._combine(node) for node in results[len(kept) :]]
+    def together(
+        self, cut: Cut, members: Sequence[Operator], results: Sequence[Operator]
+    ) -> Together:
+        """The programs of a chunk and of the rest."""
+        results = sorted(results, key=lambda node: node.serial not in cut.axes)
+        kept = [node for node in results if node.serial in cut.axes]
+        sums = results[len(kept) :]
+        combines = ["add" if node.op is ITEM else combine_of(node) for node in sums]
         builders = [
-            _ChunkBuilder(members, results, self.axes, part, self.loops) for part in self.sizes
+            _ChunkBuilder(members, results, cut.axes, part, self.loops) for part in sizes_of(cut)
         ]
         pieces = [builder.program(combines) for builder in builders]
-        counts = [self.length // self.width, 1]
+        counts = [cut.length // cut.width, 1]
         sources = builders[0].ordered_sources()
         chunks = Chunks(
-            self._axis_told(),
-            self.part,
+            cut.told_names(),
+            cut.part,
             list(zip(pieces, counts, strict=False)),
             [axis for axis in map(builders[0].axis_of, sources) if axis is not None],
-            [self.axes[node.serial] for node in kept],
+            [cut.axes[node.serial] for node in kept],
             combines,
         )
         types = tuple(ArrayType(*node.type[:2]) for node in results)
-        inputs = tuple(new.get(source.serial, source) for source in sources)
-        operator = Operator(ChunksOp(chunks), inputs, {}, None, types)
-        for number, node in enumerate(results):
-            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
-            item.source = node.source
-            new[node.serial] = item
+        return Together(ChunksOp(chunks), sources, results, types)
 
-    def _combine(self, node: Operator) -> str:
-        return "add" if node.op is ITEM else combine_of(node)
+
+def sizes_of(cut: Cut) -> list[Part]:
+    """A chunk, and the rest if there is one."""
+    rest = cut.length % cut.width
+    return [cut.part, Part(rest, cut.length)] if rest else [cut.part]
 
 
 class _ChunkBuilder(BlockBuilder):

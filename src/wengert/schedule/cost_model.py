@@ -7,15 +7,19 @@ from collections.abc import Iterable, Sequence
 
 from ..graph import Constant, Node, Operator
 from ..machine import policy
+from .axes import AxisClasses
 from .building import flops_of, is_free
-from .cutting import Cutter
+from .cutting import Cut, Way
 
 # Operators that are named where several have one thing in common.
 MOST_NAMED = 3
 
 
-class TimedCutter(Cutter):
-    """Cuts where an estimate of time says so."""
+class TimedWay(Way):
+    """A way to cut where an estimate of time says so."""
+
+    def __init__(self, classes: AxisClasses):
+        self.classes = classes
 
     misfit = "a block would leave the near cache"  # what it means that something does not fit
 
@@ -24,78 +28,57 @@ class TimedCutter(Cutter):
         """The shortest axis to cut along."""
         return policy().regions.shortest
 
-    @property
-    def time(self) -> float:
-        """Microseconds of the whole graph: its regions, and the operators that are in none."""
-        inside = sum(self._time(phase, nodes) for phase, nodes in self.members.items())
-        return inside + time_apart([n for n in self.graph.operators if not self._member(n)])
+    def fits(self, cut: Cut, nodes: Sequence[Operator]) -> bool:
+        """Whether what a block needs stays in the near cache."""
+        return True
 
-    @property
-    def worth_it(self) -> bool:
+    def time(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> float:
+        """Microseconds of a region made of these operators."""
+        raise NotImplementedError
+
+    def is_enough(self, cut: Cut) -> bool:
         """Whether most of the work is in regions."""
-        if self.length < self.shortest():
-            return False  # also where the axes of one class differ in length
-        work = sum(work_of(nodes) for nodes in self.members.values())
-        return bool(self.members) and 2 * work > work_of(self.graph.operators)
+        work = sum(work_of(nodes) for nodes in cut.members.values())
+        return bool(cut.members) and 2 * work > work_of(cut.graph.operators)
 
-    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        declined = self._declined(phase, nodes)
-        if declined is not None:
-            self.objections |= {node.serial: declined for node in nodes}
-        return declined is None
-
-    def _declined(self, phase: int, nodes: Sequence[Operator]) -> str | None:
-        """Why operators that could make a region do not; None: they do."""
-        if not any(flops_of(node) and node.serial in self.inside for node in nodes):
+    def declines(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> str | None:
+        """Operators are no region without a product, and where they are faster by themselves."""
+        if not any(flops_of(node) and node.serial in cut.inside for node in nodes):
             return "no product goes with it"
-        if not self._fits(nodes):
+        if not self.fits(cut, nodes):
             return self.misfit
-        together, apart = self._time(phase, nodes), time_apart(nodes)
+        together, apart = self.time(cut, phase, nodes), time_apart(nodes)
         if together < apart:
             return None
         return f"estimated at {together:.0f} us in blocks, {apart:.0f} us without"
 
-    def _fits(self, nodes: Sequence[Operator]) -> bool:
-        """Whether what a block needs stays in the near cache."""
-        return True
 
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
-        """Microseconds of a region made of these operators."""
-        raise NotImplementedError
+class Candidate:
+    """A graph cut in one way: how long it takes, and what there is to tell of it."""
 
-    def _moved(self, phase: int, nodes: Sequence[Operator]) -> int:
-        """Elements that go in and out of the blocks."""
-        own = {node.serial for node in nodes}
-        wanted = self._wanted_from(phase)
-        moved = {
-            source.serial: source.type.size
-            for node in nodes
-            for source in node.inputs
-            if source.serial not in own and not isinstance(source, Constant)
-        }
-        moved |= {node.serial: node.type.size for node in nodes if node.serial in wanted}
-        return sum(size for serial, size in moved.items() if serial in self.axes)
+    def __init__(self, cut: Cut, way: TimedWay):
+        self.cut, self.way = cut, way
 
-    def _largest(self, nodes: Sequence[Node]) -> int:
-        """Bytes of one sample of the largest product."""
-        sizes = [nbytes(node) for node in nodes if flops_of(node) and node.serial in self.axes]
-        return max(sizes, default=0) // max(self.length, 1)
+    @property
+    def time(self) -> float:
+        """Microseconds of the whole graph: its regions, and the operators that are in none."""
+        cut = self.cut
+        inside = sum(self.way.time(cut, phase, nodes) for phase, nodes in cut.members.items())
+        return inside + time_apart([n for n in cut.graph.operators if not cut.is_member(n)])
 
-    def _bytes_of_weights(self, nodes: Sequence[Operator]) -> int:
-        sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
-        return sum(nbytes(s) for s in sources.values() if s.serial not in self.axes)
-
-    # ------------------------------------------------------------ in words
+    @property
+    def worth_it(self) -> bool:
+        """Whether the axis is long enough, and most of the work is in regions."""
+        # a length of 0: the axes of one class differ
+        return self.cut.length >= self.way.shortest() and self.way.is_enough(self.cut)
 
     def told(self) -> str:
         """The regions, why they end, and why not more is in them."""
-        lines = [f"{self.told_axis()}, {self.layout.words}"]
-        whole = max(work_of(self.graph.operators), 1)
-        for number, nodes in enumerate(self.members.values(), 1):
-            products, sums = (
-                sum(map(bool, found))
-                for found in ([flops_of(n) for n in nodes], [n.serial in self.sums for n in nodes])
-            )
+        lines = [f"{self.told_axis()}, {self.way.layout.words}"]
+        whole = max(work_of(self.cut.graph.operators), 1)
+        for number, nodes in enumerate(self.cut.members.values(), 1):
+            products = sum(flops_of(node) > 0 for node in nodes)
+            sums = sum(node.serial in self.cut.sums for node in nodes)
             share = f"{work_of(nodes) / whole:.0%} of the arithmetic"
             lines.append(
                 f"region {number}: {len(nodes)} operators, {products} of them products, {share}; "
@@ -105,30 +88,61 @@ class TimedCutter(Cutter):
 
     def told_axis(self) -> str:
         """The axis, and how it is cut."""
-        blocks = f"{-(-self.length // max(self.width, 1))} blocks of {self.width}"
-        return f"along {self._axis_told()}: {blocks}"
+        blocks = f"{-(-self.cut.length // max(self.cut.width, 1))} blocks of {self.cut.width}"
+        return f"along {self.cut.told_names()}: {blocks}"
+
+    def told_way(self) -> str:
+        """How blocks lie, and how the axis is cut."""
+        return f"{self.way.layout.words}, {self.told_axis()}"
 
     def told_estimate(self) -> str:
         """How long this way is estimated to take, or why it is not taken."""
         estimate = f"{self.time:.0f} us" if self.worth_it else "; ".join(self._reasons())
-        return f"{self.layout.words}, {self.told_axis()}: {estimate}"
+        return f"{self.told_way()}: {estimate}"
 
     def told_why_not(self) -> str:
-        """The axis, and why it is not worth it."""
-        return "; ".join([f"along {self._axis_told()}", *self._reasons()])
+        """How it is cut, and why it is not worth it."""
+        head = f"{self.way.layout.words}, along {self.cut.told_names()}"
+        return "; ".join([head, *self._reasons()])
 
     def _reasons(self) -> list[str]:
-        reasons = Counter(self.objections.values()).most_common(3)
+        reasons = Counter(self.cut.objections.values()).most_common(3)
         return [f"{why} ({n})" for why, n in reasons]
 
     def _outside_told(self) -> list[str]:
         """What keeps operators along the axis out of all regions, and which these are."""
         found: dict[str, list[Operator]] = {}
-        for node in self.graph.operators:
-            why = self.objections.get(node.serial)
-            if why is not None and not self._member(node):
+        for node in self.cut.graph.operators:
+            why = self.cut.objections.get(node.serial)
+            if why is not None and not self.cut.is_member(node):
                 found.setdefault(why, []).append(node)
         return [f"not in a region: {_named(nodes)}: {why}" for why, nodes in found.items()]
+
+
+def moved(cut: Cut, phase: int, nodes: Sequence[Operator]) -> int:
+    """Elements that go in and out of the blocks of a region."""
+    own = {node.serial for node in nodes}
+    wanted = cut.wanted_from(phase)
+    sizes = {
+        source.serial: source.type.size
+        for node in nodes
+        for source in node.inputs
+        if source.serial not in own and not isinstance(source, Constant)
+    }
+    sizes |= {node.serial: node.type.size for node in nodes if node.serial in wanted}
+    return sum(size for serial, size in sizes.items() if serial in cut.axes)
+
+
+def largest_of(cut: Cut, nodes: Sequence[Node]) -> int:
+    """Bytes of one sample of the largest product."""
+    sizes = [nbytes(node) for node in nodes if flops_of(node) and node.serial in cut.axes]
+    return max(sizes, default=0) // max(cut.length, 1)
+
+
+def bytes_of_weights(cut: Cut, nodes: Sequence[Operator]) -> int:
+    """Bytes of what the products of all samples share."""
+    sources = {s.serial: s for node in nodes if flops_of(node) for s in node.inputs}
+    return sum(nbytes(s) for s in sources.values() if s.serial not in cut.axes)
 
 
 def _named(nodes: Sequence[Operator]) -> str:

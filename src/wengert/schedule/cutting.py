@@ -1,14 +1,18 @@
 """Which operators run together along an axis, and the graph with regions in their place.
 
-`Cutter` takes together all operators that keep an axis, and the sums over it at their end. What
-needs such a sum comes after it, in the next region. What is best in a region, and whether it is
-worth it, `regions` decides; for lengths that are known only at run time `dynamic_length` does.
+A `Cut` takes together all operators that keep an axis, and the sums over it at their end. What
+needs such a sum comes after it, in the next region. What differs between the ways to cut a graph, a
+`Way` decides: how wide a block is, what may be in a region and is worth being there, and what one
+operator makes of it. The ways are those of `regions`, for what is best in the near cache,
+`dynamic_length`, for lengths that are known only at run time, and `chunks`, for what takes much
+memory.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..functions import Cost
 from ..graph import Graph, Node, Operator, Variable
@@ -21,7 +25,7 @@ from ..passes.constants import is_uniform
 from ..passes.rewriting import apply, users_of
 from ..trace.tracer import ITEM
 from ..types import ArrayType
-from .axes import AxisClasses
+from .axes import AxisClasses, Relation
 from .building import (
     LANES,
     BlockBuilder,
@@ -36,42 +40,123 @@ from .lowering import lowering_of
 from .restrict import Part, blocked
 
 
-class Cutter:
-    """Cuts a graph along one class of axes."""
+class Together(NamedTuple):
+    """One operator in place of the members of a region."""
+
+    operation: Any
+    sources: Sequence[Node]  # what it reads, as it is called in the graph that is cut
+    results: Sequence[Operator]
+    types: tuple[ArrayType, ...]  # of the results; with an axis in front: the parts of a sum
+
+
+class Way:
+    """A way to cut: what a cut asks."""
 
     layout: BlockLayout = LANES  # of a block
+    # Whether samples may be added to zeros where indices say, each with its own elements.
+    scatters = False
+    # Whether every region computes the cheap values of earlier ones again; and whether it may begin
+    # with those that are not cheap, because they are kept for others anyway.
+    repeats = begins_with_kept = False
+    # Operators with several results, by serial, of which all come from one place.
+    items: Mapping[int, Sequence[Operator]] = {}
 
-    def __init__(self, graph: Graph, classes: AxisClasses, kind: tuple[int, int]):
-        self.graph, self.classes, self.relations = graph, classes, classes.relations
-        self.axes: dict[int, int] = {}
-        for node in graph.nodes:
-            axis = classes.axis_in(node, kind)
-            if axis is not None:
-                self.axes[node.serial] = axis
-        self.length = self._length(
-            {node.type.shape[self.axes[node.serial]] for node in self._with_axis()}
+    def width(self, cut: Cut) -> int:
+        """Samples in a block."""
+        raise NotImplementedError
+
+    def applies(self, cut: Cut) -> bool:
+        """Whether there is anything to cut."""
+        return True
+
+    def classify(self, cut: Cut, node: Operator) -> None:
+        """Find out whether an operator keeps the axis, or sums over it, or does neither."""
+        cut.classify(node)
+
+    def objection(self, cut: Cut, node: Operator, places: dict[int, int]) -> str | None:
+        """Why an operator cannot run for a part of its samples; None: it can."""
+        return cut.objection(node, places)
+
+    def declines(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> str | None:
+        """Why these operators had better not be a region; None: they had."""
+        raise NotImplementedError
+
+    def together(
+        self, cut: Cut, members: Sequence[Operator], results: Sequence[Operator]
+    ) -> Together:
+        """One operator that computes the results."""
+        builder = self.builder(cut, members, results)
+        region = builder.build()
+        types = tuple(
+            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
+            for number, node in enumerate(results)
         )
-        self.width = self._choose_width()
-        self._classify_all()
-        self._drop_small()
+        return Together(RegionOp(region), builder.sources, results, types)
 
-    def _length(self, lengths: set[int]) -> int:
-        """How many samples there are, by the lengths of the axes; 0 where these do not agree."""
-        return lengths.pop() if len(lengths) == 1 else 0
+    def builder(
+        self, cut: Cut, members: Sequence[Operator], results: Sequence[Operator]
+    ) -> BlockBuilder:
+        """What makes a region of its members."""
+        inner = self.inner_axes(cut, members)
+        return BlockBuilder(members, results, cut.axes, cut.length, cut.width, self.layout, inner)
+
+    def inner_axes(self, cut: Cut, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
+        """The axes of values that lie innermost, by serial, where these are channels."""
+        return {}
+
+
+def axes_along(graph: Graph, classes: AxisClasses, kind: tuple[int, int]) -> dict[int, int]:
+    """The axis of each value that is of one class, by serial."""
+    found = {node.serial: classes.axis_in(node, kind) for node in graph.nodes}
+    return {serial: axis for serial, axis in found.items() if axis is not None}
+
+
+def lengths_of(graph: Graph, axes: Mapping[int, int]) -> set[int]:
+    """How long these axes are."""
+    own = [node for node in graph.nodes if node.serial in axes]
+    return {node.type.shape[axes[node.serial]] for node in own}
+
+
+def common_length(graph: Graph, axes: Mapping[int, int]) -> int:
+    """How many samples there are; 0 where the axes do not agree."""
+    lengths = lengths_of(graph, axes)
+    return lengths.pop() if len(lengths) == 1 else 0
+
+
+class Cut:
+    """A graph that is cut along one axis in some way."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        axes: dict[int, int],  # of samples, by the serial of a value
+        length: int,
+        relations: Mapping[int, Relation],
+        way: Way,
+    ):
+        self.graph, self.axes, self.length = graph, axes, length
+        self.relations, self.way = relations, way
+        self.width = way.width(self)
+        self.inside: set[int] = set()  # keep the axis
+        self.sums: set[int] = set()  # sum over it
+        self.objections: dict[int, str] = {}  # why the others do neither
+        if way.applies(self):
+            for node in graph.operators:
+                way.classify(self, node)
+        self.separable = frozenset(self.inside)
+        self.phases = self._phases()
+        self.members = self._by_phase()
+        if way.repeats:
+            self._repeat_cheap()
+        self._drop_declined()
 
     @property
     def part(self) -> Part:
         """A block of the samples."""
         return Part(self.width, self.length)
 
-    def _choose_width(self) -> int:
-        """Samples in a block."""
-        raise NotImplementedError
-
-    def _with_axis(self) -> list[Node]:
-        return [node for node in self.graph.nodes if node.serial in self.axes]
-
-    def _axis_told(self) -> str:
+    def told_names(self) -> str:
+        """The axis, by the names of arguments that have it."""
         names = [
             f"axis {self.axes[node.serial]} of {node.name}"
             for node in self.graph.inputs
@@ -81,16 +166,8 @@ class Cutter:
 
     # ------------------------------------------------------------ what belongs together
 
-    def _classify_all(self) -> None:
-        self.inside: set[int] = set()  # keep the axis
-        self.sums: set[int] = set()  # sum over it
-        self.objections: dict[int, str] = {}  # why the others do neither
-        for node in self.graph.operators:
-            self._classify(node)
-        self.separable = frozenset(self.inside)
-        self.phases = self._phases()
-
-    def _classify(self, node: Operator) -> None:
+    def classify(self, node: Operator) -> None:
+        """Find out what an operator does with the axis, from what it reads and writes."""
         places = {
             number: self.axes[source.serial]
             for number, source in enumerate(node.inputs)
@@ -98,13 +175,17 @@ class Cutter:
         }
         if not places and node.serial not in self.axes:
             return
-        objection = self._objection(node, places)
+        objection = self.way.objection(self, node, places)
         if objection is not None:
             self.objections[node.serial] = objection
         else:
-            (self.inside if node.serial in self.axes else self.sums).add(node.serial)
+            self.take(node)
 
-    def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
+    def take(self, node: Operator) -> None:
+        """Have an operator run for a part of the samples."""
+        (self.inside if node.serial in self.axes else self.sums).add(node.serial)
+
+    def objection(self, node: Operator, places: dict[int, int]) -> str | None:
         """Why an operator cannot run for a part of its samples; None: it can."""
         relation = self.relations[node.serial]
         if lowering_of(node) is None:
@@ -119,7 +200,8 @@ class Cutter:
         return None if blocked(node, self.axes, self.part) is not None else "needs all samples"
 
     def _can_sum(self, node: Operator, places: dict[int, int]) -> bool:
-        return sum_of(node) is not None
+        scattered = self.way.scatters and adds_to_zeros(node, places)
+        return scattered or sum_of(node) is not None
 
     def _phases(self) -> dict[int, int]:
         """For each operator the region it is in, or the number of regions that come before it.
@@ -128,30 +210,34 @@ class Cutter:
         kept from one to the other.
         """
         earliest = self._earliest()
-        last = max((earliest[n.serial] for n in self.graph.operators if self._member(n)), default=0)
+        last = max(
+            (earliest[n.serial] for n in self.graph.operators if self.is_member(n)), default=0
+        )
         users = users_of(self.graph)
         phases: dict[int, int] = {}
         for node in reversed(self.graph.operators):
-            own = self._member(node)
+            own = self.is_member(node)
             phases[node.serial] = min(
                 (
                     phases[user.serial]
-                    - (own and not (self._member(user) and node.serial in self.inside))
+                    - (own and not (self.is_member(user) and node.serial in self.inside))
                     for user in users.get(node.serial, [])
                 ),
                 default=last if own else last + 1,
             )
+        for serial, items in self.way.items.items():
+            phases.update({item.serial: phases[serial] for item in items})
         return phases
 
     def _earliest(self) -> dict[int, int]:
         """The same as early as possible."""
         phases: dict[int, int] = {}
         for node in self.graph.operators:
-            own = self._member(node)
+            own = self.is_member(node)
             phases[node.serial] = max(
                 (
                     phases[source.serial]
-                    + (self._member(source) and not (own and source.serial in self.inside))
+                    + (self.is_member(source) and not (own and source.serial in self.inside))
                     for source in node.inputs
                     if isinstance(source, Operator)
                 ),
@@ -159,33 +245,31 @@ class Cutter:
             )
         return phases
 
-    def _member(self, node: Node) -> bool:
+    def is_member(self, node: Node) -> bool:
+        """Whether a node runs for a part of the samples."""
         return node.serial in self.inside or node.serial in self.sums
 
     def _by_phase(self) -> dict[int, list[Operator]]:
         members: dict[int, list[Operator]] = {}
         for node in self.graph.operators:
-            if self._member(node):
+            if self.is_member(node):
                 members.setdefault(self.phases[node.serial], []).append(node)
         return members
 
-    def _drop_small(self) -> None:
-        """Only regions with products are worth it; the others' operators are ordinary ones."""
-        self.members = self._by_phase()
-        self._repeat()
-        suit = [phase for phase, nodes in self.members.items() if self._suits(phase, nodes)]
+    def _drop_declined(self) -> None:
+        """Only what is worth it is a region; the operators of all others are ordinary ones."""
+        kept = {}
+        for phase, nodes in self.members.items():
+            declined = self.way.declines(self, phase, nodes)
+            if declined is None:
+                kept[phase] = nodes
+            else:
+                self.objections |= {node.serial: declined for node in nodes}
         for node in self.graph.operators:
-            if self._member(node) and self.phases[node.serial] not in suit:
+            if self.is_member(node) and self.phases[node.serial] not in kept:
                 self.inside.discard(node.serial)
                 self.sums.discard(node.serial)
-        self.members = {phase: self.members[phase] for phase in suit}
-
-    def _repeat(self) -> None:
-        """Let regions compute again what is cheap, if that is to be so."""
-
-    def _suits(self, phase: int, nodes: Sequence[Operator]) -> bool:
-        """Whether a region made of these operators is better than they are by themselves."""
-        raise NotImplementedError
+        self.members = kept
 
     # ------------------------------------------------------------ values that are computed again
 
@@ -217,14 +301,10 @@ class Cutter:
         total = 0 if getattr(loops, "free", True) else 1
         for source in node.inputs:
             own = source.serial in self.inside and source.serial not in costs
-            if own and not self._is_kept(source):
+            if own and not (self.way.begins_with_kept and _is_kept(source)):
                 return None
             total += costs.get(source.serial, 0)
         return total if total <= policy().regions.most_repeated else None
-
-    def _is_kept(self, node: Node) -> bool:
-        """Whether a value of a region is kept for others anyway, so that they can start there."""
-        return False
 
     # ------------------------------------------------------------ the new graph
 
@@ -235,7 +315,7 @@ class Cutter:
         }
         outside: dict[int, list[Operator]] = {}
         for node in self.graph.operators:
-            if not self._member(node):
+            if not self.is_member(node):
                 outside.setdefault(self.phases[node.serial], []).append(node)
         for phase in range(max(self.phases.values(), default=0) + 1):
             for node in outside.get(phase, []):
@@ -244,20 +324,20 @@ class Cutter:
                 self._add_region(phase, new)
         return with_nodes(self.graph, new)
 
-    def _wanted_from(self, phase: int) -> set[int]:
+    def wanted_from(self, phase: int) -> set[int]:
         """The values that something outside of a region needs."""
         found = {node.serial for node in self.graph.outputs if node is not None}
         others = [nodes for other, nodes in self.members.items() if other != phase]
         groups = [self._with_cheap_sources(nodes) for nodes in others]
-        groups.append([node for node in self.graph.operators if not self._member(node)])
+        groups.append([node for node in self.graph.operators if not self.is_member(node)])
         for nodes in groups:
             own = {node.serial for node in nodes}
             found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
         return found
 
-    def _results_of(self, phase: int) -> tuple[list[Operator], list[Operator]]:
+    def results_of(self, phase: int) -> tuple[list[Operator], list[Operator]]:
         """What others need of a region, and the operators that compute it."""
-        wanted = self._wanted_from(phase)
+        wanted = self.wanted_from(phase)
         members = self.members[phase]
         results = [
             node for node in members if node.serial in wanted and self.phases[node.serial] == phase
@@ -265,22 +345,17 @@ class Cutter:
         return results, _needed(self._with_cheap_sources(members), results)
 
     def _add_region(self, phase: int, new: dict[int, Node]) -> None:
-        results, needed = self._results_of(phase)
+        results, members = self.results_of(phase)
         if not results:
             return
-        builder = self._builder(needed, results)
-        region = builder.build()
-        inputs = tuple(new[node.serial] for node in builder.sources)
-        types = tuple(
-            _parts_type(node.type, region.groups) if in_parts(region, number) else node.type
-            for number, node in enumerate(results)
-        )
-        operator = Operator(RegionOp(region), inputs, {}, None, types)
-        for number, node in enumerate(results):
-            item = Operator(ITEM, (operator,), {"index": number}, None, types[number])
+        made = self.way.together(self, members, results)
+        inputs = tuple(new.get(source.serial, source) for source in made.sources)
+        operator = Operator(made.operation, inputs, {}, None, made.types)
+        for number, (node, kind) in enumerate(zip(made.results, made.types, strict=True)):
+            item = Operator(ITEM, (operator,), {"index": number}, None, kind)
             item.source = node.source
-            parted = in_parts(region, number)
-            new[node.serial] = _sum_of_parts(item, region.groups, node) if parted else item
+            parted = kind.ndim > node.type.ndim
+            new[node.serial] = _sum_of_parts(item, kind.shape[0], node) if parted else item
 
     def _with_cheap_sources(self, members: Sequence[Operator]) -> list[Operator]:
         """The members and what they read that is computed again as fast as it is read.
@@ -301,20 +376,17 @@ class Cutter:
                 read |= {source.serial for source in new}
         return sorted([*again, *members], key=lambda node: node.serial)  # inputs first
 
-    def _builder(self, members: Sequence[Operator], results: Sequence[Operator]) -> BlockBuilder:
-        inner = self._inner_axes(members)
-        width = self.width
-        return BlockBuilder(members, results, self.axes, self.length, width, self.layout, inner)
-
-    def _inner_axes(self, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
-        """The axes of values that lie innermost, by serial, where these are channels."""
-        return {}
-
 
 def adds_to_zeros(node: Operator, places: dict[int, int]) -> bool:
     """Whether samples are added to zeros where indices say, each sample with its own elements."""
     scatters = isinstance(lowering_of(node), Scatter)
     return scatters and 1 in places and is_uniform(node.inputs[0], 0)
+
+
+def _is_kept(node: Node) -> bool:
+    """Whether a value is none that is cheap to compute again."""
+    assert isinstance(node, Operator)
+    return not isinstance(lowering_of(node), (Pointwise, Alias))
 
 
 def _needed(members: Sequence[Operator], results: Sequence[Operator]) -> list[Operator]:

@@ -7,7 +7,7 @@ block passes through the whole region, forward and backward, while its values ar
 and threads meet once a region and not once an operator.
 
 What a block has to read anew are the weights, and what it has to write the parts of their
-gradients. `_time` weighs this against the operators one by one.
+gradients. `MatrixBlocks.time` weighs this against the operators one by one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from ..graph import Node, Operator
 from ..machine import policy
 from .building import MATRICES, block_time, flops_of, groups_of, is_free
 from .cost_model import (
-    TimedCutter,
+    TimedWay,
+    bytes_of_weights,
     computed_in,
     elements_of,
+    largest_of,
     nbytes,
     time_in_blocks,
     work_of,
 )
+from .cutting import Cut
 
 
-class MatrixCutter(TimedCutter):
-    """Cuts a graph along a class of axes, in blocks that lie as outside."""
+class MatrixBlocks(TimedWay):
+    """Blocks that lie as outside."""
 
     layout = MATRICES
     misfit = "samples are no matrices, or a block would leave the near cache"
@@ -39,76 +42,73 @@ class MatrixCutter(TimedCutter):
         """With one sample in a block there are enough blocks."""
         return policy().matrices.fewest_blocks
 
-    def _choose_width(self) -> int:
+    def width(self, cut: Cut) -> int:
         """The fewest samples that have enough rows, of those that leave no block partly empty."""
         rows, work = 0.0, 0
-        for node in self.graph.operators:
-            own = self._rows(node, 1)
+        for node in cut.graph.operators:
+            own = rows_of(cut, node, 1)
             if own is not None:
                 rows, work = rows + own * flops_of(node), work + flops_of(node)
         wanted = policy().matrices
-        most = self.length // wanted.fewest_blocks
-        widths = [n for n in range(1, most + 1) if self.length % n == 0]
+        most = cut.length // wanted.fewest_blocks
+        widths = [n for n in range(1, most + 1) if cut.length % n == 0]
         enough = [n for n in widths if n * rows >= wanted.enough_rows * work]
         return min(enough, default=max(widths, default=1))
 
-    def _rows(self, node: Operator, width: int) -> float | None:
-        """How often a block uses each element of the weights of a product; None: it has none.
-
-        >>> import numpy as np
-        >>> from wengert.schedule.axes import AxisClasses
-        >>> from wengert.trace import trace
-        >>> graph = trace(np.matmul, np.ones((8, 30, 4)), np.ones((4, 5)))
-        >>> classes, (product,) = AxisClasses(graph.operators), graph.operators
-        >>> MatrixCutter(graph, classes, classes.find((product.serial, 0)))._rows(product, 2)
-        60.0
-        """
-        if not flops_of(node):
-            return None
-        shared = [v for v in (node, *node.inputs) if v.serial not in self.axes]
-        if len(shared) != 1:
-            return None
-        return flops_of(node) / 2 / self.length * width / max(shared[0].type.size, 1)
-
-    def _fits(self, nodes: Sequence[Operator]) -> bool:
+    def fits(self, cut: Cut, nodes: Sequence[Operator]) -> bool:
+        """Whether products are of matrices that are read once, and near."""
         products = [node for node in nodes if flops_of(node)]
         return (
             not any(map(_reads_again, products))
-            and self._have_rows(products)
-            and self._bytes_of_weights(nodes) <= policy().matrices.most_weights
-            and self._largest(nodes) * self.width <= policy().regions.most_value
+            and _have_rows(cut, products)
+            and bytes_of_weights(cut, nodes) <= policy().matrices.most_weights
+            and largest_of(cut, nodes) * cut.width <= policy().regions.most_value
         )
 
-    def _have_rows(self, products: Sequence[Operator]) -> bool:
-        """Whether most of the work is in products of matrices."""
-        rows = {node.serial: self._rows(node, 1) for node in products}
-        own = policy().matrices.own_rows
-        few = [n for n in products if (rows[n.serial] or own) < own]
-        return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
-
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
-        blocks = self.length // self.width
-        sums = sum(nbytes(node) for node in nodes if node.serial in self.sums)
+    def time(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> float:
+        """Every block reads the weights anew, and writes its parts of their gradients."""
+        blocks = cut.length // cut.width
+        sums = sum(nbytes(node) for node in nodes if node.serial in cut.sums)
         elements = elements_of(computed_in(nodes))
         groups = groups_of(blocks, block_time(work_of(nodes), elements), sums)
-        weights = self._bytes_of_weights(nodes)
+        weights = bytes_of_weights(cut, nodes)
         moved = blocks * (weights + 2 * sums) + 2 * groups * sums
         times, near = policy().times, weights + sums <= policy().matrices.second_level
         rate = times.near_bytes if near else times.far_bytes
         work = 0.0
         for node in nodes:
-            rows = self._rows(node, self.width)
+            rows = rows_of(cut, node, cut.width)
             more = 0.0 if rows is None else times.beginning / max(rows, 0.1)
             work += flops_of(node) * (1.0 + more)
         # an odd number of groups leaves one of two threads without work for the time of one
         idle = (groups + groups % 2) / groups
         return time_in_blocks(work * idle, elements * idle) + moved / rate
 
-    @property
-    def worth_it(self) -> bool:
+    def is_enough(self, cut: Cut) -> bool:
         """Whether nearly all work is in one region: between two of them, all values are outside."""
-        work = max(map(work_of, self.members.values()), default=0)
-        return super().worth_it and 10 * work >= 9 * work_of(self.graph.operators)
+        work = max(map(work_of, cut.members.values()), default=0)
+        return super().is_enough(cut) and 10 * work >= 9 * work_of(cut.graph.operators)
+
+
+def rows_of(cut: Cut, node: Operator, width: int) -> float | None:
+    """How often a block uses each element of the weights of a product; None: it has none.
+
+    Of a product of (8, 30, 4) and (4, 5), two samples of the first have 60 rows.
+    """
+    if not flops_of(node):
+        return None
+    shared = [v for v in (node, *node.inputs) if v.serial not in cut.axes]
+    if len(shared) != 1:
+        return None
+    return flops_of(node) / 2 / cut.length * width / max(shared[0].type.size, 1)
+
+
+def _have_rows(cut: Cut, products: Sequence[Operator]) -> bool:
+    """Whether most of the work is in products of matrices."""
+    rows = {node.serial: rows_of(cut, node, 1) for node in products}
+    own = policy().matrices.own_rows
+    few = [n for n in products if (rows[n.serial] or own) < own]
+    return 10 * sum(map(flops_of, few)) <= sum(map(flops_of, products))
 
 
 def _reads_again(node: Operator) -> bool:

@@ -27,21 +27,24 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from ..graph import Graph, Node, Operator
-from ..loops import Alias, Pointwise
 from ..machine import policy
 from .axes import AxisClasses
 from .building import CHANNELS, LANES, flops_of
 from .cost_model import (
-    TimedCutter,
+    Candidate,
+    TimedWay,
+    bytes_of_weights,
     computed_in,
     elements_of,
+    largest_of,
+    moved,
     nbytes,
     time_apart,
     time_in_blocks,
     work_of,
 )
-from .lowering import lowering_of
-from .matrices import MatrixCutter
+from .cutting import Cut, axes_along, common_length
+from .matrices import MatrixBlocks
 from .task import Task
 
 
@@ -58,54 +61,64 @@ def regions(graph: Graph, task: Task) -> Graph:
 
 def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
-    best = best_of(cutters_of(graph))
-    return graph if best is None else best.cut()
+    best = best_of(candidates(graph))
+    return graph if best is None else best.cut.cut()
 
 
-def cutters_of(graph: Graph) -> list[TimedCutter]:
+def candidates(graph: Graph) -> list[Candidate]:
     """All ways to cut a graph that are looked at."""
     if work_of(graph.operators) < policy().regions.least_work:
         return []
     classes = AxisClasses(graph.operators)
     return [
-        kind(graph, classes, axis)
-        for kind in map(CUTTERS.__getitem__, policy().regions.layouts)
-        for axis in _candidates(graph, classes, kind.shortest())
+        cut_in(way, graph, classes, kind)
+        for way in map(WAYS.__getitem__, policy().regions.layouts)
+        for kind in _axes_to_try(graph, classes, way.shortest())
     ]
 
 
-def best_of(cutters: Sequence[TimedCutter]) -> TimedCutter | None:
-    """Of each kind the one along the axis that suits best, and of these the fastest."""
-    found: dict[type, TimedCutter] = {}
-    worth_it = [cutter for cutter in cutters if cutter.worth_it]
-    for one in sorted(worth_it, key=lambda cutter: (len(cutter.members), -cutter.length)):
-        found.setdefault(type(one), one)
-    return min(found.values(), key=lambda cutter: cutter.time, default=None)
+def cut_in(
+    way: type[TimedWay], graph: Graph, classes: AxisClasses, kind: tuple[int, int]
+) -> Candidate:
+    """A graph cut along one class of axes in one way."""
+    made = way(classes)
+    axes = axes_along(graph, classes, kind)
+    cut = Cut(graph, axes, common_length(graph, axes), classes.relations, made)
+    return Candidate(cut, made)
+
+
+def best_of(found: Sequence[Candidate]) -> Candidate | None:
+    """Of each way the one along the axis that suits best, and of these the fastest."""
+    firsts: dict[type, Candidate] = {}
+    worth_it = [one for one in found if one.worth_it]
+    for one in sorted(worth_it, key=lambda one: (len(one.cut.members), -one.cut.length)):
+        firsts.setdefault(type(one.way), one)
+    return min(firsts.values(), key=lambda one: one.time, default=None)
 
 
 def tell_candidates(graph: Graph) -> str:
     """All ways that were looked at, with their estimates, and the one that was taken."""
     apart = f"operator by operator: {time_apart(graph.operators):.0f} us"
-    cutters = cutters_of(graph)
-    best = best_of(cutters)
-    lines = [one.told_estimate() for one in cutters]
-    taken = "operator by operator" if best is None else f"{best.layout.words}, {best.told_axis()}"
+    found = candidates(graph)
+    best = best_of(found)
+    lines = [one.told_estimate() for one in found]
+    taken = "operator by operator" if best is None else best.told_way()
     return "\n".join([apart, *dict.fromkeys(lines), f"taken: {taken}"])
 
 
 def tell_regions(graph: Graph) -> str:
     """Which regions there are, why they end, and why not more is in them, in words."""
-    cutters = cutters_of(graph)
-    best = best_of(cutters)
+    found = candidates(graph)
+    best = best_of(found)
     if best is not None:
         return best.told()
-    if not cutters:
+    if not found:
         return "no regions: little arithmetic, or no axis that most of it runs along"
-    tried = [f"  {one.layout.words}, {one.told_why_not()}" for one in cutters]
+    tried = [f"  {one.told_why_not()}" for one in found]
     return "\n".join(["no regions; tried:", *dict.fromkeys(tried)])
 
 
-def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
+def _axes_to_try(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple[int, int]]:
     """Classes of axes that products run along, those with most work first."""
     work: Counter[tuple[int, int]] = Counter()
     for node in graph.operators:
@@ -122,88 +135,70 @@ def _candidates(graph: Graph, classes: AxisClasses, shortest: int) -> list[tuple
     return [kind for kind, amount in work.most_common(4) if 2 * amount > work_of(graph.operators)]
 
 
-class LaneCutter(TimedCutter):
-    """Cuts into blocks with one lane a sample."""
+class LaneBlocks(TimedWay):
+    """Blocks with one lane a sample."""
 
     layout = LANES
 
-    def _choose_width(self) -> int:
+    def width(self, cut: Cut) -> int:
+        """As the policy says: one vector, or two."""
         return policy().regions.width
 
-    def _fits(self, nodes: Sequence[Operator]) -> bool:
-        few = self._bytes_of_weights(nodes) <= policy().regions.most_weights
-        return few and self._largest(nodes) * self.width <= policy().regions.most_value
+    def fits(self, cut: Cut, nodes: Sequence[Operator]) -> bool:
+        """Whether weights are few, and values small."""
+        few = bytes_of_weights(cut, nodes) <= policy().regions.most_weights
+        return few and largest_of(cut, nodes) * cut.width <= policy().regions.most_value
 
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
+    def time(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> float:
+        """All samples are brought in and out, and the last block may be partly empty."""
         times = policy().times
-        lost = -(-self.length // self.width) * self.width / max(self.length, 1)
+        lost = -(-cut.length // cut.width) * cut.width / max(cut.length, 1)
         elements = elements_of(computed_in(nodes)) * lost
         inside = time_in_blocks(work_of(nodes) / times.lanes * lost, elements)
-        return inside + self._moved(phase, nodes) / times.moves
+        return inside + moved(cut, phase, nodes) / times.moves
 
 
-class ChannelCutter(TimedCutter):
-    """Cuts into blocks with one lane a channel."""
+class ChannelBlocks(TimedWay):
+    """Blocks with one lane a channel."""
 
     layout = CHANNELS
+    repeats = begins_with_kept = True
 
-    def _choose_width(self) -> int:
+    def width(self, cut: Cut) -> int:
         """As many samples as are near together and share out well; no block is partly empty."""
         wanted = policy().regions
-        near = wanted.most_channel_value // max(self._largest(self.graph.nodes), 1)
-        most = max(1, min(near, self.length // wanted.least_blocks))
+        near = wanted.most_channel_value // max(largest_of(cut, cut.graph.nodes), 1)
+        most = max(1, min(near, cut.length // wanted.least_blocks))
 
         def time(width: int) -> float:
-            rounds = ceil(self.length / width / wanted.shared_by) + 0.5
+            rounds = ceil(cut.length / width / wanted.shared_by) + 0.5
             return rounds * (width + wanted.per_block)
 
-        widths = [n for n in range(most, 0, -1) if self.length % n == 0]
+        widths = [n for n in range(most, 0, -1) if cut.length % n == 0]
         return min((n for n in widths if 2 * n >= widths[0]), key=time)
 
-    def _objection(self, node: Operator, places: dict[int, int]) -> str | None:
-        if self._is_heavy(node):
+    def objection(self, cut: Cut, node: Operator, places: dict[int, int]) -> str | None:
+        """Why an operator cannot run block by block, or had better not; None: it can."""
+        if _is_heavy(cut, node):
             return "has larger weights than a block has use for"
-        return super()._objection(node, places)
+        return cut.objection(node, places)
 
-    def _is_heavy(self, node: Operator) -> bool:
-        """Whether a product does too little with its weights, or their gradient, in one block."""
-        flops = flops_of(node) // max(self.length, 1) * self.width
-        shared = [value for value in (node, *node.inputs) if value.serial not in self.axes]
-        sizes = [nbytes(value) for value in shared if flops]
-        wanted = policy().regions
-        return any(s > wanted.always_near and flops < wanted.least_use * s for s in sizes)
-
-    def _repeat(self) -> None:
-        self._repeat_cheap()
-
-    def _is_kept(self, node: Node) -> bool:
-        assert isinstance(node, Operator)
-        return not isinstance(lowering_of(node), (Pointwise, Alias))
-
-    def _time(self, phase: int, nodes: Sequence[Operator]) -> float:
-        inner = self._inner_axes(nodes)
+    def time(self, cut: Cut, phase: int, nodes: Sequence[Operator]) -> float:
+        """Vectors are partly empty where there are few channels."""
+        inner = self.inner_axes(cut, nodes)
         lost = {node.serial: _lost_lanes(node, inner.get(node.serial)) for node in nodes}
         work = sum(flops_of(node) * lost[node.serial] for node in nodes)
         # products with few terms are as fast as their results are stored
         stored = [*computed_in(nodes), *[node for node in nodes if flops_of(node)]]
         elements = sum(node.type.size * lost[node.serial] for node in stored)
         times = policy().times
-        calls = len(nodes) * self.length // self.width * times.call
-        reads = self._read_from_outside(nodes) / times.reads
+        calls = len(nodes) * cut.length // cut.width * times.call
+        reads = _read_from_outside(cut, nodes) / times.reads
         return time_in_blocks(work / times.channels, elements) + reads + calls
 
-    def _read_from_outside(self, nodes: Sequence[Operator]) -> int:
-        """Elements of samples that come from memory."""
-        own = {node.serial for node in nodes}
-        sources = {source.serial: source for node in nodes for source in node.inputs}
-        outside = [s for n, s in sources.items() if n in self.axes and n not in own]
-        return elements_of(outside)
-
-    # ------------------------------------------------------------ channels
-
-    def _inner_axes(self, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
+    def inner_axes(self, cut: Cut, nodes: Sequence[Operator]) -> dict[int, tuple[int, ...]]:
         """The axes of values that lie innermost, by serial."""
-        channels, width = self._channels(), policy().regions.width
+        channels, width = self._channels(cut), policy().regions.width
         values = {value.serial: value for node in nodes for value in (node, *node.inputs)}
         found: dict[int, tuple[int, ...]] = {}
         for serial, value in values.items():
@@ -212,7 +207,7 @@ class ChannelCutter(TimedCutter):
                 for axis, length in enumerate(value.type.shape)
                 if length > 1 and self.classes.find((serial, axis)) in channels
             ]
-            if serial in self.axes:
+            if serial in cut.axes:
                 found[serial] = tuple(axes) if len(axes) == 1 else ()
             elif isinstance(value, Operator):  # a sum: of its channels those that fill lanes last
                 shape = value.type.shape
@@ -220,28 +215,46 @@ class ChannelCutter(TimedCutter):
                 found[serial] = tuple(axes)
         return {serial: axes for serial, axes in found.items() if axes}
 
-    def _channels(self) -> set[tuple[int, int]]:
+    def _channels(self, cut: Cut) -> set[tuple[int, int]]:
         """The classes of axes that products with weights make, the samples apart."""
         return {
             self.classes.find((node.serial, axis))
-            for node in self.graph.operators
-            if flops_of(node) and node.serial in self.axes
-            for axis in self._made_by_weights(node)
+            for node in cut.graph.operators
+            if flops_of(node) and node.serial in cut.axes
+            for axis in _made_by_weights(cut, node)
         }
-
-    def _made_by_weights(self, node: Operator) -> Iterator[int]:
-        x, y, out = node.params["spec"]
-        for own, other, source in zip((x, y), (y, x), node.inputs, strict=True):
-            if source.serial not in self.axes:
-                yield from (out.index(n) for n in own if n in out and n not in other)
 
 
 # The ways to cut, by name; the policy says which of them are tried.
-CUTTERS: dict[str, type[TimedCutter]] = {
-    "lanes": LaneCutter,
-    "channels": ChannelCutter,
-    "matrices": MatrixCutter,
+WAYS: dict[str, type[TimedWay]] = {
+    "lanes": LaneBlocks,
+    "channels": ChannelBlocks,
+    "matrices": MatrixBlocks,
 }
+
+
+def _is_heavy(cut: Cut, node: Operator) -> bool:
+    """Whether a product does too little with its weights, or their gradient, in one block."""
+    flops = flops_of(node) // max(cut.length, 1) * cut.width
+    shared = [value for value in (node, *node.inputs) if value.serial not in cut.axes]
+    sizes = [nbytes(value) for value in shared if flops]
+    wanted = policy().regions
+    return any(s > wanted.always_near and flops < wanted.least_use * s for s in sizes)
+
+
+def _read_from_outside(cut: Cut, nodes: Sequence[Operator]) -> int:
+    """Elements of samples that come from memory."""
+    own = {node.serial for node in nodes}
+    sources = {source.serial: source for node in nodes for source in node.inputs}
+    outside = [s for n, s in sources.items() if n in cut.axes and n not in own]
+    return elements_of(outside)
+
+
+def _made_by_weights(cut: Cut, node: Operator) -> Iterator[int]:
+    x, y, out = node.params["spec"]
+    for own, other, source in zip((x, y), (y, x), node.inputs, strict=True):
+        if source.serial not in cut.axes:
+            yield from (out.index(n) for n in own if n in out and n not in other)
 
 
 def _lost_lanes(node: Node, inner: tuple[int, ...] | None) -> float:
