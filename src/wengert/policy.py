@@ -185,6 +185,13 @@ class RegionLimits(Record):
     # Samples in a block of lanes: one vector of float32, or two of float64, in the widest registers
     # that there are; so many anywhere, because sums are added up block by block.
     width: int = 16
+    # Blocks that a group adds up before what they gave goes to totals that lose nothing, where a
+    # group has at least twice as many: less often if sums have more than a few bytes, and never if
+    # they have so many that it would take much memory.
+    run: int = 16
+    long_run: int = 64
+    few_bytes: int = 1 << 12
+    largest_total: int = 1 << 16
     # Bytes of weights that each block reads again: more than this and they no longer stay in the
     # second-level cache, so that products over the whole batch are better. The same for the bytes
     # of the largest value of a block.
@@ -299,7 +306,9 @@ class ScanLimits(Record):
     least_time: float = 50.0
     # Elements of each value in a block of samples that have turns of their own number: some
     # vectors, so that what is done once a turn counts little, and few enough to end together.
+    # Multiples of so many samples, where there are more: all lanes of vectors are then in use.
     block_of_turns: int = 128
+    lanes: int = 16
     # Threads share the blocks in so many parts.
     shares_of_blocks: int = 32
     # A step that writes at most one such part of a table does so where that lies, and keeps what it
@@ -422,6 +431,11 @@ class ProductLimits(Record):
     most_panels: int = 1 << 25
     # Tasks that pack the same for themselves, where they cannot share it: an estimate.
     usual_tasks: int = 8
+    # Of tasks one after the other, what is lost at the end, in tasks (sixteen cores that others use
+    # too stand idle for a third of two tasks each, for an eighth of four); and how long reading an
+    # element takes from a cache that cores share, in the time of multiplying it.
+    tail: float = 0.5
+    reading: float = 12.0
     # With at most so many rows a copy of the other operand takes longer than it saves, if that lies
     # well: in vectors, and its rows so close together that several are on one page of memory. It is
     # read where it is, in blocks of so many sums at least.

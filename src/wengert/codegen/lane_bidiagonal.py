@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..schedule.lanes import NUMBERS_FOR_SINGULAR_VALUES
 from .lane_rotations import Column, picked, rotate_rows, rotation
 from .side_by_side import LaneNumber, Matrices, Place, SideBySide
 
@@ -22,8 +23,9 @@ _MOST_STEPS = 6
 # What is known of the part that a lane works on: its last and first row; those of the part before,
 # and from which end steps go, which is kept as long as the part is; the least singular value, by
 # an estimate, and the largest element; below what an element is nothing; what is chased.
-_END, _START, _OLD_END, _OLD_START, _DOWN, _SMALLEST, _LARGEST, _NOTHING, _CHASED = range(9)
-STATE = 9
+_END, _START, _OLD_END, _OLD_START, _DOWN, _SMALLEST, _LARGEST, _NOTHING, _CHASED = range(
+    NUMBERS_FOR_SINGULAR_VALUES
+)
 # Vectors on the right and on the left, as rows, of so many columns.
 Sides = Sequence[tuple[Matrices, int]]
 
@@ -40,7 +42,7 @@ class BidiagonalSteps:
     def run(self) -> None:
         """All parts, one after the other, in each lane."""
         state, n = self.state, self.n
-        for place in range(STATE):
+        for place in range(NUMBERS_FOR_SINGULAR_VALUES):
             state[place] = self._number(0.0)
         state[_END] = self._number(n - 1.0)
         state[_OLD_END] = state[_OLD_START] = self._number(-1.0)

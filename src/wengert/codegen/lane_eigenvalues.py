@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from ..schedule.lanes import NUMBERS_FOR_EIGENVALUES
 from .lane_factorisations import COLUMNS, into_range, largest_of, reflected, reflection, sort_rows
 from .lane_rotations import Column, forget, picked, rotate_rows, rotation
 from .side_by_side import LaneNumber, Matrices, Place, SideBySide
@@ -24,8 +25,7 @@ _MOST_STEPS = 30
 # What is known of the block of a lane: its ends, from where steps begin and where to; where the
 # part ends that the next step is about; where the next block begins; whether steps go down, and
 # whether there is a block at all. If a part has two rows: its eigenvalues and a vector.
-_FIRST, _LAST, _END, _NEXT, _DOWN, _BUSY, *_TWO = range(10)
-STATE = 10
+_FIRST, _LAST, _END, _NEXT, _DOWN, _BUSY, *_TWO = range(NUMBERS_FOR_EIGENVALUES)
 
 
 def eigenvalues(
@@ -146,7 +146,7 @@ class _RotationSteps:
 
     def run(self) -> None:
         """All blocks, one after the other, in each lane."""
-        for place in range(STATE):
+        for place in range(NUMBERS_FOR_EIGENVALUES):
             self.state[place] = self._number(0.0)
         self.v.repeat((_MOST_STEPS + 3) * self.n, self._round)
 

@@ -29,11 +29,6 @@ from .pointers import I64, PTR, Pointers, i64, moved_bytes
 from .tasks import Tasks
 from .unrolled import emit_unrolled, unrolled_form
 
-# Of tasks one after the other, what is lost at the end, in tasks (sixteen cores that others use too
-# stand idle for a third of two tasks each, for an eighth of four); and how long reading an element
-# takes from a cache that cores share, in the time of multiplying it.
-_TAIL, _READING = 0.5, 12.0
-
 
 class EmittedProduct(NamedTuple):
     """The code of a product: its function, and what it needs."""
@@ -260,12 +255,12 @@ def choose_grid(
     >>> choose_grid((74, 32), (1024, 1024), 16, 2), choose_grid((147, 64), (2048, 2048), 128, 16)
     ((2, 8), (8, 16))
     """
-    best = (inf, (1, 1))
+    best, rates = (inf, (1, 1)), policy().products
     for rows in range(1, min(units[0], most) + 1):
         fitting = min(units[1], most // rows)
         for columns in {fitting, max(1, fitting // 2), max(1, fitting // 4)}:
             longest = ceil(units[0] / rows) * ceil(units[1] / columns) / (units[0] * units[1])
-            waves = ceil(rows * columns / workers) + _TAIL
-            again = _READING * (rows / lengths[0] + columns / lengths[1])
+            waves = ceil(rows * columns / workers) + rates.tail
+            again = rates.reading * (rows / lengths[0] + columns / lengths[1])
             best = min(best, (waves * longest * workers + again, (rows, columns)))
     return best[1]

@@ -54,10 +54,6 @@ from .strided import strides_under, strides_with_inner
 
 # The number of blocks along an axis of any length, for what only asks whether it is more than one.
 ANY_NUMBER = 1 << 32
-# Blocks that a group adds up before what they gave goes to totals that lose nothing, where a group
-# has at least twice as many: less often if sums have more than a few bytes, and never if they have
-# so many that it would take much memory.
-RUN, LONG_RUN, FEW_BYTES, LARGEST_TOTAL = 16, 64, 1 << 12, 1 << 16
 
 
 class BlockScheduler(Scheduler):
@@ -354,8 +350,10 @@ class BlockScheduler(Scheduler):
 
     def _add_totals(self) -> int:
         """Have groups with many blocks add up their sums without loss; after how many each time."""
-        small = [own for own in self.long_sums if own.nbytes <= LARGEST_TOTAL]
-        run = RUN if sum(own.nbytes for own in small) <= FEW_BYTES else LONG_RUN
+        most = policy().regions
+        small = [own for own in self.long_sums if own.nbytes <= most.largest_total]
+        few = sum(own.nbytes for own in small) <= most.few_bytes
+        run = most.run if few else most.long_run
         if self.block.extent > 2 * run * self.groups:
             for own in small:
                 self._add_total(own)

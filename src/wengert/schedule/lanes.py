@@ -47,7 +47,7 @@ from .shaping import shape_nest
 
 Lowering = Callable[[Scheduler, Operator], None]
 # Numbers that the steps to eigenvalues, and to singular values, keep of each lane.
-_STATE_OF_EIGENVALUES, _STATE_OF_SINGULAR_VALUES = 10, 9
+NUMBERS_FOR_EIGENVALUES, NUMBERS_FOR_SINGULAR_VALUES = 10, 9
 
 
 def in_lanes(
@@ -313,7 +313,7 @@ def eigenvalues(block: Block) -> None:
     """Eigenvalues of symmetric matrices, and vectors if they are wanted."""
     n = block.node.inputs[0].type.shape[-1]
     a, values, below, twice = block.work(n, n), *(block.work(n, m) for m in (1, 1, 2))
-    state, good = block.work(_STATE_OF_EIGENVALUES, 1), block.good()
+    state, good = block.work(NUMBERS_FOR_EIGENVALUES, 1), block.good()
     block.put(a, factorisations.symmetric(block))
     given = [a, values, below, twice, state, good]
     if len(block.types) > 1:
@@ -362,7 +362,7 @@ def _of_singular_values(block: Block, factors: int) -> tuple[int, int, list[Buff
         return a.broadcast((*front, j, i) if wide else at)
 
     block.put(memory[0], chosen)
-    return m, n, [*memory, block.work(_STATE_OF_SINGULAR_VALUES, 1), block.good()]
+    return m, n, [*memory, block.work(NUMBERS_FOR_SINGULAR_VALUES, 1), block.good()]
 
 
 def _of_singular_vectors(block: Block) -> tuple[tuple[int, int, int], list[Buffer]]:

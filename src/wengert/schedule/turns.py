@@ -145,10 +145,6 @@ def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -
 # ---------------------------------------------------------------- blocks of samples
 
 
-# A block has multiples of so many samples, where it has more: all lanes of vectors are then in use.
-_LANES = 16
-
-
 class _Blocks(NamedTuple):
     """A loop for a block of samples, and for those that are left, if there are any."""
 
@@ -167,8 +163,9 @@ def _blocks(turn: Turn) -> _Blocks | None:
     if samples is None:
         return None
     wide = [prod(node.type.shape[1:]) for node in body.graph.outputs if node is not None]
+    lanes = policy().scans.lanes
     width = policy().scans.block_of_turns // max(wide)
-    width = max(width // _LANES * _LANES, min(width, _LANES), 1)
+    width = max(width // lanes * lanes, min(width, lanes), 1)
     count, rest = divmod(samples.length, width)
     if count < 2:
         return None
