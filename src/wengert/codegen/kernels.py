@@ -31,10 +31,10 @@ from ..schedule.memory import loops_of
 from .calls import emit_call
 from .contexts import room_length, table_of
 from .equal_kernels import repeated_forms
+from .loop_code import Loops
 from .ordering import as_written
 from .pointers import I32, I64, PTR, Around, Pointers, i64
 from .program import Segments
-from .straight_loops import StraightLoops
 from .transfer import emit_transfer
 
 
@@ -50,7 +50,7 @@ def minor_nests(kernels: Sequence[Kernel]) -> set[Kernel]:
     return found
 
 
-class ProgramEmitter(StraightLoops, Segments):
+class ProgramEmitter(Loops, Segments):
     """Emits the kernels of one program; those that differ only in their memory share code."""
 
     def __init__(self, *args: Any):

@@ -12,7 +12,7 @@ is a value. Where a place depends on values or on the turn, memory is what it wa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -193,7 +193,7 @@ def _accesses(loop: Loop) -> Iterator[Touched]:
 
 class Held:
     """What of the memory of a loop is in registers: what it hands on from turn to turn, what is
-    private to a turn, and what turns add to."""
+    private to a turn, and what turns add to. Nothing, where turns are not code in place."""
 
     def __init__(self, loop: Loop):
         self.loop = loop
@@ -201,16 +201,22 @@ class Held:
         self.places: dict[Buffer, set[int]] = {}
         self.elsewhere: set[Buffer] = set()
         self.written: set[Buffer] = set()
-        for access in _accesses(loop):
-            self._note(access)
+        self.is_straight = is_straight(loop)
         inner = [one for one in turns_of(loop) if isinstance(one, Loop)]
+        if self.is_straight:
+            self._note_all(inner)
+        self.owners = frozenset(filter(self._is_held, self.places))
+        self.private = {buffer for one in inner for buffer in one.private}
+
+    def _note_all(self, inner: Sequence[Loop]) -> None:
+        """Find out what a loop, and those in it, have in memory."""
+        for access in _accesses(self.loop):
+            self._note(access)
         before = -1
         while before != (before := len(self.elsewhere) + sum(map(len, self.places.values()))):
             for one in inner:
                 for carry in one.carries:
-                    self._note_carry(carry, one is loop)
-        self.owners = frozenset(filter(self._is_held, self.places))
-        self.private = {buffer for one in inner for buffer in one.private}
+                    self._note_carry(carry, one is self.loop)
 
     def _note(self, access: Touched) -> None:
         if access.element is None:

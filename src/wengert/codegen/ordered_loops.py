@@ -1,15 +1,21 @@
-"""Emits loops around code without loops, whose values stay in registers (see `registers`)."""
+"""Emits loops whose turns come one after the other.
+
+What turns hand on lies in memory, and where it lies is carried from turn to turn. Around code
+without loops, all of it is emitted in place, and values stay in registers (see `registers`); any
+other kernel of a turn is a function that is called.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import ir
 
 from ..loops import (
     Affine,
+    Blocks,
     Branch,
     Buffer,
     Carry,
@@ -20,68 +26,58 @@ from ..loops import (
     Loop,
     Nest,
     Store,
+    inside,
 )
 from ..machine import policy
+from ..runtime.limits import MORE_STEPS, STEP_CODES
 from ..schedule.memory import buffers_of
 from .accumulators import combined
 from .contexts import rounded, within
 from .interrupts import leave_if_stopped
 from .llvm_types import element_type
-from .loop_code import (
-    Loops,
-    find_homes,
-    leave_if_too_many,
-    left_at,
-    may_be_endless,
-    test_of,
-    turn_at,
-)
 from .memory import Memory
 from .nest_values import NestValues
 from .nests import NestEmitter
 from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes
-from .registers import Held, Place, Registers, is_straight, written_out
+from .registers import Held, Place, Registers, written_out
+
+if TYPE_CHECKING:
+    from .loop_code import Loops
 
 
-class StraightLoops(Loops):
-    """Loops as `Loops` emits them, but for those around code without loops."""
-
-    def _loop(
-        self,
-        builder: ir.IRBuilder,
-        name: str,
-        loop: Loop,
-        pointers: Pointers,
-        watch: ir.Value | None,
-    ) -> int:
-        if not is_straight(loop):
-            return super()._loop(builder, name, loop, pointers, watch)
-        begin = self._run(builder, f"{name}.begin", loop.begin, pointers, None)
-        held = Held(loop)
-        straight = _Straight(self, builder, held)
-        kept = held.kept()
-        for buffer, element in kept:
-            straight.registers.values[buffer, element] = straight.load(buffer, element, pointers)
-        scratch = straight.turns(loop, pointers, watch)
-        for buffer, element in kept:
-            value = straight.registers.values[buffer, element]
-            straight.store(buffer, element, value, pointers)
-        if loop.join:
-            pointers = within(pointers, straight.in_memory(loop, pointers))
-        join = self._run(builder, f"{name}.join", loop.join, pointers, watch)
-        return max(begin, scratch, join)
+def emit_ordered(
+    scope: Loops,
+    builder: ir.IRBuilder,
+    name: str,
+    loop: Loop,
+    pointers: Pointers,
+    watch: ir.Value | None,
+) -> tuple[int, Pointers]:
+    """All turns of a loop: bytes of scratch that they need, and where what follows finds memory."""
+    held = Held(loop)
+    ordered = _Ordered(scope, builder, name, held)
+    kept = held.kept()
+    for buffer, element in kept:
+        ordered.registers.values[buffer, element] = ordered.load(buffer, element, pointers)
+    scratch = ordered.turns(loop, pointers, watch)
+    for buffer, element in kept:
+        ordered.store(buffer, element, ordered.registers.values[buffer, element], pointers)
+    if loop.join and loop.carries:
+        pointers = within(pointers, ordered.in_memory(loop, pointers))
+    return scratch, pointers
 
 
-class _Straight:
-    """One loop, all of whose code is emitted in place."""
+class _Ordered:
+    """One loop, and those in its turns that are emitted in place."""
 
-    def __init__(self, scope: StraightLoops, builder: ir.IRBuilder, held: Held):
-        self.scope, self.builder, self.held = scope, builder, held
+    def __init__(self, scope: Loops, builder: ir.IRBuilder, name: str, held: Held):
+        self.scope, self.builder, self.name, self.held = scope, builder, name, held
         self.registers = Registers(held.owners)
         self.left: dict[Key, ir.Value] = {}  # where carries in memory are after their loop
-        with builder.goto_entry_block():
-            self.spent = builder.alloca(I64)  # the work since somebody looked whether to end early
-        builder.store(i64(0), self.spent)
+        if held.is_straight:
+            with builder.goto_entry_block():
+                self.spent = builder.alloca(I64)  # the work since somebody looked whether to end
+            builder.store(i64(0), self.spent)
 
     # ------------------------------------------------------------ memory
 
@@ -121,8 +117,8 @@ class _Straight:
 
     def turns(self, loop: Loop, pointers: Pointers, watch: ir.Value | None) -> int:
         """All turns of a loop; bytes of scratch that they need."""
-        b, scope, registers = self.builder, self.scope, self.registers
-        first, stop, _ = scope._range(b, loop, pointers)
+        b, registers = self.builder, self.registers
+        span = span_of(b, loop, pointers)
         own = rounded(loop.private_bytes)
         behind = moved_bytes(b, pointers.scratch, own)
         apart = [carry for carry in loop.carries if not self.held.holds(carry)]
@@ -147,16 +143,16 @@ class _Straight:
         now = {**registers.values, **dict(zip(moving, phis, strict=True))}
         registers.values = dict(now)
         if loop.going is None:
-            more = b.icmp_signed("<", number, stop if isinstance(stop, ir.Value) else i64(stop))
+            more = b.icmp_signed("<", number, span.stop)
         else:
             more = self._is_going(loop.going, places)
         inner, after = b.append_basic_block("turn"), b.append_basic_block("after")
         b.cbranch(more, inner, after)
         b.position_at_end(inner)
-        leaves, scratch = self._turn(loop, number, stop, places, pointers, behind, watch)
+        leaves, scratch = self._turn(loop, number, span, places, pointers, behind, watch)
         following = b.add(number, i64(1))
         for phi, old, new in [
-            (number, i64(0) if isinstance(first, int) else first, following),
+            (number, span.first, following),
             *zip(phis, before, [registers.values[place] for place in moving], strict=True),
             *[(places[carry], starts[carry], leaves[carry]) for carry in apart],
         ]:
@@ -193,7 +189,7 @@ class _Straight:
         self,
         loop: Loop,
         number: ir.Value,
-        stop: int | ir.Value,
+        span: Span,
         places: Mapping[Carry, ir.Value],
         pointers: Pointers,
         scratch: ir.Value,
@@ -202,9 +198,10 @@ class _Straight:
         """One turn: where it leaves what is carried in memory, and the scratch that it needs."""
         b = self.builder
         if watch is not None:
-            self._look(loop, watch)
+            self._look(loop, number, watch)
+        # what is inside may never come back to this loop, which could look itself otherwise
         endless = watch if any(map(may_be_endless, loop.body)) else None
-        given: dict[Key, ir.Value] = {loop.var: turn_at(b, loop, number, stop)}
+        given: dict[Key, ir.Value] = {loop.var: turn_at(b, loop, number, span)}
         counted = within(pointers, given)
         leaves = {
             carry: left_at(b, loop, carry, number, counted)
@@ -215,7 +212,14 @@ class _Straight:
             given[carry.before], given[carry.after] = place, leaves[carry]
         if loop.private:
             given[loop] = pointers.scratch
-        needed = self.run(loop.body, within(pointers, given, scratch), endless)
+        if loop.count is not None:
+            given[loop.count] = b.sub(number, span.first)
+        if loop.blocks is not None:
+            given[loop.blocks.live] = _live(b, loop.blocks, number, span)
+        inner = within(pointers, given, scratch, in_blocks=loop.blocks is not None)
+        needed = self.run(loop.body, inner, endless)
+        if loop.fold:
+            needed = max(needed, self._fold(loop, inner))
         values = self.registers.values
         for carry in loop.carries:
             if carry in places:
@@ -228,15 +232,30 @@ class _Straight:
                     memory.write(value, memory.at(leaves[carry], element), 0, 1)
         return leaves, needed
 
-    def _look(self, loop: Loop, watch: ir.Value) -> None:
-        """See whether to end early, when there was enough work since the last time.
-
-        Nobody knows how much there is in a turn if it has a `while`: so that counts its own turns.
-        """
+    def _fold(self, loop: Loop, inner: Pointers) -> int:
+        """What turns have added up taken to totals, after every run of them."""
         b = self.builder
+        assert loop.count is not None
+        done = b.add(inner.counters[loop.count], i64(1))
+        with b.if_then(b.icmp_unsigned("==", b.urem(done, i64(loop.run)), i64(0))):
+            return self.scope._run(b, f"{self.name}.fold", loop.fold, inner, None)
+
+    def _look(self, loop: Loop, number: ir.Value, watch: ir.Value) -> None:
+        """See whether to end early: at every turn, or where these are short at the last of some: a
+        loop of few turns does not.
+
+        In place, when there was enough work since the last time. Nobody knows how much there is in
+        a turn if it has a `while`: so that counts its own turns.
+        """
+        b, period = self.builder, policy().costs.watch_period
+        if not self.held.is_straight:
+            cost = max(1, sum(kernel.work for kernel in loop.body))
+            every = 1 << (period // cost).bit_length()
+            leave_if_stopped(b, watch, (b.add(number, i64(1)), every))
+            return
         spent = b.add(b.load(self.spent, typ=I64), i64(max(1, _certain_work(loop.body))))
         b.store(spent, self.spent)
-        enough = b.icmp_signed(">=", spent, i64(policy().costs.watch_period))
+        enough = b.icmp_signed(">=", spent, i64(period))
         with b.if_then(enough, likely=False):
             leave_if_stopped(b, watch)
             b.store(i64(0), self.spent)
@@ -254,6 +273,8 @@ class _Straight:
 
     def run(self, kernels: Sequence[Kernel], pointers: Pointers, watch: ir.Value | None) -> int:
         """The code of kernels one after the other; bytes of scratch that they need."""
+        if not self.held.is_straight:
+            return self.scope._run(self.builder, f"{self.name}.in", kernels, pointers, watch)
         scratch = 0
         for kernel in kernels:
             if isinstance(kernel, Nest):
@@ -360,3 +381,105 @@ def _carried(loop: Loop) -> set[Buffer]:
 
 def _undefined(place: Place) -> ir.Value:
     return ir.Constant(element_type(place[0].dtype), ir.Undefined)
+
+
+class Span(NamedTuple):
+    """Which turns a loop has."""
+
+    first: ir.Value
+    stop: ir.Value  # the number after that of the last one
+    extent: ir.Value | None  # of the axis, where turns are blocks
+
+
+def span_of(builder: ir.IRBuilder, loop: Loop, pointers: Pointers) -> Span:
+    """Which turns a loop has; a share of them, where threads share them."""
+    b, blocks = builder, loop.blocks
+    turns: ir.Value = i64(loop.turns)
+    extent = None
+    if loop.limit is not None:
+        turns = b.load(pointers(loop.limit), typ=I64)
+        leave_if_too_many(b, loop, turns)
+    if blocks is not None:
+        extent = i64(blocks.extent)
+        if blocks.length is not None:
+            extent = b.load(pointers(blocks.length), typ=I64)
+            turns = b.udiv(b.add(extent, i64(blocks.width - 1)), i64(blocks.width))
+    if loop.share is None:
+        return Span(i64(0), turns, extent)
+    share = pointers.counters[loop.share]
+    first, stop = (
+        b.udiv(b.mul(number, turns), i64(loop.share.extent))
+        for number in (share, b.add(share, i64(1)))
+    )
+    return Span(first, stop, extent)
+
+
+def turn_at(builder: ir.IRBuilder, loop: Loop, number: ir.Value, span: Span) -> ir.Value:
+    """What the variable of a loop is at the turn of this number."""
+    b = builder
+    if loop.reverse:
+        return b.sub(b.sub(span.stop, i64(1)), number)
+    if loop.going is None or not loop.number:
+        return number
+    last = i64(loop.turns - 1)
+    return b.select(b.icmp_signed("<", number, last), number, last)
+
+
+def leave_if_too_many(builder: ir.IRBuilder, loop: Loop, turns: ir.Value) -> None:
+    """Return a code where there are more turns than there is memory for, of a loop that needs it
+    for each."""
+    if not loop.number:
+        return
+    b = builder
+    with b.if_then(b.icmp_signed(">", turns, i64(loop.turns)), likely=False):
+        zeros = b.ctlz(b.sub(turns, i64(1)), ir.Constant(ir.IntType(1), 0))
+        code = b.sub(i64(MORE_STEPS - STEP_CODES * loop.number), b.sub(i64(64), zeros))
+        b.ret(b.trunc(code, I32))
+
+
+def _live(builder: ir.IRBuilder, blocks: Blocks, number: ir.Value, span: Span) -> ir.Value:
+    """How many places of a block exist."""
+    b, width = builder, i64(blocks.width)
+    rest = b.sub(span.extent, b.mul(number, width))
+    return b.select(b.icmp_signed("<", width, rest), width, rest)
+
+
+def test_of(
+    builder: ir.IRBuilder, branch: Branch, pointers: Pointers, decides: ir.Value | None
+) -> ir.Value:
+    """Whether the first side of a branch is taken; what `decides`, if it is not an index."""
+    at: ir.Value = i64(branch.test.at.constant)
+    for var, factor in branch.test.at.terms:
+        at = builder.add(at, builder.mul(pointers.counters[var], i64(factor)))
+    at = at if decides is None else decides
+    below = builder.icmp_signed("<=", i64(branch.test.low), at)
+    above = builder.icmp_signed("<", at, i64(branch.test.high))
+    return builder.and_(below, above)
+
+
+def find_homes(loop: Loop, carry: Carry, pointers: Pointers) -> None:
+    """Work out before a loop where it leaves what is carried, as far as this can be."""
+    for home in carry.homes:
+        fixed = home.base if home.start.coefficient(loop.var) else home
+        assert fixed is not None
+        pointers(fixed)
+
+
+def left_at(
+    builder: ir.IRBuilder, loop: Loop, carry: Carry, number: ir.Value, pointers: Pointers
+) -> ir.Value:
+    """Where the turn of this number leaves a value that is carried."""
+    b, places = builder, [pointers(place) for place in carry.places]
+    after = places[0]
+    if len(places) > 1:
+        assert len(places) == 2
+        after = b.select(b.trunc(number, ir.IntType(1)), places[1], places[0])
+    if carry.end is not None:
+        last = b.icmp_signed("==", number, i64(loop.turns - 1))
+        after = b.select(last, pointers(carry.end), after)
+    return after
+
+
+def may_be_endless(kernel: Kernel) -> bool:
+    """Whether a kernel, or one in it, has turns of a number that nobody knows."""
+    return any(isinstance(one, Loop) and one.going is not None for one in inside(kernel))
