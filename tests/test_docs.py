@@ -28,6 +28,17 @@ def test_the_map_names_every_part(part):
     assert part in (ROOT / "docs" / "layout.md").read_text()
 
 
+def test_the_map_names_every_file_under_the_heading_of_its_folder():
+    text = (ROOT / "docs" / "layout.md").read_text()
+    sections = {part.split("/")[0]: part for part in text.split("\n## ")}
+    missing = []
+    for path in PACKAGE.rglob("[!_]*.py"):
+        where = sections.get(path.relative_to(PACKAGE).parts[0], text)
+        if f"`{path.name}`" not in where and f"/{path.name}`" not in where:
+            missing.append(path.name)
+    assert missing == []
+
+
 def test_the_map_names_no_file_that_is_not_there():
     text = (ROOT / "docs" / "layout.md").read_text()
     named = set(re.findall(r"`([\w/]+\.py)`", text))
