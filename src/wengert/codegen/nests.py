@@ -290,7 +290,7 @@ class NestEmitter:
         return accumulating_loop(self.builder, *span, step, flat, turn)
 
     def _real(self, at: ir.Value, limit: int | None) -> int | First:
-        """How many lanes are left."""
+        """The lanes of a vector at this place that are below the limit: how many, or which."""
         lanes = self.plan.lanes
         if limit is None:
             return lanes

@@ -210,7 +210,7 @@ class _Ordered:
         }
         for carry, place in places.items():
             given[carry.before], given[carry.after] = place, leaves[carry]
-        if loop.private:
+        if loop.private:  # in this order kernels of blocks get it, see `jit.measuring`
             given[loop] = pointers.scratch
         if loop.count is not None:
             given[loop.count] = b.sub(number, span.first)

@@ -103,7 +103,7 @@ def cut_chunks(graph: Graph, memory: int) -> Graph | None:
     best = max(cuts, key=covered, default=None)
     if best is None or not covered(best) or policy().chunks.least_saving * kept(best) > memory:
         return None
-    return best.cut()
+    return best.rewritten()
 
 
 def covered(cut: Cut) -> int:

@@ -18,10 +18,10 @@ MOST_NAMED = 3
 class TimedWay(Way):
     """A way to cut where an estimate of time says so."""
 
+    misfit = "a block would leave the near cache"  # what it means that something does not fit
+
     def __init__(self, classes: AxisClasses):
         self.classes = classes
-
-    misfit = "a block would leave the near cache"  # what it means that something does not fit
 
     @classmethod
     def shortest(cls) -> int:

@@ -50,7 +50,7 @@ class Together(NamedTuple):
 
 
 class Way:
-    """A way to cut: what a cut asks."""
+    """What differs between the ways to cut a graph; a `Cut` asks it, and tells it what it knows."""
 
     layout: BlockLayout = LANES  # of a block
     # Whether samples may be added to zeros where indices say, each with its own elements.
@@ -124,7 +124,7 @@ def common_length(graph: Graph, axes: Mapping[int, int]) -> int:
 
 
 class Cut:
-    """A graph that is cut along one axis in some way."""
+    """A graph that is cut along one axis: what is in which region, and the graph of these."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ class Cut:
 
     # ------------------------------------------------------------ the new graph
 
-    def cut(self) -> Graph:
+    def rewritten(self) -> Graph:
         """The graph with one operator for each region, in an order that can be computed."""
         new: dict[int, Node] = {
             node.serial: node for node in self.graph.nodes if not isinstance(node, Operator)

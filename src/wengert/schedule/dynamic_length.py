@@ -49,7 +49,7 @@ def cut_along(any_length: AnyLength) -> Graph:
     for node in concerned:
         if not cut.is_member(node):
             raise DependsOnLength(_obstacle(node), node)
-    return cut.cut()
+    return cut.rewritten()
 
 
 def _obstacle(node: Operator) -> str:

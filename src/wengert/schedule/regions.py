@@ -62,7 +62,7 @@ def regions(graph: Graph, task: Task) -> Graph:
 def cut_regions(graph: Graph) -> Graph:
     """The graph with regions in place of what is independent along one axis."""
     best = best_of(candidates(graph))
-    return graph if best is None else best.cut.cut()
+    return graph if best is None else best.cut.rewritten()
 
 
 def candidates(graph: Graph) -> list[Candidate]:
