@@ -229,6 +229,21 @@ def test_the_gradient_of_a_sort_reads_what_it_scattered_into():
     )
 
 
+def test_memory_that_a_product_stores_to_with_others_is_read_after_it():
+    """The spread of points about their mean: parts of one array come out of several products, and
+    the last one cannot read them while it stores its own."""
+
+    def function(mean, lower):
+        points = np.array([mean, mean + lower[0], mean - lower[0], mean + lower[1]])
+        middle = np.mean(points, axis=0)
+        return np.sum(sum(np.outer(row - middle, row - middle) for row in points) ** 2)
+
+    gradient = wg.grad(function, (0, 1))
+    found, wanted = wg.jit(gradient)(X[0, :2], W[:2, :2]), gradient(X[0, :2], W[:2, :2])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
 # ---------------------------------------------------------------- the same bits
 
 

@@ -215,11 +215,12 @@ class _Epilogues(KernelList):
         """When the product can run with these stores; None: never."""
         product = self._product(place)
         now, end = self.turns[place], (self.turns[nest][0], -1)  # just before the nest
-        # its own results are values by now, but for memory that others write to as well
+        # its own results are values by now, but for memory that others write to as well, which
+        # cannot be read while the product stores to it
         loads = [expr for expr in walk(roots_of(stores)) if isinstance(expr, Load)]
         others = [load.buffer for load in loads if self._result(load, place) is None]
         writers = self._writers(others)
-        if any(self.turns[kernel] > end for kernel in writers):
+        if place in writers or any(self.turns[kernel] > end for kernel in writers):
             return None
         after = max([now, *self._between(now, end, [*writers, *self._worth_waiting(stores)])])
         # behind others that wait for the same kernel
