@@ -438,6 +438,25 @@ def test_functions_of_lists():
     assert np.allclose(wg.jit(f)(X), f(X))
 
 
+def test_any_function_of_an_array_takes_a_list():
+    """NumPy makes an array of a list itself, and asks none of the items whether it is traced."""
+
+    def f(x):
+        a, b, c = x[0], x[1] ** 2, x[2] + x[3]
+        curve = np.interp(0.4, [0.0, 1.0, 2.0], [a, b, c]) + np.trapezoid([a, b], [c, 2 * c])
+        steps = np.cumsum([a, b, c])[1] * np.gradient([a, b, c])[2] + np.polyval([a, b, c], 0.3)
+        square = np.diag([a, b]) + np.diag([c], 1) + np.outer([a, b], [c, 1.0])
+        larger = np.vstack([[a, b], [c, 1.0]]) + np.stack([square[0], [b, c]])
+        solved = np.linalg.det([[a, b], [c, 2.0]]) + np.linalg.solve(larger, [a, 1.0])[0]
+        return curve + steps + solved + np.sum(np.concatenate([[a, b], x]) ** 2)
+
+    value, gradient = wg.jit(wg.value_and_grad(f))(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12)
+    direction = np.cos(np.arange(12))
+    slope = (f(X + 1e-6 * direction) - f(X - 1e-6 * direction)) / 2e-6
+    np.testing.assert_allclose(gradient @ direction, slope, rtol=1e-7)
+
+
 def test_copies_of_plain_arrays_can_be_written_to():
     start = np.arange(3)
 

@@ -91,7 +91,29 @@ def relaxed(n):
     return f
 
 
-PROGRAMS = [shortest, in_a_helper, filtered, factored, relaxed]
+def normals(n):
+    """Slopes of a surface in a list, as an array, and one by its place in a dictionary."""
+
+    def slope(x, i, j):
+        found = []
+        for axis in range(3):
+            ahead = x[(i + axis) % n, j] * np.sin(x[i, (j + axis) % n])
+            found.append(np.cos(ahead) + ahead**3 - np.tanh(ahead))
+        return np.array(found)
+
+    def f(x):
+        total, largest = 0.0, {}
+        for i in range(n):
+            for j in range(n):
+                found = slope(x, i, j)
+                total = total + found @ np.array([0.5, 0.8, -0.3]) / np.sqrt(found @ found)
+            largest["last"] = total
+        return largest["last"]
+
+    return f
+
+
+PROGRAMS = [shortest, in_a_helper, filtered, factored, relaxed, normals]
 
 
 def nodes(graph):
@@ -119,7 +141,7 @@ def test_values_and_gradients(make):
     np.testing.assert_allclose(np.sum(gradient * v), slope, rtol=1e-6)
 
 
-@pytest.mark.parametrize("make", [shortest, in_a_helper, filtered, factored])
+@pytest.mark.parametrize("make", [shortest, in_a_helper, filtered, factored, normals])
 def test_code_is_bounded_however_many_turns_there_are(make):
     few, many, more = (traced(make, n) for n in (3, 8, 30))
     assert few < 2 * MOST

@@ -331,6 +331,24 @@ def test_a_loop_is_not_written_twice():
     assert [node.op.name for node in graph.operators if node.op.name != "item"] == ["while"]
 
 
+def test_a_branch_of_a_few_cheap_operations_is_a_choice():
+    """Of sums, products and small powers both sides are computed: such a branch costs more."""
+
+    def near(x):
+        energy, weight = 0.0, x[3]
+        for k in range(3):
+            far = x[k]
+            if far < 1.0:
+                energy = energy + (1 - far) ** 2 * weight**3
+        return energy
+
+    x = np.array([0.3, 2.0, np.inf, 0.5])
+    value, gradient = wg.jit(wg.value_and_grad(near))(x)
+    np.testing.assert_allclose(value, near(x), rtol=1e-14)
+    np.testing.assert_allclose(gradient, [-1.4 * 0.125, 0.0, 0.0, 0.49 * 0.75], rtol=1e-14)
+    assert "switch" not in str(wg.jit(near).program(x).stages.captured.graph)
+
+
 def test_loops_whose_turns_are_known_are_pythons_own():
     def f(x):
         k = 0

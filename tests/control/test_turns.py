@@ -77,6 +77,14 @@ def pairs(x):
     return s
 
 
+def numbered(x):
+    s = 0.0
+    for i, a in enumerate(x, 3):
+        for j, b in enumerate(reversed(x), start=-1):
+            s = s + i * a - j * a * b
+    return s
+
+
 def branches(x):
     s = 0.0
     for i in range(len(x)):
@@ -204,6 +212,7 @@ ALIKE = [
     wraps_around,
     backwards,
     pairs,
+    numbered,
     branches,
     triangle,
     matrix,

@@ -53,10 +53,11 @@ _LIGHT = frozenset(
         *[ew.add, ew.subtract, ew.multiply, ew.negative, ew.absolute, ew.maximum, ew.minimum],
         *[logic.less, logic.less_equal, logic.greater, logic.greater_equal, logic.equal],
         *[logic.not_equal, logic.logical_and, logic.logical_or, logic.logical_not],
-        *[ew.select, convert],
+        *[ew.select, convert, ew.square, ew.positive],
     ]
 )
 _FEW = 12
+_HIGHEST = 4  # of their powers
 
 
 def truth(test: Any, where: str) -> Any:
@@ -386,10 +387,14 @@ def _is_light(graph: Graph) -> bool:
     results = [node for node in graph.outputs if node is not None]
     return (
         len(operators) <= _FEW
-        and all(node.op in _LIGHT for node in operators)
+        and all(node.op in _LIGHT or _is_small_power(node) for node in operators)
         and all(node.type.shape == () for node in [*operators, *results])
         and all(node.type.dtype.kind in "fb" for node in operators)
     )
+
+
+def _is_small_power(node: Operator) -> bool:
+    return node.op is ew.integer_power and 0 < node.params["n"] <= _HIGHEST
 
 
 def choose(

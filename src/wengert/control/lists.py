@@ -7,7 +7,7 @@ rows of a few arrays, as what a loop has appended is; others would be copied tog
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,19 @@ from .values import is_abstract, is_number
 # Items of a list that come from one array at least, where they are traced.
 _FEW = 4
 
-# Functions of an array that NumPy would make of a list; of the items of a list it asks none.
-_NAMES = (
-    "all any amax amin argmax argmin argsort average cumprod cumsum diff dot inner max mean median "
-    "min outer prod ptp sort std sum trapezoid var vdot"
+# Functions that ask lists for their items, which may be arrays. All others would make one array of
+# a list, and ask none of its items whether it is traced.
+_OF_LISTS = (
+    "block broadcast_arrays choose column_stack concatenate dstack hstack lexsort piecewise select "
+    "stack vstack"
 )
-OF_ARRAYS = frozenset([*[getattr(np, name) for name in _NAMES.split()], np.linalg.norm])
+OF_LISTS = frozenset([*[getattr(np, name) for name in _OF_LISTS.split()], np.linalg.multi_dot])
+OF_ARRAYS = frozenset(
+    function
+    for module in (np, np.linalg, np.fft)
+    for function in vars(module).values()
+    if type(function) is type(np.sum) and function not in OF_LISTS
+)
 
 
 class Items:
@@ -188,11 +195,24 @@ def total(items: Any, /, start: Any = 0) -> Any:
 
 def of_lists(function: Any) -> Any:
     """A function of arrays that takes lists of traced values too."""
+    return _given(function, _array)
 
+
+def of_lists_of_arrays(function: Any) -> Any:
+    """A function of lists of arrays, of which each may be a list of traced values."""
+    return _given(function, _arrays)
+
+
+def _given(function: Any, change: Callable[[Any], Any]) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*[_array(arg) for arg in args], **kwargs)
+        given = {name: change(arg) for name, arg in kwargs.items()}
+        return function(*map(change, args), **given)
 
     return call
+
+
+def _arrays(arg: Any) -> Any:
+    return list(map(_array, arg)) if type(arg) in (list, tuple) else arg
 
 
 def _array(arg: Any) -> Any:

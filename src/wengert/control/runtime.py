@@ -29,7 +29,7 @@ from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
 from .held_arrays import ChangedType
-from .lists import OF_ARRAYS, Items, exposed, items_of, of_lists, row
+from .lists import OF_ARRAYS, OF_LISTS, Items, exposed, items_of, of_lists, of_lists_of_arrays, row
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
 from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put, taken
@@ -207,7 +207,9 @@ class Runtime:
             return types.MethodType(METHODS[function.__func__], function.__self__)
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
             return _copying(called) if type(function.__self__) is np.ndarray else called
-        return of_lists(called) if kind is np.ufunc or function in OF_ARRAYS else called
+        if kind is np.ufunc or function in OF_ARRAYS:
+            return of_lists(called)
+        return of_lists_of_arrays(called) if function in OF_LISTS else called
 
     def table(self, value: Any) -> Any:
         """What is read at a key: NumPy's own arrays and lists know no traced keys."""
@@ -356,7 +358,7 @@ class Runtime:
     def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A `for` statement."""
         if weighing():
-            self._weigh(over, body, number)
+            self._weigh(over, body, get(), number)
             return
         if isinstance(over, Steps) and is_abstract(over.length):
             self._counted(over, body, more, get, put, number)
@@ -387,16 +389,18 @@ class Runtime:
         with contextlib.nullcontext() if found is None else settled(heavy=False):
             self._plainly(over, done, body, more, get, put, number)
 
-    def _weigh(self, over: Any, body: Any, number: int) -> None:
+    def _weigh(self, over: Any, body: Any, values: Sequence[Any], number: int) -> None:
         """Weigh a loop inside of another."""
+        lists = [value for value in values if type(value) is list]
         steps = over if isinstance(over, Steps) else self._steps(over)
         if steps is not None:
             loops = is_abstract(steps.length) or (
                 steps.length > few() and self.statements[number].plain
             )
-            weigh_turns(lambda k: body(steps.item(k)), 1 if loops else steps.length)
+            count = 1 if is_abstract(steps.length) else steps.length
+            weigh_turns(lambda k: body(steps.item(k)), count, lists, loops)
         elif isinstance(over, (list, tuple)):
-            weigh_turns(lambda k: body(over[k]), len(over))
+            weigh_turns(lambda k: body(over[k]), len(over), lists)
         else:
             raise Abandon  # its items may be there but once
 
@@ -501,10 +505,10 @@ class Runtime:
             inner = self._steps(args[0])
             if inner is not None:
                 return _Reversed(inner)
-        if kind is builtins.enumerate and len(args) == 1 and set(kwargs) <= {"start"}:
-            inner = self._steps(args[0])
-            if inner is not None and isinstance(kwargs.get("start", 0), int):
-                return _Enumerated(inner, kwargs.get("start", 0))
+        if kind is builtins.enumerate and len(args) + len(kwargs) <= 2 and args:
+            inner, start = self._steps(args[0]), kwargs.get("start", (*args, 0)[1])
+            if inner is not None and isinstance(start, int) and set(kwargs) <= {"start"}:
+                return _Enumerated(inner, start)
         if kind is builtins.zip and args and set(kwargs) <= {"strict"}:
             parts = [self._steps(arg) for arg in args]
             known = all(part is not None for part in parts)

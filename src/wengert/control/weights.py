@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..graph import Graph, Operator
 from ..ops import elementwise as ew
@@ -85,6 +85,8 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
         with TracedPiece(variables.where, variables.roots, attempt=True) as inside:
             inner = inside.stand_ins(arrays)
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
+            # what a turn puts into a list or a dictionary is thrown away with it
+            swapped |= {id(v): v.copy() for v in variables.before if type(v) in (list, dict)}
             variables.put([swapped.get(id(value), value) for value in variables.before])
             _scale.on, _scale.more = True, 0
             try:
@@ -101,18 +103,31 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
         return None  # whatever it is, the loop itself will tell
 
 
-def weigh_turns(turn: Callable[[int], None], turns: int) -> None:
-    """Run two turns of a loop, of which the heavier counts for all that are written out.
+def weigh_turns(
+    turn: Callable[[int], None],
+    turns: int,
+    lists: Sequence[list[Any]] = (),
+    is_loop: bool = False,
+) -> None:
+    """Run two turns of a loop, of which the heavier counts for all that are written out, or for
+    one if the loop stays one.
 
-    One alone could be the exception, such as that for the element on the diagonal.
+    One alone could be the exception, such as that for the element on the diagonal. The lists that
+    they append to are given as many items as all turns append.
     """
     start = _weight()
     heaviest = 0
-    for place in sorted({turns // 4, turns // 2} if turns else ()):
+    lengths = [len(one) for one in lists]
+    places = sorted({turns // 4, turns // 2} if turns else ())
+    for place in places:
         before = _weight()
         turn(place)
         heaviest = max(heaviest, _weight() - before)
-    _scale.more += heaviest * turns - (_weight() - start)
+    for one, length in zip(lists, lengths, strict=True):
+        added = one[length:]
+        count = len(added) * turns // max(len(places), 1)
+        one[length:] = [added[k % len(added)] for k in range(count)]
+    _scale.more += heaviest * (1 if is_loop else turns) - (_weight() - start)
 
 
 def _weight() -> int:
