@@ -76,6 +76,30 @@ def skipping(x):
     return s
 
 
+def skipping_some(x):
+    s = 0.0
+    for v in x:
+        if v > 1:
+            s = s + 1.0
+        elif v < 0:
+            continue
+        s = s * 0.5 + v
+    return s
+
+
+def skipping_behind_try(x):
+    s = 0.0
+    for i in range(len(x)):
+        try:
+            if x[i] < 0:
+                continue
+            s += x[i]
+        finally:
+            s = s * 0.5
+        s += 1.0
+    return s
+
+
 def junctions(x):
     if (x > 0 and x < 1) or not x > -5:
         return 1.0
@@ -285,6 +309,8 @@ CASES = [
     ("collatz", collatz, [6, 7, 27, 97]),
     ("early return", early_return, [ROWS, ROWS * 10, -ROWS]),
     ("skipping", skipping, [np.arange(-3.0, 9), np.full(12, 0.5), np.array([1, -1, 5, 1.0] * 3)]),
+    ("skipping some", skipping_some, [np.arange(-3.0, 9), np.array([1, -1, 0.5, 2.0])]),
+    ("skipping behind try", skipping_behind_try, [np.arange(-3.0, 9), np.array([1, -1, 0.5])]),
     ("guarded", guarded, [np.ones(4), np.array([1.0, 2, -1, 3])]),
     ("until left", until_left, [0.5, 20.0]),
     ("written", written, [np.array([1.0, 2, 3]), np.array([-1.0, 2, 5])]),

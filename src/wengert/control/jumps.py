@@ -138,7 +138,9 @@ class _Lowering:
             test: ast.expr = _name(RETURNED)
         else:
             loop.reads_skipped = True
-            test = ast.BoolOp(ast.Or(), [_name(loop.broken), _name(loop.skipped)])
+            test = _name(loop.skipped)
+            if loop.stops:  # else nothing sets the other flag
+                test = ast.BoolOp(ast.Or(), [_name(loop.broken), test])
         return [_if(test, [], self.block(rest, loop), at)]
 
     def _within(self, statement: ast.stmt, loop: _LoopFlags | None) -> ast.stmt:
