@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.errors import ControlFlowError
+from wengert.errors import ControlFlowError, MutationError
 
 X = np.arange(1.0, 7.0).reshape(2, 3)
 
@@ -67,3 +67,58 @@ def test_one_of_them_alone():
         return u
 
     np.testing.assert_array_equal(wg.jit(f)(X), f(X))
+
+
+def made_by_numpy(n):
+    """Arrays of zeros that hold no traced value yet, as NumPy makes them."""
+    y = np.zeros(n)
+    return y, y[1:]
+
+
+def read_beside_a_write(x):
+    y, z = made_by_numpy(4)
+    if x[0, 0] > 0:
+        z[1] = x[0, 0]
+        z[2] = y[2] + 1
+    return y
+
+
+def asked_beside_a_write(x):
+    y, z = made_by_numpy(4)
+    if x[0, 0] > 0:
+        z[1] = x[0, 0]
+        if y[2] == 0:
+            z[2] = 1
+    return y
+
+
+def read_in_turns(x):
+    y, z = made_by_numpy(12)
+    k = 0
+    while k < 11 and x[0, 0] < 100:
+        z[k] = x[0, 0] + y[k]
+        k += 1
+    return y
+
+
+@pytest.mark.parametrize("f", [read_beside_a_write, asked_beside_a_write, read_in_turns])
+def test_reading_one_that_numpy_made_is_refused_too(f):
+    """What it held before the branch or loop would be an old number."""
+    with pytest.raises(MutationError, match="it shares its memory with an array that is written"):
+        wg.jit(f)(X)
+
+
+def test_reading_one_that_numpy_made_in_turns_that_are_known():
+    def f(x):
+        y, z = made_by_numpy(12)
+        table = np.zeros((12, 4))
+        columns = table.T
+        for k in range(11):
+            z[k] = x[0, 0] + y[k]
+        for k in range(12):
+            columns[:, k] = x[0, 0] * k
+            columns[0, k] += table[k - 1, 1]
+        return y, z, table
+
+    for got, want in zip(wg.jit(f)(X), f(X), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)

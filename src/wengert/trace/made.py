@@ -26,6 +26,7 @@ from ..ops.layout import reshape
 from ..ops.op import Op, Traced, leaked
 from ..types import Function
 from .array import FUNCTIONS
+from .conditional import check_current, conditional
 from .masked import Selected
 from .reaching import NUMBERS
 from .tracer import Trace, Tracer, current_trace
@@ -156,6 +157,8 @@ class Made(Tracer):
 
     def _constant(self) -> Any:
         """What it holds, as long as that is plain, else None."""
+        if conditional.replaced:
+            check_current(self)
         if self._written is not None and not self._written.is_settled:
             return None
         node = self._node if self._base is None else self.node
