@@ -80,7 +80,8 @@ class TracedPiece:
         # what is done to values from outside belongs to it too, unless it runs for certain
         self.trace = Trace(keep_source=True, captures=captures)
         self.is_turn = False  # whether it is a turn of a loop
-        self.rows: Any = None  # what its turns go along, where that is known, and where it stands
+        # what its turns go along, or some of the first, where that is known, and where it stands
+        self.rows: Any = None
         self.counter: Any = None
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         # arrays from outside, and those that stand for them

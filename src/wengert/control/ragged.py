@@ -46,6 +46,15 @@ def loops_around() -> list[TracedPiece]:
     return found
 
 
+def most_turns(length: Any) -> np.ndarray | None:
+    """What a loop inside of others goes along, whose length these tell: as far as it ever goes."""
+    for loop in loops_around():
+        known = in_all_turns(length, loop)
+        if known is not None and known.ndim == 1 and known.dtype.kind in "iu":
+            return np.arange(max(int(known.max(initial=0)), 0), dtype=np.int64)
+    return None
+
+
 def in_all_turns(value: Any, loop: TracedPiece) -> np.ndarray | None:
     """A value in every turn of a loop, as rows; None where it depends on more than the turn."""
     turns = len(loop.rows)

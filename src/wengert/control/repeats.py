@@ -90,6 +90,7 @@ class Turns:
         self.growing: list[Growing] = []  # the lists that a turn appends to
         self.held: list[Attributes] = []  # the objects whose attributes a turn changes
         self.rows: np.ndarray | None = None  # what the turns go along, where that is known
+        self.at_most: np.ndarray | None = None  # or what they go along the first of, at most
         self.index = Variable("", None, COUNT, active=False)
 
     # ------------------------------------------------------------ what is carried
@@ -146,7 +147,8 @@ class Turns:
         before = self.variables.before
         where, roots = self.variables.where, self.variables.roots
         with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
-            inside.is_turn, inside.rows, inside.counter = True, self.rows, self.index
+            inside.is_turn, inside.counter = True, self.index
+            inside.rows = self.at_most if self.rows is None else self.rows
             try:
                 self.inputs = self._enter(inside)
                 item = self.item(self._index(inside))

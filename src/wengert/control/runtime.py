@@ -32,7 +32,7 @@ from .held_arrays import ChangedType
 from .lists import OF_ARRAYS, OF_LISTS, Items, exposed, items_of, of_lists, of_lists_of_arrays, row
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
-from .ragged import Ragged, arange, is_ragged, loops_around, places_of_mask, put, taken
+from .ragged import Ragged, arange, is_ragged, loops_around, most_turns, places_of_mask, put, taken
 from .repeats import Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
@@ -475,7 +475,9 @@ class Runtime:
             def work() -> None:
                 turns = Turns(variables, body, lambda k: over.item(k + done), False, False)
                 turns.first_is_done = done > 0
-                as_while(turns, _ends(over.length - done, more), True)
+                length = over.length - done
+                turns.at_most = most_turns(length)
+                as_while(turns, _ends(length, more), True)
 
             variables.retrying(work)
 
