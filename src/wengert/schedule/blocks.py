@@ -46,7 +46,7 @@ from .building import Region, flops_of, in_parts
 from .channels import Weights, as_in_memory
 from .fusion import Scheduler
 from .inner import filled, inside
-from .lowering import loop_variables
+from .lowering import copied, loop_variables
 from .memory import buffers_of, root
 from .parallel import parallelise
 from .shaping import shape_nest
@@ -322,10 +322,7 @@ class BlockScheduler(Scheduler):
         total = outer
         if outer.strides != own.strides:  # merged as it lies, and only then brought into order
             total = Buffer(self._name("t"), own.dtype, own.shape, own.strides, MemoryKind.ARENA)
-            variables = loop_variables(outer.shape)
-            index: Index = tuple(Affine.of(var) for var in variables)
-            store = Store(outer, outer.flat(index), Load(total, total.flat(index)))
-            self.joins.append(Nest(variables, [store], "join"))
+            self.joins.append(copied(total, outer, [], "join"))
         self.starts.append(filled(total, combine, "fill"))
         place = Affine.of(var := Var("k", own.size))
         merge = Store(total, place, Load(own, place), combine, continues=True)

@@ -8,9 +8,8 @@ from ..graph import Operator
 from ..loops import Affine, Branch, Buffer, Host, InRange, Kernel
 from .fusion import Scheduler
 from .inner import schedule_step
-from .lowering import is_native
+from .lowering import copied, is_native
 from .overwriting import find_targets, overwrite
-from .repeat import copied_whole
 
 # Less than any index.
 LEAST = -(1 << 63)
@@ -41,7 +40,7 @@ def _branches(
     copies: list[Kernel] = []
     for number, place in targets.items():
         if given[place] is not outputs[number]:
-            copies.append(copied_whole(given[place], outputs[number], node))
+            copies.append(copied(given[place], outputs[number], [node]))
             given[place] = outputs[number]
     sides: list[tuple[Kernel, ...]] = []
     for body in branches.bodies:

@@ -14,7 +14,6 @@ from ..loops import (
     Affine,
     Branch,
     Buffer,
-    Carry,
     Host,
     Kernel,
     Loop,
@@ -23,7 +22,7 @@ from ..loops import (
 )
 from ..machine import policy
 from .chunks import Chunks, NotNative
-from .inner import filled
+from .inner import back_and_forth, filled
 from .inplace import may_share
 from .loop_sums import NewBuffer
 from .memory import temporaries
@@ -142,10 +141,7 @@ class _Loop:
                 before.lie_in(end)
                 after.lie_in(end)
                 continue
-            before.be_carried()
-            after.be_carried()
-            spare = tuple(new_buffer(end.dtype, end.shape) for _ in range(2))
-            carries.append(Carry(before, after, start, spare, end))
+            carries.append(back_and_forth(before, after, start, new_buffer, end))
         return Loop(
             turn,
             tuple(self.program.kernels),

@@ -28,7 +28,6 @@ from ..loops import (
     Host,
     Kernel,
     Literal,
-    Load,
     LoopProgram,
     MemoryKind,
     Nest,
@@ -49,6 +48,7 @@ from ..types import ArrayType, is_weak
 from .fused import FusedNest
 from .lowering import (
     Element,
+    copied,
     is_native,
     loop_variables,
     product_extents,
@@ -253,10 +253,7 @@ class Scheduler:
             params = {"shape": node.type.shape}
             self.kernels.append(Host(reshape, params, [source], [target], "copy", [node]))
             return
-        variables = loop_variables(target.shape)
-        index = tuple(Affine.of(v) for v in variables)
-        store = Store(target, target.flat(index), Load(source, source.flat(index)))
-        self.kernels.append(Nest(variables, [store], "copy", [node]))
+        self.kernels.append(copied(source, target, [node]))
 
     def _schedule_pointwise(self, node: Operator) -> None:
         def store(nest: FusedNest) -> Store:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..graph import Graph, Node
-from ..loops import Affine, Buffer, Literal, LoopProgram, Nest, Store, identity_of
+from ..loops import Affine, Buffer, Carry, Literal, LoopProgram, Nest, Store, identity_of
 from .lowering import loop_variables
 from .task import Strides, Task
 
@@ -46,3 +46,17 @@ def filled(buffer: Buffer, combine: str, label: str, nodes: Sequence[Any] = ()) 
     place = buffer.flat(tuple(Affine.of(var) for var in variables))
     nothing = Literal(identity_of(combine, buffer.dtype), buffer.dtype)
     return Nest(variables, [Store(buffer, place, nothing)], label, list(nodes))
+
+
+def back_and_forth(
+    before: Buffer,
+    after: Buffer,
+    start: Buffer,
+    new_buffer: Callable[..., Buffer],
+    end: Buffer | None = None,
+) -> Carry:
+    """A value that a loop hands on between two places of its own."""
+    before.be_carried()
+    after.be_carried()
+    places = tuple(new_buffer(after.dtype, after.shape) for _ in range(2))
+    return Carry(before, after, start, places, end)

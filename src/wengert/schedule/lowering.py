@@ -11,11 +11,15 @@ from ..loops import (
     FEW,
     Affine,
     Apply,
+    Buffer,
     Expr,
     Index,
+    Load,
+    Nest,
     Operand,
     Pointwise,
     Reduction,
+    Store,
     Var,
     cast,
 )
@@ -92,3 +96,11 @@ def product_extents(node: Operator) -> dict[int, int]:
 def loop_variables(shape: Sequence[int]) -> list[Var]:
     """A loop variable for each axis."""
     return [Var("ijklmnpq"[axis % 8] + str(axis // 8 or ""), n) for axis, n in enumerate(shape)]
+
+
+def copied(source: Buffer, target: Buffer, nodes: Sequence[Any], label: str = "copy") -> Nest:
+    """A copy of an array, element by element."""
+    variables = loop_variables(target.shape)
+    index = tuple(map(Affine.of, variables))
+    store = Store(target, target.flat(index), Load(source, source.flat(index)))
+    return Nest(variables, [store], label, list(nodes))

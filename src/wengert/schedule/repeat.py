@@ -34,7 +34,7 @@ from ..loops import (
 from .fusion import Scheduler
 from .inner import filled, schedule_step
 from .loop_sums import NewBuffer, find_totals, join_parts, total_places
-from .lowering import Element, is_native, loop_variables
+from .lowering import Element, copied, is_native
 from .memory import temporaries
 from .overwriting import find_tables, overwrite
 from .splitting import Split, split_body
@@ -106,7 +106,7 @@ def repeat_kernels(
         start, end = inputs[body.constants + number], outputs[number]
         if number in tables:
             if start is not end:  # a loop around does not write to it as well
-                before.append(copied_whole(start, end, node))
+                before.append(copied(start, end, [node]))
             continue
         if number not in homes:
             spare[number] = [new_buffer(end.dtype, end.shape) for _ in range(2)]
@@ -190,7 +190,10 @@ class _Steps:
                 carries.append(self._carry(number, before, after))
         counted = self.node.params.get("counted", 0)
         ends = [self.outputs[k] for k in self.moving if k not in self.tables] if counted else []
-        copies = [copied(*pair, self.node) for pair in zip(carries, ends, strict=False)]
+        copies = [
+            copied(carry.before, end, [self.node])
+            for carry, end in zip(carries, ends, strict=False)
+        ]
         return Loop(
             self.step,
             tuple(program.kernels),
@@ -261,16 +264,3 @@ def _copy(source: Buffer, start: int, target: Buffer, place: int, node: Operator
     var = Var("i", int(np.prod(shape, dtype=np.int64)))
     value = Load(source, Affine.of(var) + start)
     return Nest([var], [Store(target, Affine.of(var) + place, value)], "copy", [node])
-
-
-def copied(carry: Carry, end: Buffer, node: Operator) -> Nest:
-    """What the last turn has left, brought to where it belongs."""
-    return copied_whole(carry.before, end, node)
-
-
-def copied_whole(source: Buffer, target: Buffer, node: Operator) -> Nest:
-    """A copy of an array."""
-    variables = loop_variables(target.shape)
-    index = tuple(Affine.of(var) for var in variables)
-    value = Load(source, source.flat(index))
-    return Nest(variables, [Store(target, target.flat(index), value)], "copy", [node])

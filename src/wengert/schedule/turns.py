@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..graph import Graph, Node, Operator, Variable
-from ..loops import Affine, Buffer, Carry, Host, Kernel, Loop, MemoryKind, Var
+from ..loops import Affine, Buffer, Host, Kernel, Loop, MemoryKind, Var
 from ..machine import policy
 from ..ops.reductions import reduce_any
 from ..passes.rewriting import apply
@@ -23,11 +23,10 @@ from ..transforms.bodies import Body, extract
 from ..transforms.repetition import Turn
 from .cost_model import time_apart
 from .fusion import Scheduler
-from .inner import schedule_step
-from .lowering import is_native
+from .inner import back_and_forth, schedule_step
+from .lowering import copied, is_native
 from .memory import temporaries
 from .overwriting import find_tables, overwrite
-from .repeat import copied, copied_whole
 from .splitting import Samples
 from .strided import items_of
 
@@ -93,7 +92,8 @@ def _while_kernels(
     flag = scheduler._arena_buffer(found.dtype, ())
     found.lie_in(flag)
     asked, *after = again.outputs
-    going = _carry(scheduler, Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED), asked, flag)
+    before = Buffer("going", asked.dtype, (), (), MemoryKind.CARRIED)
+    going = back_and_forth(before, asked, flag, scheduler._arena_buffer)
     wanted = items_of(scheduler, node)
     carries, copies, begin = [going], [], []
     row = Var("turn", turn.room or MANY)
@@ -103,11 +103,12 @@ def _while_kernels(
         start, end = starts[number], outputs[number]
         if number in tables:
             before.lie_in(end)
-            begin += [] if start is end else [copied_whole(start, end, node)]
+            begin += [] if start is end else [copied(start, end, [node])]
             continue
-        carries.append(_carry(scheduler, before, after[number], start))
+        new_buffer = scheduler._arena_buffer
+        carries.append(back_and_forth(before, after[number], start, new_buffer))
         if number in wanted:
-            copies.append(copied(carries[-1], end, node))
+            copies.append(copied(before, end, [node]))
     loop = Loop(
         row,
         tuple(again.kernels),
@@ -132,14 +133,6 @@ def _turn_and_test(turn: Turn) -> Graph:
     replaced: dict[int, Any] = {old.serial: new for old, new in pairs}
     (asked,) = extract(turn.test.graph.outputs, replaced)  # type: ignore[arg-type]
     return Graph(inputs, [asked, *outputs])
-
-
-def _carry(scheduler: Scheduler, before: Buffer, after: Buffer, start: Buffer) -> Carry:
-    """A value that goes back and forth between two places."""
-    before.be_carried()
-    after.be_carried()
-    places = tuple(scheduler._arena_buffer(after.dtype, after.shape) for _ in range(2))
-    return Carry(before, after, start, places)
 
 
 # ---------------------------------------------------------------- blocks of samples
