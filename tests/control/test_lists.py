@@ -457,6 +457,39 @@ def test_any_function_of_an_array_takes_a_list():
     np.testing.assert_allclose(gradient @ direction, slope, rtol=1e-7)
 
 
+def test_a_list_becomes_an_array_outside_of_the_loop_that_reads_it():
+    """Under a condition too, where it would be put together anew in every turn."""
+
+    def f(x):
+        found, total = [x[0]], 0.0
+        for k in range(1, 12):
+            found.append(np.sin(found[-1]) * x[k])
+        found.reverse()
+        for k, one in enumerate(found):
+            total += one**2
+            if k > 0:
+                total += found[k - 1] * one
+        return total
+
+    def joins(graph, depth=0):
+        for node in graph.nodes:
+            if "concatenate" in str(getattr(node, "op", "")) or "index" in str(
+                getattr(node, "op", "")
+            ):
+                yield depth, node.type.shape
+            for value in getattr(node, "params", {}).values():
+                bodies = getattr(value, "bodies", [value] if hasattr(value, "graph") else [])
+                for body in bodies:
+                    yield from joins(body.graph, depth + 1)
+
+    value, gradient = wg.jit(wg.value_and_grad(f))(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-13)
+    np.testing.assert_allclose(gradient, wg.grad(f)(X), rtol=1e-12)
+    made = list(joins(wg.jit(f).program(X).stages.captured.graph))
+    assert (0, (12,)) in made
+    assert all(shape == () for depth, shape in made if depth)
+
+
 def test_copies_of_plain_arrays_can_be_written_to():
     start = np.arange(3)
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import tree
 from ..ops.layout import reshape
-from ..ops.op import Traced
+from ..ops.op import Traced, uncaptured
+from ..trace.conditional import check_current
 from ..types import ArrayType, type_of, weaken
 from .values import is_abstract, is_number
 
@@ -160,7 +161,10 @@ def items_of(items: Sequence[Any]) -> Items | None:
         if any(type_of(leaf) != t for leaf, t in zip(leaves, types, strict=True)):
             return None
         rows.append(leaves)
-    columns = [_column(list(column)) for column in zip(*rows, strict=True)]
+    for leaf in (leaf for leaves in rows for leaf in leaves if isinstance(leaf, Traced)):
+        check_current(leaf)
+    with uncaptured():  # once, where the items are from, and not in every turn of a loop
+        columns = [_column(list(column)) for column in zip(*rows, strict=True)]
     return None if any(column is None for column in columns) else Items(structure, columns, types)
 
 
