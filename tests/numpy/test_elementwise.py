@@ -315,6 +315,21 @@ def test_closeness():
         return x * 2 if np.allclose(x, 1.0) and np.array_equal(x, x) else x
 
     assert float(grad(branch)(1.0)) == 2.0
+    xs = np.array([1.0, 3.0])
+    for transform in (wg.vmap, lambda f: wg.jit(wg.vmap(f))):
+        same(transform(grad(branch))(xs), [2.0, 1.0])
+
+    def settled(x):
+        old = x + 1
+        while not np.allclose(x, old, rtol=1e-12, atol=0):
+            old, x = x, np.cos(x)
+        return np.array_equal(x, old), np.array_equiv(x, old), np.array_equal(x, x[:1]), x
+
+    for found, wanted in zip(wg.jit(settled)(xs), settled(xs), strict=True):
+        same(found, wanted)
+    with_nan = np.array([1.0, np.nan])
+    assert wg.jit(lambda x, y: np.array_equal(x, y, equal_nan=True))(with_nan, with_nan + 0)
+    assert not wg.jit(lambda x, y: np.array_equal(x, y))(with_nan, with_nan + 0)
     same(wnp.isposinf(x), np.isposinf(x))
     same(wnp.isneginf(x), np.isneginf(x))
 

@@ -53,7 +53,22 @@ def part(x):
     return np.sum(t**2)
 
 
-FUNCTIONS = [halved, increased, logarithm, number, rows, part]
+def totals(x):
+    mask = x > 0.5
+    some = x[mask]
+    spread = np.mean(some) + some.std() * np.var(x[mask] ** 2) + some @ x[mask] / some.size
+    return spread + np.prod(some) * some.max() - np.min(some) + np.sum(mask) * some.sum(axis=0)
+
+
+def clusters(x):
+    points = np.outer(x, [1.0, 2.0]) + np.sin(x)[:, None] ** 2
+    near = points[:, 0] > 1.0
+    apart = (points[near] - points[near].mean(axis=0)) ** 2
+    largest = points[near].max(0) @ [1.0, 2.0] + np.max(points[points > 1.2])
+    return np.sum(apart) + np.sqrt(apart.sum(axis=1)).sum() + largest + points[~near].mean()
+
+
+FUNCTIONS = [halved, increased, logarithm, number, rows, part, totals, clusters]
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
@@ -76,7 +91,7 @@ UNKNOWN = {
     "another mask": lambda t, m: t.__setitem__(t > 0.7, t[m]),
     "another array": lambda t, m: t.__setitem__(slice(None), t[m]),
     "two masks": lambda t, m: t[m] + t[t > 0.7],
-    "sum": lambda t, m: np.sum(t[m]),
+    "median": lambda t, m: np.median(t[m]),
     "shape": lambda t, m: t[m].shape,
     "length": lambda t, m: np.concatenate([t[m], t]),
     "reduce": lambda t, m: np.add.reduce(t[m]),
@@ -94,6 +109,25 @@ def test_what_needs_the_number_of_elements(use, transform):
 
     with pytest.raises(AbstractValueError, match="number of elements a boolean mask selects"):
         transform(f)(X)
+
+
+def test_of_no_elements():
+    """The sum is 0 and the mean is none, as in NumPy; there is no largest."""
+    total, mean = wg.jit(lambda x: (x[x > 9].sum(), x[x > 9].mean()))(X)
+    assert total == 0 and np.isnan(mean)
+    with pytest.raises(ValueError, match=r"max .*the mask selects no elements"):
+        wg.jit(lambda x: x[x > 9].max())(X)
+    safe = wg.jit(wg.grad(lambda x: x[x > 9].mean() if np.any(x > 9) else np.sum(x[0] ** 2)))
+    assert np.array_equal(safe(X), [2 * X[0], 0 * X[1]])
+
+
+def test_dtypes_of_sums_and_means():
+    x = np.array([1, 5, 7], np.int32)
+    for given in (x, x.astype(np.float32), x > 2):
+        for function in (np.sum, np.mean, lambda v: v.any()):
+            wanted = function(given[x > 2])
+            found = wg.jit(lambda g, x, function=function: function(g[x > 2]))(given, x)
+            assert found == wanted and found.dtype == wanted.dtype
 
 
 def test_result_cannot_have_an_unknown_length():

@@ -16,6 +16,7 @@ from ..ops import elementwise as ew
 from ..ops import floats, logic
 from ..ops import special as sp
 from ..ops.op import Traced
+from ..ops.reductions import reduce_all
 from ..trace.lying import in_order
 from ..trace.orders import C_ORDER
 from ..trace.tracer import concrete
@@ -463,21 +464,40 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return result
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """``numpy.allclose``: whether all elements are close."""
-    return bool(np.all(_known("allclose", isclose(a, b, rtol, atol, equal_nan))))
+    return _hold(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """``numpy.array_equal``: whether shapes and elements are equal."""
-    x, y = (_known("array_equal", as_value(a)) for a in (a1, a2))
-    return bool(np.array_equal(x, y, equal_nan=equal_nan))
+    x, y = as_value(a1), as_value(a2)
+    return type_of(x).shape == type_of(y).shape and _hold(_equal(x, y, equal_nan))
 
 
-def array_equiv(a1: Any, a2: Any) -> bool:
+def array_equiv(a1: Any, a2: Any) -> Any:
     """``numpy.array_equiv``: whether the arrays are equal after broadcasting."""
-    x, y = (_known("array_equiv", as_value(a)) for a in (a1, a2))
-    return bool(np.array_equiv(x, y))
+    x, y = as_value(a1), as_value(a2)
+    try:
+        np.broadcast_shapes(type_of(x).shape, type_of(y).shape)
+    except ValueError:
+        return False
+    return _hold(_equal(x, y))
+
+
+def _equal(x: Any, y: Any, equal_nan: bool = False) -> Any:
+    result = logic.equal(x, y)
+    if equal_nan:
+        result = logic.logical_or(result, logic.logical_and(logic.isnan(x), logic.isnan(y)))
+    return result
+
+
+def _hold(flags: Any) -> Any:
+    """Whether all flags are set: Python's Boolean where they are known."""
+    known = concrete(flags)
+    return (
+        reduce_all(flags, axes=tuple(range(flags.ndim))) if known is None else bool(np.all(known))
+    )
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:

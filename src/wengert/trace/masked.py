@@ -2,7 +2,8 @@
 
 Under `jit` and `vmap` a mask has no values, so how many elements it selects is unknown. What is
 done to each element can still be written down for all, and an assignment through the same mask
-takes those that it selects: ``x[x > 1] *= 2`` and ``x[m] = np.log(x[m])`` need no number.
+takes those that it selects: ``x[x > 1] *= 2`` and ``x[m] = np.log(x[m])`` need no number. Nor do
+sums, means and extremes: the others count as zeros, as infinities, or not at all.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from ..errors import AbstractValueError, DTypeError, explain
 from ..graph import Node, Operator
 from ..ops.elementwise import select
 from ..ops.layout import convert, reshape
+from ..ops.positions import provided
 from ..types import Function, type_of
+from .array import FUNCTIONS
 
 
 def unknown_count() -> AbstractValueError:
@@ -26,7 +30,7 @@ def unknown_count() -> AbstractValueError:
             "index",
             "the number of elements a boolean mask selects is not known while tracing",
             "Use where(mask, x, 0), which keeps the shape; x[mask] can be changed element by "
-            "element and assigned through the same mask.",
+            "element, summed up, and assigned through the same mask.",
         )
     )
 
@@ -54,6 +58,16 @@ class Selected:
         return self._each(ufunc, *inputs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = _SAME.get(func.__name__, func.__name__)
+        if (
+            name in _OF_ALL
+            and args
+            and args[0] is self
+            and getattr(np, func.__name__, None) is func
+        ):
+            return getattr(self, name)(*args[1:], **kwargs)
+        if func in (np.dot, np.inner, np.vdot) and not kwargs:
+            return _product(*args)
         raise unknown_count()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -78,9 +92,121 @@ class Selected:
         if isinstance(arg, Selected):
             if same(arg.mask, self.mask) and type_of(arg.whole).shape == type_of(self.whole).shape:
                 return arg.whole
-        elif type_of(arg).shape == ():
+        elif self._fits_rows(type_of(arg).shape):
             return arg
         raise unknown_count()
+
+    def _fits_rows(self, shape: tuple[int, ...]) -> bool:
+        """Whether something of this shape has the same value for each selected row."""
+        rest = type_of(self.whole).shape[len(type_of(self.mask).shape) :]
+        ends = zip(shape[::-1], rest[::-1], strict=False)
+        return len(shape) <= len(rest) and all(length in (1, own) for length, own in ends)
+
+    # ------------------------------------------------------------ over all that are selected
+
+    def _over(self, name: str, axis: Any, blank: Any) -> Any:
+        """A reduction in which what is not selected counts as `blank`."""
+        reduction, depth = FUNCTIONS[name], len(type_of(self.mask).shape)
+        rank = len(type_of(self.whole).shape) - depth + 1
+        if axis is not None and type(axis) is not int:
+            raise unknown_count()
+        axis = None if axis is None else normalize_axis_index(axis, rank)
+        if axis:  # along a row
+            return Selected(self.mask, reduction(self.whole, axis=axis + depth - 1))
+        blank = np.asarray(blank, type_of(self.whole).dtype)[()]
+        filled = select(spread(self.mask, self.whole), self.whole, blank)
+        return reduction(filled, axis=None if axis is None else tuple(range(depth)))
+
+    def _count(self, axis: Any) -> Any:
+        """How many elements a reduction is over."""
+        depth, shape = len(type_of(self.mask).shape), type_of(self.whole).shape
+        rows = FUNCTIONS["sum"](self.mask)
+        return rows * int(np.prod(shape[depth:])) if axis is None else rows
+
+    @property
+    def size(self) -> Any:
+        """How many elements are selected."""
+        return self._count(None)
+
+    def sum(self, axis: Any = None) -> Any:
+        """The sum."""
+        return self._over("sum", axis, 0)
+
+    def prod(self, axis: Any = None) -> Any:
+        """The product."""
+        return self._over("prod", axis, 1)
+
+    def any(self, axis: Any = None) -> Any:
+        """Whether any is true."""
+        return self._over("any", axis, 0)
+
+    def all(self, axis: Any = None) -> Any:
+        """Whether all are true."""
+        return self._over("all", axis, 1)
+
+    def mean(self, axis: Any = None) -> Any:
+        """The mean: of none there is none, as in NumPy."""
+        total = self.sum(axis)
+        if isinstance(total, Selected):
+            return self._over("mean", axis, 0)
+        dtype = type_of(total).dtype
+        wanted = dtype if dtype.kind in "fc" else np.dtype(np.float64)
+        return convert(total, dtype=wanted) / convert(self._count(axis), dtype=wanted)
+
+    def var(self, axis: Any = None) -> Any:
+        """The variance."""
+        middle = self.mean(axis)
+        if isinstance(middle, Selected) or type_of(self.whole).dtype.kind == "c":
+            raise unknown_count()
+        return ((self - middle) ** 2).mean(axis)
+
+    def std(self, axis: Any = None) -> Any:
+        """The standard deviation."""
+        return np.sqrt(self.var(axis))
+
+    def max(self, axis: Any = None) -> Any:
+        """The largest."""
+        return self._extreme("max", axis)
+
+    def min(self, axis: Any = None) -> Any:
+        """The smallest."""
+        return self._extreme("min", axis)
+
+    def _extreme(self, name: str, axis: Any) -> Any:
+        dtype = type_of(self.whole).dtype
+        if dtype.kind == "f":
+            blank: Any = np.inf if name == "min" else -np.inf
+        elif dtype.kind in "iu":
+            blank = np.iinfo(dtype).max if name == "min" else np.iinfo(dtype).min
+        else:
+            raise unknown_count()
+        found = self._over(name, axis, blank)
+        if isinstance(found, Selected):
+            return found
+        return provided(
+            found,
+            FUNCTIONS["any"](self.mask),
+            error="ShapeError",
+            name=name,
+            problem="the mask selects no elements, of which there is none",
+            remedy="Ask np.any(mask) first.",
+        )
+
+    def __matmul__(self, other: Any) -> Any:
+        """``x[mask] @ y[mask]``."""
+        return _product(self, other)
+
+
+_OF_ALL = frozenset("sum prod any all mean var std max min".split())
+_SAME = {"amax": "max", "amin": "min"}
+
+
+def _product(one: Any, other: Any) -> Any:
+    """The sum of the products of numbers that the same mask selects."""
+    ranks = [isinstance(x, Selected) and len(type_of(x.whole).shape) for x in (one, other)]
+    if ranks != [1, 1]:
+        raise unknown_count()
+    return (one * other).sum()
 
 
 def _unary(function: Function) -> Any:
