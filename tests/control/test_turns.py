@@ -4,6 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.ndimage
+import scipy.special
+import scipy.stats
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 import wengert as wg
 import wengert.numpy as wnp
@@ -83,6 +89,15 @@ def numbered(x):
         for j, b in enumerate(reversed(x), start=-1):
             s = s + i * a - j * a * b
     return s
+
+
+def of_scipy(x):
+    s, a = 0.0, np.eye(2)
+    for v in x:
+        seen = norm(s, 1.5).logpdf(v) + scipy.stats.norm.cdf(v, s, scale=2.0)
+        s = logsumexp([s, v, seen]) - scipy.special.log_softmax(x[:3])[0]
+        a = scipy.linalg.solve(a + 3 * np.eye(2), a) + v**2
+    return s, a
 
 
 def branches(x):
@@ -213,6 +228,7 @@ ALIKE = [
     backwards,
     pairs,
     numbered,
+    of_scipy,
     branches,
     triangle,
     matrix,
@@ -238,6 +254,29 @@ def test_traced_once(f):
 
 def wg_leaves(value):
     return list(value) if isinstance(value, tuple) else [value]
+
+
+def test_scipys_functions_with_effects_run_turn_by_turn():
+    random, seen = np.random.default_rng(0), []
+
+    def drawn(x):
+        s = 0.0
+        for v in x:
+            s = s + v * scipy.stats.norm.rvs(random_state=random)
+        return s
+
+    def told(x):
+        s = 0.0
+        for v in x:
+            image = scipy.ndimage.generic_filter(np.ones(2), lambda w: seen.append(1) or 1.0, 1)
+            s = s + v * image[0]
+        return s
+
+    with pytest.warns(UserWarning, match="drawn"):
+        found = wg.jit(drawn)(X)
+    np.testing.assert_allclose(found, X @ np.random.default_rng(0).normal(size=40), rtol=1e-12)
+    np.testing.assert_allclose(wg.jit(told)(X), X.sum(), rtol=1e-12)
+    assert len(seen) == 80
 
 
 def test_precision_is_kept():

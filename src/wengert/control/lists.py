@@ -209,7 +209,7 @@ def of_lists_of_arrays(function: Any) -> Any:
 
 def _given(function: Any, change: Callable[[Any], Any]) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {name: change(arg) for name, arg in kwargs.items()}
+        given = {name: arg if name == "out" else change(arg) for name, arg in kwargs.items()}
         return function(*map(change, args), **given)
 
     return call

@@ -26,6 +26,11 @@ _FOLDERS = tuple(
     os.path.join(_ROOT, name) + os.sep for name in ("numpy", "transforms", "ops", "trace")
 )
 _RANDOM = os.path.join(_ROOT, "numpy", "random.py")
+# What takes no functions of the user's.
+_SCIPYS_FILES = tuple(
+    os.path.join(_ROOT, "scipy", f"{name}.py")
+    for name in ("special", "linalg", "signal", "ndimage", "stats", "multivariate", "frozen")
+)
 _BUILTINS = frozenset(
     getattr(builtins, name)
     for name in "abs all any bool complex dict divmod enumerate float frozenset getattr hasattr "
@@ -67,6 +72,14 @@ _CONTAINERS = (
 )
 
 
+# SciPy's functions of data: they call no function of the user's, and draw nothing.
+_SCIPYS = ("scipy.special", "scipy.linalg", "scipy.signal", "scipy.ndimage", "scipy.fft")
+# Of distributions these alone.
+_DENSITIES = frozenset(
+    "pdf logpdf pmf logpmf cdf logcdf sf logsf ppf isf mean var std median entropy".split()
+)
+
+
 def changing_method(function: Any) -> Any:
     """The object that a method of Python's or NumPy's would change; None where it is none."""
     owner = getattr(function, "__self__", None)
@@ -82,6 +95,8 @@ def pure(function: Any) -> Any:
         return function
     if isinstance(function, np.ufunc) or _is_numpy(function):
         return _watched(function)
+    if _is_scipys(function):
+        return _of_data(function)
     if isinstance(function, types.MethodType):
         owner = function.__self__
         if isinstance(owner, Traced) or getattr(type(owner), "is_stand_in", False):
@@ -92,6 +107,8 @@ def pure(function: Any) -> Any:
         name = function.__code__.co_filename
         if name.startswith(_FOLDERS) and not name.startswith(_RANDOM):
             return function
+        if name in _SCIPYS_FILES and function.__name__ != "rvs":
+            return _of_data(function)
         raise Abandon
     if isinstance(function, type):
         return _class(function)
@@ -106,6 +123,27 @@ def _is_numpy(function: Any) -> bool:
     module = getattr(function, "__module__", None) or ""
     named = module == "numpy" or module.startswith(("numpy.linalg", "numpy.fft", "numpy.lib"))
     return named and not isinstance(function, type) and function.__name__ not in _WRITING
+
+
+def _is_scipys(function: Any) -> bool:
+    module = f"{getattr(function, '__module__', None)}."
+    if isinstance(function, type):
+        return False
+    if module.startswith("scipy.stats."):  # a distribution is called with its parameters
+        return getattr(function, "__name__", "pdf") in _DENSITIES
+    return module.startswith(tuple(f"{name}." for name in _SCIPYS))
+
+
+def _of_data(function: Any) -> Any:
+    """A function of SciPy's that may call none of the user's, nor write into a plain array."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        writes = any(name.startswith(("overwrite", "out")) for name in kwargs)
+        if writes or any(map(callable, [*args, *kwargs.values()])):
+            raise Abandon
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _watched(function: Any) -> Any:
