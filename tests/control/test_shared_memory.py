@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+import wengert.numpy as wnp
 from wengert.errors import ControlFlowError, MutationError
 
 X = np.arange(1.0, 7.0).reshape(2, 3)
@@ -122,3 +123,98 @@ def test_reading_one_that_numpy_made_in_turns_that_are_known():
 
     for got, want in zip(wg.jit(f)(X), f(X), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def view_in_a_list(x, n):
+    b = wnp.zeros((3, 3))
+    kept, r = [b.T], x[0]
+    for k in range(n):
+        kept[0][k % 3] -= x[0]
+        r = r * 0.5 + b[1]
+    return b, kept[0], r
+
+
+def view_of_the_turn_before(x, n):
+    a = np.outer(x[0], x[0])
+    b, t = a * 1.0, x[0, 0]
+    for k in range(n):
+        a[0, 0] += k
+        t = t * 0.5 + b[0, 0]
+        b = a.T
+    return a, b, t
+
+
+def view_in_a_dictionary(x, n):
+    a = np.outer(x[0], x[0])
+    held, t = {"a": a * 1.0}, x[0, 0]
+    for k in range(n):
+        a[0, 0] += k
+        t = t * 0.5 + held["a"][0, 0]
+        held["a"] = a[:]
+    return a, t
+
+
+def view_that_may_be_replaced(x, n):
+    a = np.outer(x[0], x[0])
+    b = a[::-1]
+    for k in range(n):
+        if k % 2 == 0:
+            b = b * 0.5
+        a[k % 3, 0] -= b[2] @ x[0] * 0.1
+    return a, b
+
+
+class Holder:
+    def __init__(self, a):
+        self.a = a
+
+
+def view_in_an_object(x, n):
+    b = np.outer(x[0], x[0])
+    h, r = Holder(b.T), x[0]
+    for k in range(n):
+        h.a[k % 3] -= x[0]
+        r = r * 0.5 + b[1]
+    return b, h.a, r
+
+
+def written_and_replaced(x, n):
+    a = np.outer(x[0], x[0])
+    kept = [a]
+    for k in range(n):
+        kept[0][k % 3] += x[0]
+        kept[0] = kept[0] * 0.5
+    return a, kept[0]
+
+
+VIEWS = [
+    view_in_a_list, view_of_the_turn_before, view_in_a_dictionary, view_that_may_be_replaced,
+    view_in_an_object, written_and_replaced,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", VIEWS)
+def test_held_by_two_in_turns_that_are_known(f):
+    for got, want in zip(wg.jit(lambda x: f(x, 12))(X), f(X, 12), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("f", VIEWS)
+def test_held_by_two_in_turns_that_are_not_known(f):
+    def until(x):
+        return f(x, int(x[0, 0]) * 4)
+
+    with pytest.raises((MutationError, ControlFlowError), match="memory|from outside|replaced"):
+        wg.jit(until)(X)
+
+
+def test_writing_to_one_that_may_be_another():
+    def f(x):
+        b, k = np.zeros((3, 3)), 0
+        while k < 4 and x[0, 0] > 0:
+            k += 1
+            b = b.reshape(3, 3)
+        b[0, 0] = 1.0
+        return b
+
+    np.testing.assert_array_equal(wg.jit(f)(X), f(X))

@@ -92,14 +92,17 @@ class Attributes:
                 raise Abandon
             self.shapes.append(structure)
             found += leaves
+        self.leaves = found
         return found
 
     def enter(self, inner: Callable[[Any], Any]) -> None:
         """Put what stands for leaves into the attributes."""
-        self.twins = []
+        self.twins, self.inner = [], []
         for name, structure in zip(self.names, self.shapes, strict=True):
             own = self.before[name]
-            copy = tree.unflatten(structure, map(inner, tree.leaves(own)))
+            leaves = [inner(leaf) for leaf in tree.leaves(own)]
+            self.inner += leaves
+            copy = tree.unflatten(structure, leaves)
             self.twins.append(Twin(own, copy))
             vars(self.thing)[name] = copy
 

@@ -4,8 +4,10 @@ iteration, and which change places."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..trace.conditional import storages_of
 from ..trace.lying import strides_of
 from .containers import holders
 from .pieces import TracedPiece
@@ -46,6 +48,58 @@ class KeptOrder:
 
 class ChangedType(Exception):  # noqa: N818 - steers an attempt
     """What is carried does not keep its shape: the first turn may be another one."""
+
+
+@dataclass
+class Held:
+    """An array that is carried: what it is before the loop, what stands for it in a turn, what it
+    is after one, and whether a turn reads it."""
+
+    name: str
+    before: Any
+    inner: Any
+    after: Any
+    read: bool
+    place: int = -1  # of the variable
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a turn writes to it."""
+        return is_own_array(self.inner) and self.inner._version > 0
+
+    def shares(self, other: Held) -> bool:
+        """Whether they may be one array at the beginning of a turn, the first or another."""
+        return not (
+            memory_of(self.before).isdisjoint(memory_of(other.before))
+            and memory_of(self.after).isdisjoint(memory_of(other.after))
+        )
+
+
+def memory_of(leaf: Any) -> set[int]:
+    """The arrays that a value is, or is a view of, by the `id` of their storage."""
+    return set(storages_of(leaf)) if is_own_array(leaf) and leaf.type.shape else set()
+
+
+def check_held(every: Sequence[Held], made: set[int], where: str) -> None:
+    """Refuse a turn that writes to one array and reads another that it may be: each is carried by
+    its own content, so the write would not be seen there. Nor would be one to an array from before
+    the loop that is then replaced by another."""
+    for one in every:
+        replaced = one.place >= 0 and one.place not in made and one.after is not one.inner
+        if replaced and one.is_written and memory_of(one.before):
+            raise failure(
+                where,
+                f"an array of {one.name!r} is written to in a loop, and replaced by another",
+                "Write to it alone (x[...] = y), or replace it alone.",
+            )
+        for other in every if one.is_written else ():
+            if other.read and other.inner is not one.inner and one.shares(other):
+                raise failure(
+                    where,
+                    f"{one.name!r} is written to in a loop, and {other.name!r} may share its "
+                    "memory in a turn",
+                    f"Copy the array before it is held twice: {other.name} = x.copy().",
+                )
 
 
 def made_arrays(turns: Turns, inside: TracedPiece, after: list[Any]) -> set[int]:

@@ -20,6 +20,7 @@ from ..ops import elementwise as ew
 from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer
+from ..trace.conditional import conditional
 from ..trace.either import may_be
 from ..trace.orders import is_line
 from ..transforms.bodies import zeros
@@ -28,7 +29,16 @@ from .branches import Variables, run_piece, truth
 from .containers import Attributes, Twin, held_twice, is_plain_object, objects_in, owner_of
 from .filled import Filled
 from .growing import Deeper, Growing
-from .held_arrays import ChangedType, KeptOrder, last_place, made_arrays, storages_before
+from .held_arrays import (
+    ChangedType,
+    Held,
+    KeptOrder,
+    check_held,
+    last_place,
+    made_arrays,
+    memory_of,
+    storages_before,
+)
 from .pieces import Abandon, Fills, Grows, Sets, TracedPiece
 from .ragged import Shrinking, Unequal, shrinking
 from .values import (
@@ -59,6 +69,7 @@ class _Carried:
     def __init__(self, place: int, structure: tree.Structure, leaves: list[Any]):
         self.place, self.structure = place, structure
         self.leaves = leaves  # the values themselves; for numbers the types are kept elsewhere
+        self.inner = leaves  # what stands for them in a turn
 
 
 class Turns:
@@ -86,6 +97,7 @@ class Turns:
         self.shrinking: dict[int, Shrinking] = {}  # variables that have fewer rows after each turn
         self.made: set[int] = set()  # variables that hold an array of their own after each turn
         self.first_is_done = False  # whether the first turn was run before
+        self.written: set[int] = set()  # storages of arrays in containers that a turn writes to
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
         self.growing: list[Growing] = []  # the lists that a turn appends to
         self.held: list[Attributes] = []  # the objects whose attributes a turn changes
@@ -234,6 +246,7 @@ class Turns:
         nodes = [tracer.node for tracer in inputs]
         count = len(self.arrays)
         self.inner = inside.stand_ins(self.arrays, nodes[:count])
+        conditional.replaced = conditional.replaced | self.written
         swapped = {id(a): one for a, one in zip(self.arrays, self.inner, strict=True)}
         given = swapped | {id(grown._original): grown for grown in self.growing}
         values = [given.get(id(value), value) for value in self.variables.before]
@@ -242,7 +255,7 @@ class Turns:
         self.orders: dict[tuple[int, int], KeptOrder] = {}
         self.outside: dict[tuple[int, int], list[Any]] = {}  # arrays that results may be
         for one in self.carried:
-            leaves = [self._inner(leaf, following) for leaf in one.leaves]
+            leaves = one.inner = [self._inner(leaf, following) for leaf in one.leaves]
             for number, (leaf, tracer) in enumerate(zip(one.leaves, leaves, strict=True)):
                 if isinstance(tracer, Tracer) and not is_line(tracer.type.shape):
                     kept = self.orders[one.place, number] = KeptOrder(leaf)
@@ -250,7 +263,8 @@ class Turns:
             if one.place in self.shrinking:
                 leaves = [self.shrinking[one.place].enter(leaves[0], inside)]
             copy = values[one.place] = tree.unflatten(one.structure, leaves)
-            if one.structure is not tree.LEAF and one.place not in self.late:
+            own = one.structure is not tree.LEAF or is_own_array(one.leaves[0])
+            if own and one.place not in self.late and one.place not in self.made:
                 self.twins[one.place] = Twin(self.variables.before[one.place], copy)
         for grown in self.growing:
             grown._enter(inside, following, self.index, self.rows)
@@ -293,6 +307,7 @@ class Turns:
         found = [self.inner[slot].node for slot in self.moves]
         if self._shrinks(after):
             return None
+        held: list[Held] = []
         for one in self.carried:
             if one.place in self.shrinking:
                 entered: Any = self.values[one.place]
@@ -311,6 +326,9 @@ class Turns:
                 if not is_number(leaf):
                     raise self._mismatch(one.place, after[one.place])
                 found.append(inside.trace.node_of(leaf))
+                read = self.names[one.place] in self.variables.statement.enters
+                inner = one.inner[number]
+                held.append(Held(self.names[one.place], old, inner, leaf, read, one.place))
                 kept = self.orders.get((one.place, number))
                 self.outside[one.place, number] = [
                     *(storages_before(old) if self.rows is None or not len(self.rows) else []),
@@ -326,14 +344,39 @@ class Turns:
         for grown in self.growing:
             found += grown._latest()
             self.appended += self._appended(grown)
-        for held in self.held:
-            set_now = held.left()
+        for attributes in self.held:
+            set_now = attributes.left()
             if set_now is None:
                 return None
             found += [inside.trace.node_of(leaf) for leaf in set_now]
+            pairs = zip(attributes.leaves, attributes.inner, set_now, strict=True)
+            held += [Held("an attribute", *three, True) for three in pairs]
+        if self._are_written(held):
+            return None
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
+
+    def _are_written(self, held: list[Held]) -> bool:
+        """Whether there are more arrays, beside those known as such, that a turn writes to."""
+        before = set(self.written)
+        for one in held:
+            known = one.place in self.made
+            if one.is_written and not known:
+                self.written |= memory_of(one.before)
+        if self.written != before:
+            return True
+        slots = [
+            Held(self._name(slot), array, self.inner[slot], self.inner[move], True)
+            for slot, (array, move) in enumerate(zip(self.arrays, self.moves, strict=True))
+        ]
+        try:
+            check_held([*slots, *held], self.made, self.variables.where)
+        except ControlFlowError:
+            if self.attempt:  # turn by turn more is known
+                raise Abandon from None
+            raise
+        return False
 
     def _shrinks(self, after: list[Any]) -> bool:
         """Whether there are more variables of which a turn takes rows away."""

@@ -117,8 +117,8 @@ class Explanation:
         rows = self.times
         total = sum(seconds for _, seconds in rows) or 1.0
         lines = [
-            f"{1e6 * seconds:>12.2f} us {100 * seconds / total:>5.1f} %  {label}"
-            for label, seconds in rows
+            f"{1e6 * seconds:>12.2f} us {100 * seconds / total:>5.1f} %  {name}"
+            for name, seconds in rows
         ]
         lines.append(f"{1e6 * sum(s for _, s in rows):>12.2f} us in all")
         inside = self._measure().inside

@@ -183,7 +183,7 @@ class Made(Tracer):
         self._write(Made(self._trace, Constant(content)))
 
     def _write(self, new: Any) -> None:
-        trace, own = current_trace(), self._storage()._trace
+        trace, own = current_trace(), self._sure_chain()[-1]._trace
         if trace is not own and trace is not None and trace.body:
             raise MutationError(
                 explain(

@@ -186,6 +186,9 @@ class Trace:
             from .made import afterwards
 
             return afterwards(op, args, params)
+        if conditional.replaced:  # also where a value from outside is computed outside
+            for arg in args:
+                check_current(arg)
         key = None
         if self.recorded is not None and not (op.multiple or op.collective or op.pull_rule):
             key = _identity(op, args, params)
