@@ -204,7 +204,7 @@ def test_held_by_two_in_turns_that_are_not_known(f):
     def until(x):
         return f(x, int(x[0, 0]) * 4)
 
-    with pytest.raises((MutationError, ControlFlowError), match="memory|from outside|replaced"):
+    with pytest.raises((MutationError, ControlFlowError), match=r"memory|from outside|replaced"):
         wg.jit(until)(X)
 
 
