@@ -1,6 +1,7 @@
 """A `for` with like turns is traced once, and gives what its turns give one by one."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -401,6 +402,28 @@ def test_graphs_do_not_grow_with_the_turns(f):
         for n in (50, 200)
     ]
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("f", [mirrored, thomas])
+def test_tracing_takes_no_longer_for_more_turns(f):
+    def calls(n):
+        count, x, compiled = 0, np.ones(n), wg.jit(wg.grad(lambda x: np.sum(f(x))))
+
+        def called(frame, event, argument):
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(called)
+        try:
+            compiled.captured(x)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(10)  # the first of all calls converts the source
+    # what is kept of long loops is decided otherwise, which makes a few steps more
+    few, many = calls(1000), calls(100_000)
+    assert many < 1.5 * few
 
 
 def test_buffers_that_numpy_makes():

@@ -10,6 +10,7 @@ import wengert as wg
 import wengert.numpy as wnp
 from wengert import nn
 from wengert.errors import IntegerError, OutOfRangeError
+from wengert.ops.python_integers import fits_64_bits
 from wengert.trace.tracer import Trace, concrete
 
 INTEGERS = [np.dtype(code) for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
@@ -20,6 +21,36 @@ def convert_all(x):
 
 
 # ---------------------------------------------------------------- Python integers as arguments
+
+
+EDGE = 2**62
+
+
+@pytest.mark.parametrize(
+    ("operation", "fitting", "beyond"),
+    [
+        ("add", (EDGE, EDGE - 1), (EDGE, EDGE)),
+        ("subtract", (-EDGE, EDGE), (-EDGE, EDGE + 1)),
+        ("multiply", (2**31, 2**32 - 1), (2**31, 2**32)),
+        ("power", (2, 62), (2, 63)),
+        ("left_shift", (1, 62), (1, 63)),
+        ("negative", (EDGE,), (-2 * EDGE,)),
+    ],
+)
+def test_many_python_integers_at_the_edge_of_64_bits(operation, fitting, beyond):
+    def among_small(numbers):
+        return [np.array([1, number, 2]) for number in numbers]
+
+    kept = fits_64_bits(*among_small(fitting), operation=operation)
+    np.testing.assert_array_equal(kept, [1, fitting[0], 2])
+    with pytest.raises(IntegerError, match="does not fit into 64 bits"):
+        fits_64_bits(*among_small(beyond), operation=operation)
+
+
+def test_many_python_integers_divided_by_zero():
+    for operation in ("floor_divide", "remainder"):
+        with pytest.raises(ZeroDivisionError):
+            fits_64_bits(np.array([4, 4]), np.array([2, 0]), operation=operation)
 
 
 def test_an_argument_that_does_not_fit():

@@ -23,7 +23,7 @@ from ..graph import Node
 from .conversion import local
 from .growing import LONGEST, Deeper, Growing
 from .pieces import Abandon, TracedPiece
-from .reads import inputs_of, places_of
+from .reads import are_distinct, inputs_of, places_of
 from .values import is_abstract, is_number, is_own_array
 from .windows import refuse_windows
 
@@ -71,7 +71,7 @@ class Filled(Growing):
         refuse_windows(leaves)
         if local.inside is not self._inside or self._new or not all(map(is_number, leaves)):
             raise Abandon
-        if len(np.unique(places)) < len(places):
+        if not are_distinct(places):
             raise Abandon
         if not np.array_equal(places, self._places):
             self._take(places, sure=True)

@@ -18,7 +18,7 @@ import numpy as np
 from ..graph import Graph, Node, Operator
 from ..ops.indexing import gather, index_set, scatter_set
 from ..types import ArrayType, type_of
-from .reads import inputs_of, places_of, read_places, stretch_of
+from .reads import are_distinct, inputs_of, places_of, read_places, stretch_of
 
 # Turns that a value is carried on.
 _LONGEST = 4
@@ -77,7 +77,7 @@ def history(
     length = before.type.shape[0]
     found = [places_of(node, counter, rows, length) for node in nodes]
     places, *read = [one for one in found if one is not None]
-    if len(read) < len(users) or len(np.unique(places)) < len(places):
+    if len(read) < len(users) or not are_distinct(places):
         return None
     return _told(after, places, users, read, length)
 

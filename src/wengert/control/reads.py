@@ -87,6 +87,12 @@ def places_of(place: Node, counter: Node, rows: np.ndarray, length: int) -> np.n
     return np.where(found < 0, found + length, found)
 
 
+def are_distinct(places: np.ndarray) -> bool:
+    """Whether none is there twice; places that rise or fall from turn to turn need no table."""
+    steps = np.diff(places)
+    return bool((steps > 0).all() or (steps < 0).all()) or len(np.unique(places)) == len(places)
+
+
 def stretch_of(places: np.ndarray, length: int) -> tuple[int, int, int] | None:
     """Places that lie at equal distances, as the bounds of a slice."""
     if len(places) < 2 or places.min() < 0 or places.max() >= length:

@@ -185,6 +185,8 @@ _PYTHON: dict[str, Function] = {
     "absolute": operator.abs,
 }
 _FLOAT = np.dtype(np.float64)
+# Below, floats are near enough to integers to tell that these have 64 bits.
+_SURE = 2.0**62
 # Floats hold shifts up to 1023, and integers need fewer.
 _LARGEST_SHIFT = 1000
 
@@ -198,7 +200,8 @@ def exact(op: Op, *numbers: Any) -> Any:
 
 
 def _checked(*numbers: Any, operation: str) -> Any:
-    for integers in np.broadcast(*numbers):
+    each = () if _all_fit(operation, *numbers) else np.broadcast(*numbers)
+    for integers in each:
         if not _result_fits(operation, *map(int, integers)):
             raise IntegerError(
                 explain(
@@ -210,6 +213,16 @@ def _checked(*numbers: Any, operation: str) -> Any:
             )
     shape = np.broadcast_shapes(*map(np.shape, numbers))
     return np.broadcast_to(numbers[0], shape) if shape else numbers[0]
+
+
+def _all_fit(operation: str, *numbers: Any) -> bool:
+    """Whether floats tell, for all at once, that the results fit; a loop has one for each turn."""
+    arrays = [np.asarray(number) for number in numbers]
+    if any(array.dtype.kind != "i" for array in arrays) or operation.endswith("shift"):
+        return False
+    with np.errstate(all="ignore"):
+        results = getattr(np, operation)(*[array.astype(_FLOAT) for array in arrays])
+    return bool(np.all(np.abs(results) < _SURE))  # what divides by zero is not sure
 
 
 def _result_fits(operation: str, *integers: int) -> bool:
@@ -239,7 +252,7 @@ def _fits_loops(index: Index, *operands: Operand, operation: str) -> Expr:
         return _power_fits(args[1], Apply("power", floats, _FLOAT))
     result = cast(Apply(operation, tuple(args), INDEX), _FLOAT)
     away = Apply("subtract", (_of_floats(operation, floats), result), _FLOAT)
-    limit = Literal(_FLOAT.type(2.0**62), _FLOAT)
+    limit = Literal(_FLOAT.type(_SURE), _FLOAT)
     near = Apply("less", (Apply("absolute", (away,), _FLOAT), limit), BOOL)
     return Apply("logical_and", (near, counts), BOOL) if operation == "left_shift" else near
 
