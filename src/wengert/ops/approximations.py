@@ -17,6 +17,7 @@ import numpy as np
 
 from ..types import Function
 from . import special_coefficients as c
+from .floats import bits
 from .indexing import gather
 from .op import REGISTRY, Traced
 
@@ -113,6 +114,50 @@ def exp_minus_square(x: Array, factor: float = 1.0) -> Array:
     x = np.minimum(np.abs(x), 60.0)
     high = np.rint(x * 64) / 64
     return np.exp(-factor * high * high) * np.exp(factor * (high - x) * (high + x))
+
+
+# ---------------------------------------------------------------- powers of quotients
+
+# The bits of a float that are left when its mantissa has half of its length.
+HALF_LENGTH = -(1 << 27)
+
+
+def _shortened(x: Array) -> Array:
+    """x without the lower half of its mantissa, so that products of two are exact."""
+    return bits(bits(x, dtype=np.dtype(np.int64)) & HALF_LENGTH, dtype=np.dtype(np.float64))
+
+
+def power_of_quotient(x: Array, y: Array, power: Array, low: Array = 0.0) -> tuple[Array, Array]:
+    """A root and a rest: ((x + low) / y)^power is root^2 exp(rest), where `low` is what x lost.
+
+    A long power is sensitive to the last bits of its base. Here that is a number of few bits, whose
+    product with y is exact, and what is left of the quotient goes to the rest, with |rest| < 1e-7
+    times the power. The root is half of the way to overflow.
+    """
+    quotient, high = x / y, _shortened(y)
+    # the smallest numbers have no longer mantissa than that
+    base = np.where(quotient < 1e-290, quotient, _shortened(quotient))
+    part = ((x - base * high) - base * (y - high) + low) / (base * y)
+    rest = power * part * (1 - part * (0.5 - part * (1 / 3)))
+    return np.power(base, 0.5 * power), rest
+
+
+def difference(x: Array, y: Array) -> tuple[Array, Array]:
+    """x - y, and what rounding it lost."""
+    value = x - y
+    other = value - x
+    return value, (x - (value - other)) - (y + other)
+
+
+def product(x: Array, y: Array) -> tuple[Array, Array]:
+    """x y, and what rounding it lost."""
+    value, left, right = x * y, _shortened(x), _shortened(y)
+    low, other = x - left, y - right
+    return value, ((left * right - value) + left * other + low * right) + low * other
+
+
+# Above this power halves of it leave the range of numbers, before a product of two powers does.
+LONG_POWERS = 600.0
 
 
 # ---------------------------------------------------------------- error functions
@@ -225,7 +270,7 @@ def sin_pi(x: Array) -> Array:
 def cot_pi(x: Array) -> Array:
     """cot(pi x) with the period taken out exactly; infinite at the integers."""
     r = x - np.rint(x)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         near = 1 / np.tan(math.pi * r)
     # around a half the tangent is large and its argument's rounding would show
     away = np.tan(math.pi * (np.copysign(0.5, r) - r))
@@ -234,11 +279,11 @@ def cot_pi(x: Array) -> Array:
 
 def gammaln(x: Array) -> Array:
     """log |gamma(x)|; infinite at 0 and the negative integers."""
-    return pieces(x, (0.0,), _gammaln_mirrored, _gammaln_right)
+    return pieces(x, (-0.5,), _gammaln_mirrored, _gammaln_right)
 
 
 def _gammaln_right(x: Array) -> Array:
-    """For x >= 0."""
+    """For x >= -1/2."""
     parts = _gammaln_small, _gammaln_low, _gammaln_mid, _gammaln_large
     return pieces(x, (0.5, 3.0, 12.0), *parts)
 
@@ -251,7 +296,7 @@ def _gammaln_mirrored(x: Array) -> Array:
 
 def _gammaln_small(x: Array) -> Array:
     with np.errstate(divide="ignore"):
-        return _gammaln_low(x + 1) - np.log(x)
+        return _gammaln_low(x + 1) - np.log(np.abs(x))
 
 
 def _gammaln_low(x: Array) -> Array:
@@ -295,22 +340,47 @@ def _factorial(x: Array) -> Array:
 def _gamma_between(x: Array) -> Array:
     """From that of a number of at least 1 by the recurrence, below 0 mirrored."""
     size = np.abs(x)
-    small = size < 1
-    value = _gamma_large(np.minimum(np.where(small, size + 1, size), 180.0))
+    first, second = _gamma_factors(size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        value = np.where(small, value / size, value)
-        mirrored = -math.pi / (sin_pi(x) * (x * value))
+        value = np.where(size < 1, first / x, first * second)
+        mirrored = -math.pi / (sin_pi(x) * _mirror(x, first)) / second
     return np.where(x < 0, np.where(x == np.floor(x), np.nan, mirrored), value)
 
 
-def _gamma_large(x: Array) -> Array:
-    """x^(x - 1/2) in two halves, and what rounding their exponent lost."""
+def rgamma(x: Array) -> Array:
+    """1 / gamma(x), which is 0 at 0 and the negative integers."""
+    size = np.abs(x)
+    first, second = _gamma_factors(size)
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = np.where(size < 1, x / first, 1 / first / second)
+        mirrored = sin_pi(x) * (-1 / math.pi) * _mirror(x, first) * second
+    return np.where(x < 0, np.where(np.isinf(x), np.nan, mirrored), value)
+
+
+def _gamma_factors(size: Array) -> tuple[Array, Array]:
+    """Two numbers whose product is gamma(size), without overflow; of size + 1 where size < 1."""
+    small = size < 1
+    first, second = gamma_large(np.minimum(np.where(small, size + 1, size), 200.0))
+    return first * np.where(small, second, 1.0), np.where(small, 1.0, second)
+
+
+def _mirror(x: Array, first: Array) -> Array:
+    """x times the first factor of gamma(-x)."""
+    return np.where(x > -1, -first, x * first)
+
+
+def gamma_large(x: Array, unit: float = 1.0) -> tuple[Array, Array]:
+    """Two numbers whose product is gamma(x) / unit^(x - 1/2), for x of at least 1.
+
+    With x^(x - 1/2) in two halves, and what rounding their exponent lost.
+    """
     half = 0.5 * x - 0.25
     lost = (0.5 * x - half) - 0.25
+    base = x if unit == 1 else x / unit
     with np.errstate(over="ignore"):
-        root = np.power(x, half)
-        tail = math.sqrt(2 * math.pi) * np.exp(stirling_rest(x) + 2 * lost * np.log(x))
-        return root * np.exp(-x) * tail * root
+        root = np.power(base, half)
+    tail = math.sqrt(2 * math.pi) * np.exp(stirling_rest(x) + 2 * lost * np.log(base))
+    return root * np.exp(-x) * tail, root
 
 
 def betaln(x: Array, y: Array) -> Array:
@@ -354,8 +424,9 @@ def _digamma_right(x: Array) -> Array:
 
 
 def _digamma_mirrored(x: Array) -> Array:
+    size = np.maximum(-x, 1e-300)  # of less both terms are infinite
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = _digamma_right(-x) - 1 / x - math.pi * cot_pi(x)
+        value = _digamma_right(size) + 1 / size - math.pi * cot_pi(x)
     return np.where(x == np.floor(x), np.nan, value)
 
 
@@ -384,25 +455,28 @@ def polygamma(x: Array, n: int) -> Array:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             turned = polynomial(cot_pi(x), _cotangent_derivative(n)) * math.pi ** (n + 1)
             # 1 - x would round: the sum of the powers of k - x starts with k = 1
-            rest = hurwitz(n + 1, -x) - (-x) ** float(-n - 1)
+            rest = hurwitz(n + 1, -x, start=1)
             value = (-1) ** n * size * rest - turned
         return np.where(x == np.floor(x), np.inf if n % 2 else np.nan, value)
 
     return pieces(x, (0.0,), mirrored, lambda x: size * hurwitz(n + 1, x))
 
 
-def hurwitz(s: float, x: Array) -> Array:
-    """Hurwitz's zeta(s, x) for x >= 0: the first terms, then Euler and Maclaurin's sum."""
+def hurwitz(s: float, x: Array, start: int = 0) -> Array:
+    """Hurwitz's zeta(s, x) for x >= 0: the first terms, then Euler and Maclaurin's sum.
+
+    The terms are powers of x + k, from k = `start`.
+    """
     count = 10 + int(s) // 2
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
-        total = x ** float(-s)
-        for k in range(1, count):
+        total = (x + start if start else x) ** float(-s)
+        for k in range(start + 1, count):
             total = total + (x + k) ** float(-s)
         y = x + count
-        power = y ** float(-s)
-        tail = power * (y / (s - 1) + 0.5)
-        total = total + np.where(np.isinf(y), 0.0, np.where(np.isnan(tail), 0.0, tail))
-        total = np.where(np.isnan(x), x, total)
+        # that of which the sum is far out, where the power of the terms vanishes before it
+        integral = y ** float(1 - s)
+        power = integral / y
+        total = total + (integral * (1 / (s - 1)) + 0.5 * power)
         rising = float(s)
         for k, bernoulli in enumerate(BERNOULLI, 1):
             power = power / (y if k == 1 else y * y)
@@ -422,146 +496,6 @@ def _cotangent_derivative(n: int) -> tuple[float, ...]:
             poly[k] -= value
             poly[k + 2] -= value
     return tuple(poly)
-
-
-# ---------------------------------------------------------------- Bessel functions
-
-
-def bessel_i(x: Array, n: float, scaled: bool) -> Array:
-    """The modified Bessel function I_n, times exp(-|x|) when scaled.
-
-    Of orders between whole ones it is NaN below 0.
-    """
-    if n >= _LARGE_ORDER:
-        size = np.abs(x) if n % 1 == 0 else x
-        value = _debye_i(size, n, scaled)
-        return np.where(x < 0, -value, value) if n % 2 == 1 else value
-    if n % 1:
-        safe = np.where(x < 0, 1.0, x)
-        return np.where(x < 0, np.nan, _bessel_between(safe, n, scaled))
-    n = int(n)
-    result = (_bessel_01 if n < 2 else _bessel_higher)(np.abs(x), n, scaled)
-    return np.copysign(result, x) if n % 2 else result
-
-
-def _bessel_01(x: Array, n: int, scaled: bool) -> Array:
-    def small(x: Array) -> Array:
-        value = polynomial(0.25 * x * x, (c.BESSEL_I0_SMALL, c.BESSEL_I1_SMALL)[n])
-        value = 0.5 * x * value if n else value
-        return value * np.exp(-x) if scaled else value
-
-    def large(x: Array) -> Array:
-        value = polynomial(16 / x - 1, (c.BESSEL_I0_LARGE, c.BESSEL_I1_LARGE)[n]) / np.sqrt(x)
-        return value if scaled else _grown(x, value)
-
-    return pieces(x, (8.0,), small, large)
-
-
-def _grown(x: Array, y: Array) -> Array:
-    """exp(x) y, in two steps so that it overflows no sooner than it must."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        root = np.exp(0.5 * x)
-        return np.where(np.isinf(x), x, root * (root * y))
-
-
-def _bessel_higher(x: Array, n: int, scaled: bool) -> Array:
-    """By the power series, whose terms are positive; far out by recurrence from I_0 and I_1."""
-    series = [1 / (math.factorial(k) * math.factorial(k + n)) for k in range(24 + 2 * n)]
-
-    def small(x: Array) -> Array:
-        value = polynomial(0.25 * x * x, series) * (0.5 * x) ** n
-        return value * np.exp(-x) if scaled else value
-
-    def large(x: Array) -> Array:
-        below, here = _bessel_01(x, 0, True), _bessel_01(x, 1, True)
-        for order in range(1, n):
-            below, here = here, below - 2 * order / x * here
-        return here if scaled else _grown(x, here)
-
-    return pieces(x, (8.0 + 2 * n,), small, large)
-
-
-def _bessel_between(x: Array, v: float, scaled: bool) -> Array:
-    """Of a real order: the power series, far out recurrence from Hankel's asymptotic series."""
-    far = max(20.0, 8 + 2 * abs(v))
-    count = int(40 + 2 * abs(v))
-    gammas = [math.lgamma(k + v + 1) for k in range(count)]
-    least = max(0, math.ceil(-v))  # of the terms from here on the signs are all the same
-    scale = gammas[least]
-    series = [
-        math.exp(scale - gammas[k] - math.lgamma(k + 1)) * _sign_of_gamma(k + v + 1)
-        for k in range(count)
-    ]
-
-    def small(x: Array) -> Array:
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            value = polynomial(0.25 * x * x, series) * ((0.5 * x) ** v * math.exp(-scale))
-        return value * np.exp(-x) if scaled else value
-
-    def large(x: Array) -> Array:
-        start = v - math.floor(v)
-        here, above = _hankel_i(x, start), _hankel_i(x, start + 1)
-        order = start
-        while order < v:
-            here, above = above, here - 2 * (order + 1) / x * above
-            order += 1
-        while order > v:
-            here, above = above + 2 * order / x * here, here
-            order -= 1
-        return here if scaled else _grown(x, here)
-
-    return pieces(x, (far,), small, large)
-
-
-# From this order on the series of Debye are exact to the last bits.
-_LARGE_ORDER = 15
-
-
-def _debye_i(x: Array, v: float, scaled: bool) -> Array:
-    """I_v(x) of a large order by Debye's series, which holds for all x >= 0."""
-    z = x / v
-    root = np.sqrt(1 + z * z)
-    t = 1 / root
-    total = polynomial(t, _debye_polynomial(v))
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        # one exponential of the difference, whose rounding counts v times
-        front = np.exp(v * ((1 / (root + z) if scaled else root) - np.arcsinh(v / x)))
-        value = front * (total * np.sqrt(t * (0.5 / math.pi / v)))
-    return np.where(np.isinf(x), 0.0 if scaled else np.inf, value)
-
-
-@cache
-def _debye_polynomial(v: float) -> tuple[float, ...]:
-    """The sum of u_k(t) / v^k, as one polynomial in t."""
-    from fractions import Fraction  # here: it takes a tenth of the time of importing wengert
-
-    u = [Fraction(1)]
-    total = [0.0] * 46
-    for k in range(15):
-        for power, number in enumerate(u):
-            total[power] += float(number) / v**k
-        slope = [power * number for power, number in enumerate(u)][1:]
-        following = [Fraction(0)] * (len(u) + 3)
-        for power, number in enumerate(slope):
-            following[power + 2] += number / 2
-            following[power + 4] -= number / 2
-        for power, number in enumerate(u):
-            following[power + 1] += number / 8 / (power + 1)
-            following[power + 3] -= 5 * number / 8 / (power + 3)
-        u = following
-    return tuple(total)
-
-
-def _sign_of_gamma(x: float) -> float:
-    return -1.0 if x < 0 and math.floor(x) % 2 else 1.0
-
-
-def _hankel_i(x: Array, v: float) -> Array:
-    """exp(-x) I_v(x) for x >= 20 and v < 2."""
-    terms = [1.0]
-    for k in range(1, 24):
-        terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * v * v) / (8 * k))
-    return polynomial(1 / x, terms) / np.sqrt(2 * math.pi * x)
 
 
 # ---------------------------------------------------------------- others

@@ -38,7 +38,7 @@ def bessel_y(x: Array, n: int) -> Array:
     """Y_n(x) for n >= 0; -inf at 0, NaN below."""
     value = _y01(x, n) if n < 2 else _up(x, n, _y01)
     if n > 1:  # below where it is finite, differences of infinities
-        value = np.where(np.isnan(value) & (x < 1), -np.inf, value)
+        value = np.where(np.isnan(value) & (x < n), -np.inf, value)
     return np.where(x > 0, value, np.where(x == 0, -np.inf, np.nan))
 
 

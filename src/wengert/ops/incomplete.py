@@ -24,12 +24,14 @@ from ..types import Function
 from . import rules
 from . import special_coefficients as c
 from .approximations import (
-    HALF_LOG_2PI,
+    LONG_POWERS,
     STIRLING,
     Array,
     choose,
+    difference,
     log1pmx,
     polynomial,
+    power_of_quotient,
     stirling_rest,
 )
 from .elementwise import exp, log, log1p, select, sqrt
@@ -86,23 +88,43 @@ def _is_lower(a: Array, x: Array) -> Array:
 
 def gamma_density(a: Array, x: Array) -> Array:
     """x^(a - 1) exp(-x) / gamma(a), the derivative of P(a, x)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = _raised_density(a, x)
+        lower = np.where(a == 0, 0.0, np.where(x == 0, np.inf, a * value / x))
+    return np.where(a < 1, lower, value)
 
-    above = np.where(a < 1, a + 1, a)
-    rest = stirling_rest(above)
 
-    def small(a: Array, x: Array, above: Array, rest: Array) -> Array:
-        # in two halves, so that nothing vanishes before its time
-        half = np.exp(-0.5 * x)
-        log_gamma = (above - 0.5) * np.log(above) - above + HALF_LOG_2PI + rest
-        value = half * np.power(x, a - 1) * half / np.exp(log_gamma)
-        return np.where(a == 0, 0.0, np.where(a < 1, a * value, value))
+def _raised_density(a: Array, x: Array) -> Array:
+    """The same, but that of a + 1 where a < 1."""
+    raised = a < 1
+    above, power = np.where(raised, a + 1, a), np.where(raised, a, a - 1)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return _gamma_power(above, power, x)
 
-    def large(a: Array, x: Array, above: Array, rest: Array) -> Array:
+
+def _gamma_power(a: Array, power: Array, x: Array) -> Array:
+    """x^power exp(-x) / gamma(a) for a >= 1, where the power is a - 1 but for rounding.
+
+    That is (x / a)^power exp(a - x) and a factor that is neither large nor small. Around the
+    maximum both are joined, since they cancel there.
+    """
+    rest = stirling_rest(a)
+
+    def far(a: Array, power: Array, x: Array, rest: Array) -> Array:
+        tiny = x < 1e-280  # the quotient would be shorter than x
+        root, left = power_of_quotient(x, np.where(tiny, 1.0, a), power)
+        left = np.where(tiny, -power * np.log(a), left)
+        exponent, lost = difference(a, x)
+        half = np.where(exponent < -3000, 0.0, root) * np.exp(0.5 * exponent)
+        return half * (np.exp(left + lost - rest) / np.sqrt(2 * math.pi * a)) * half
+
+    def near(a: Array, power: Array, x: Array, rest: Array) -> Array:
         exponent = a * log1pmx((x - a) / a, x / a) - rest
         return np.exp(exponent) * np.sqrt(a / (2 * math.pi)) / x
 
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return choose((a < 12) | (x == 0), small, large, a, x, above, rest)
+    apart = (a < 12) | ((a < LONG_POWERS) & ((x < 0.5 * a) | (x > 2 * a)))
+    value = choose(apart, far, near, a, power, x, rest)
+    return np.where(x == 0, np.where(power == 0, 1.0, 0.0), np.where(x == np.inf, 0.0, value))
 
 
 def gamma_moment(a: Array, x: Array, n: int, k: int) -> Array:
@@ -170,8 +192,9 @@ def _no_further(end: Array, x: Array, enough: float) -> Array:
 
 def _smaller_gamma(a: Array, x: Array) -> Array:
     """P(a, x) on the lower side, Q(a, x) on the upper one."""
-    raised = _is_lower(a, x) & (a < 1)
-    front = gamma_density(np.where(raised, a + 1, a), x)
+    lower, small = _is_lower(a, x), a < 1
+    raised, value = lower & small, _raised_density(a, x)
+    front = np.where(small & ~lower, a * value / x, value)
     return front * (x * gamma_moment(a, x, 0, 0) + np.where(raised, 1.0, 0.0))
 
 
@@ -281,27 +304,55 @@ def _is_left(a: Array, b: Array, x: Array) -> Array:
 
 def beta_density(a: Array, b: Array, x: Array) -> Array:
     """x^(a - 1) (1 - x)^(b - 1) / beta(a, b), the derivative of I(x; a, b)."""
-    plain = (a < 1) | (b < 1) | (x == 0) | (x == 1)
+    above = np.where(a < 1, a + 1, a)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return choose(plain, _beta_density_plain, _beta_density_large, a, b, x)
+        value = np.where(b < 1, b / (above + b) / (1 - x), 1.0) * _raised_beta(a, b, x)
+        return np.where(a < 1, a / (a + b) / x, 1.0) * value
 
 
-def _beta_density_plain(a: Array, b: Array, x: Array) -> Array:
-    """From that of a and b raised to at least one."""
+def _raised_beta(a: Array, b: Array, x: Array) -> Array:
+    """The same, but that of a + 1 where a < 1, and of b + 1 where b < 1."""
     first, second = np.where(a < 1, a + 1, a), np.where(b < 1, b + 1, b)
-    inverse = (
-        inverse_beta(first, second)
-        * np.where(a < 1, a / (a + b), 1.0)
-        * np.where(b < 1, b / (first + b), 1.0)
-    )
-    left = np.where(x < 0.5, np.exp((b - 1) * np.log1p(-x)), np.power(1 - x, b - 1))
-    return inverse * np.power(x, a - 1) * left
+    return _beta_power(first, second, np.where(a < 1, a, a - 1), np.where(b < 1, b, b - 1), x)
 
 
-def inverse_beta(a: Array, b: Array) -> Array:
-    """1 / beta(a, b) for a, b >= 1."""
-    logs = a * np.log1p(b / a) + b * np.log1p(a / b)
-    return np.exp(logs + _beta_rest(a, b)) * _beta_root(a, b)
+# Up to this sum of parameters half of the way to overflow holds all powers.
+LONG_SUM = 1000.0
+
+
+def _beta_power(a: Array, b: Array, left: Array, right: Array, x: Array) -> Array:
+    """x^left (1 - x)^right / beta(a, b) for a, b >= 1; of powers a - 1, b - 1 but for rounding."""
+
+    def plain(a: Array, b: Array, left: Array, right: Array, x: Array) -> Array:
+        y, lost = difference(np.ones_like(x), x)
+        root, rest = power_of_quotient(y, np.ones_like(y), right, lost)
+        half, factor = _beta_parts(a, b)
+        half = half * np.power(x, 0.5 * left) * root
+        return half * (factor * np.exp(rest)) * half
+
+    short = (a + b < LONG_SUM) | (a < 2) | (b < 2)
+    inside = (x > 0) & (x < 1)
+    power: Array = np.where(x == 0, left, right)
+    end = np.where(power == 0, inverse_beta(a, b), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        large = lambda a, b, left, right, x: _beta_density_large(a, b, x)
+        value = choose(short, plain, large, a, b, left, right, np.where(inside, x, 0.5))
+    return np.where(inside, value, end)
+
+
+def inverse_beta(a: Array, b: Array, divisor: Array = 1.0) -> Array:
+    """1 / beta(a, b) / divisor for a, b >= 1."""
+    half, factor = _beta_parts(a, b)
+    return half * (factor / divisor) * half
+
+
+def _beta_parts(a: Array, b: Array) -> tuple[Array, Array]:
+    """Two numbers: the first twice times the second is 1 / beta(a, b), without overflow."""
+    both = a + b
+    lost = np.minimum(a, b) - (both - np.maximum(a, b))
+    first, left = power_of_quotient(both, a, a, lost)
+    second, right = power_of_quotient(both, b, b, lost)
+    return first * second, np.exp(left + right + _beta_rest(a, b)) * _beta_root(a, b)
 
 
 def _beta_density_large(a: Array, b: Array, x: Array) -> Array:
@@ -397,12 +448,12 @@ def betainc(a: Array, b: Array, x: Array, upper: bool = False) -> Array:
     first, second = np.where(inside, a, 0.5), np.where(inside, b, 0.5)
     at: Array = np.where(inside, x, 0.5)
     left = _is_left(first, second, at)
-    raised = np.where(left, first, second) < 1
-    above = np.where(left & raised, first + 1, first)
-    below = np.where(~left & raised, second + 1, second)
-    step = np.where(raised, np.where(left, 1 - at, at) / (first + second), 0.0)
+    near, far = np.where(left, first, second), np.where(left, second, first)
+    side = np.where(left, 1 - at, at)
+    step = np.where(near < 1, side / (first + second), 0.0)
     front = at * (1 - at) * beta_moment(first, second, at, 0, 0, 0) + step
-    value = beta_density(above, below, at) * front
+    lowered = np.where(far < 1, far / (np.where(near < 1, near + 1, near) + far) / side, 1.0)
+    value = _raised_beta(first, second, at) * lowered * front
     value = np.where(left != upper, value, 1 - value)
     allowed = (a >= 0) & (b >= 0) & (a + b > 0) & (a < np.inf) & (b < np.inf)
     known = np.where((x == 0) | (b == 0), 0.0, np.where((x == 1) | (a == 0), 1.0, np.nan))

@@ -20,6 +20,7 @@ from .approximations import (
     choose,
     constant,
     gamma,
+    gamma_large,
     log_gamma,
     pieces,
     polynomial,
@@ -142,7 +143,7 @@ spence: Op = special("spence", dilogarithm, spence_slope, domains=((0.2, 4.0),))
 
 def combinations(n: Array, k: Array) -> Array:
     """gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1)) for 0 <= k <= n; whole where n and k are."""
-    return _whole(n, k, inverse_beta(n - k + 1, k + 1) / (n + 1))
+    return _whole(n, k, inverse_beta(n - k + 1, k + 1, n + 1))
 
 
 def _whole(n: Array, k: Array, value: Array) -> Array:
@@ -151,19 +152,38 @@ def _whole(n: Array, k: Array, value: Array) -> Array:
 
 
 def binomial(n: Array, k: Array) -> Array:
-    """The same of any numbers."""
-    within = (k >= 0) & (k <= n)
-    inside = combinations(np.where(within, n, 0.0), np.where(within, k, 0.0))
-    outside = lambda n, k, inside: _whole(n, k, _binomial_outside(n, k))
-    return choose(within, lambda n, k, inside: inside, outside, n, k, inside)
+    """The same of any numbers.
+
+    Gamma functions of negative numbers are mirrored. Then sines are left, whose periods cancel
+    exactly, beside such a number of ways, or beside a beta function of positive numbers.
+    """
+    within, low, right = (k >= 0) & (k <= n), k < 0, n > -1
+    # k and n - k are alike; of those outside one is below 0
+    above, below = np.where(low, n - k, k), np.where(low, k, n - k)
+    between = ~right & (above < 0)
+    is_beta = ~within & (right | between)
+    a, b = np.where(right, -below, -above), np.where(right, n + 1, -below)
+    a, b = np.where(is_beta, a, 1.0), np.where(is_beta, b, 1.0)
+    first = np.where(a < 1, a + 1, a), np.where(within, n - k + 1, -n)
+    second = np.where(b < 1, b + 1, b), np.where(within, k, above) + 1
+    top = np.where(is_beta, first[0], first[1]), np.where(is_beta, second[0], second[1])
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        value = inverse_beta(*top, np.where(is_beta, 1.0, np.where(within, n + 1, -below)))
+        lowered = np.where(a < 1, (a + b) / a, 1.0) * np.where(b < 1, (first[0] + b) / b, 1.0)
+        value = np.where(is_beta, lowered / value, value)
+        inside = lambda n, k, value: value
+        return _whole(n, k, choose(within, inside, _turned, n, k, value))
 
 
-def _binomial_outside(n: Array, k: Array) -> Array:
-    """For k below 0 or above n."""
-    size, sign = _inverse_gamma_of_sum(1.0, n, -k)
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = np.exp(log_gamma(n + 1) - log_gamma(k + 1) + size)
-    return size * sign * (_gamma_sign(n + 1) * _gamma_sign(k + 1)) + 0.0
+def _turned(n: Array, k: Array, value: Array) -> Array:
+    """The value times the sines of `binomial`, for k below 0 or above n."""
+    of_k, of_rest, pole = (_sin_pi_of_sum(x, y) for x, y in ((-k, 0.0), (k, -n), (-n, 0.0)))
+    low, right = k < 0, n > -1
+    between = ~right & (np.where(low, n - k, k) < 0)
+    value = value * np.where(low, of_k, of_rest)
+    value = value * np.where(between, np.where(low, of_rest, of_k), 1.0)
+    value = value * np.where(right | between, 1 / math.pi, 1.0)
+    return value / np.where(right, 1.0, np.where(pole == 0, np.nan, pole)) + 0.0
 
 
 def _inverse_gamma_of_sum(whole: float, x: Array, y: Array) -> tuple[Array, Array]:
@@ -216,10 +236,12 @@ def rising(z: Array, m: Array) -> Array:
 def _rising_right(z: Array, m: Array) -> Array:
     """For z > 0 and m >= 0, by gamma(m) and the beta function of numbers of at least 1."""
     first, second = np.where(z < 1, z + 1, z), np.where(m < 1, m + 1, m)
+    divisor = np.where(m < 1, first + m, 1.0) / np.where(z < 1, z / (z + m), 1.0)
+    long = second > 171  # where gamma overflows before the product does
+    low, high = gamma_large(np.where(long, second, 1.0))
     with np.errstate(over="ignore"):
-        value = gamma(second) * inverse_beta(first, second)
-    value = np.where(m < 1, value / (first + m), value)
-    return np.where(z < 1, value * (z / (z + m)), value)
+        inverse = inverse_beta(first, second, divisor)
+        return np.where(long, low * inverse * high, gamma(second) * inverse)
 
 
 def _rising_left(z: Array, m: Array, value: Array) -> Array:

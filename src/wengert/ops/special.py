@@ -23,8 +23,9 @@ from ..functions import FUNCTIONS
 from ..loops import Apply, Expr, Index, Operand, Pointwise, cast
 from ..types import ArrayType, Function, inexact_dtype, result_dtype, type_of
 from . import approximations as approx
+from . import modified_bessel
 from .approximations import Array
-from .elementwise import exp, log, log1p, logaddexp, maximum, negative, scale, select
+from .elementwise import cos, exp, log, log1p, logaddexp, maximum, negative, scale, select
 from .families import (
     REAL,
     Interval,
@@ -43,7 +44,7 @@ from .layout import (
     reduce_sum,
     without_axes,
 )
-from .logic import equal, greater, isneginf, logical_and, sign
+from .logic import equal, greater, isneginf, less, logical_and, rint, sign
 from .op import Op
 from .reductions import reduce_max
 
@@ -203,6 +204,19 @@ polygamma: Op = special(
 )
 gammaln = special("gammaln", approx.gammaln, lambda ans, x: polygamma(x, n=0), domains=(SHAPE,))
 gamma = special("gamma", approx.gamma, lambda ans, x: ans * polygamma(x, n=0), domains=(SHAPE,))
+
+
+def _rgamma_slope(ans: Any, x: Any) -> Any:
+    """Left of 1/2 that of sin(pi x) gamma(1 - x) / pi, which holds at the zeros too."""
+    left = less(x, 0.5)
+    mirror = 1 - select(left, x, 0.0)
+    wave = cos(math.pi * (mirror - 2 * rint(0.5 * mirror)))
+    right = ans * polygamma(select(left, 1.0, x), n=0)
+    return select(left, -(gamma(mirror) * wave + ans * polygamma(mirror, n=0)), -right)
+
+
+# 1 / gamma(x)
+rgamma: Op = special("rgamma", approx.rgamma, _rgamma_slope, domains=((-3.0, 4.0),))
 betaln = special(
     "betaln",
     approx.betaln,
@@ -224,7 +238,7 @@ def _bessel_derivative(ans: Any, x: Any, n: float, scaled: bool) -> Any:
 # The modified Bessel function of the first kind I_n, times exp(-|x|) when scaled.
 bessel_i: Op = special(
     "bessel_i",
-    approx.bessel_i,
+    modified_bessel.bessel_i,
     _bessel_derivative,
     domains=((0.2, 20.0),),
     params=(
@@ -317,10 +331,18 @@ xlog1py = special(
 
 
 def _log_quotient(x: Array, y: Array) -> Array:
-    """log(x / y) for x, y > 0, by their difference where they are near."""
+    """log(x / y) for x, y > 0, by their difference where they are near.
+
+    Where the quotient would leave the range of numbers, both are brought nearer to each other.
+    """
     near = (x < 2 * y) & (y < 2 * x)
     part = np.where(near, x - y, 0.0) / y
-    return np.where(near, np.log1p(part), np.log(x / y))
+    with np.errstate(over="ignore", under="ignore"):
+        whole = x / y
+        power = np.where(whole < 2.0**-1000, 512.0, np.where(whole > 2.0**1000, -512.0, 0.0))
+        factor = np.where(power > 0, 2.0**512, np.where(power < 0, 2.0**-512, 1.0))
+        scaled = (x * factor) / (y / factor)
+    return np.where(near, np.log1p(part), np.log(scaled) - power * (2 * math.log(2)))
 
 
 log_quotient = special(

@@ -19,7 +19,7 @@ from .approximations import (
     Array,
     choose,
     constant,
-    gamma,
+    gamma_large,
     hurwitz,
     pieces,
     sin_pi,
@@ -69,8 +69,11 @@ def _others(s: Array, count: int, power: Array) -> Array:
 
 
 def _riemann_mirrored(s: Array, right: Array) -> Array:
+    wave = sin_pi(0.5 * s)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.power(2 * math.pi, s) * gamma(1 - s) * sin_pi(0.5 * s) * right / math.pi
+        first, second = gamma_large(1 - s, unit=2 * math.pi)
+        value = first * (wave * right * math.sqrt(2 / math.pi)) * second
+        return np.where(wave == 0, 0.0, value)
 
 
 # ---------------------------------------------------------------- derivatives

@@ -344,9 +344,7 @@ def rgamma(z: Any) -> Any:
     z = as_value(z)
     if is_complex(z):
         return cf.rgamma_op(z)
-    z = cast(z, sp.real_dtype("rgamma", [type_of(z)]))
-    pole = logic.logical_and(logic.less_equal(z, 0), logic.equal(z, logic.floor(z)))
-    return ew.select(pole, 0.0, 1 / sp.gamma(ew.select(pole, 1.0, z)))
+    return sp.rgamma(z)
 
 
 def multigammaln(a: Any, d: int) -> Any:

@@ -243,11 +243,18 @@ def _laplace_cdf(y: Any) -> Any:
     return wnp.where(y > 0, 1 - half, half)
 
 
+def _laplace_logcdf(y: Any) -> Any:
+    below = -wnp.abs(y) - math.log(2)
+    return wnp.where(y > 0, wnp.log1p(-wnp.exp(below)), below)
+
+
 laplace = Continuous(
     "laplace",
     logpdf=lambda y: -wnp.abs(y) - math.log(2),
     cdf=_laplace_cdf,
     sf=lambda y: _laplace_cdf(-y),
+    logcdf=_laplace_logcdf,
+    logsf=lambda y: _laplace_logcdf(-y),
 )
 logistic = Continuous(
     "logistic",
@@ -257,18 +264,28 @@ logistic = Continuous(
     logcdf=sp.log_expit,
     logsf=lambda y: sp.log_expit(-y),
 )
+
+
+def _gumbel_tail(y: Any) -> Any:
+    """log(1 - exp(-exp(y))), which is y far out on the left."""
+    far = y < -40
+    return wnp.where(far, y, wnp.log(-wnp.expm1(-wnp.exp(wnp.where(far, -40.0, y)))))
+
+
 gumbel_r = Continuous(
     "gumbel_r",
     logpdf=lambda y: -y - wnp.exp(-y),
     cdf=lambda y: wnp.exp(-wnp.exp(-y)),
     sf=lambda y: -wnp.expm1(-wnp.exp(-y)),
     logcdf=lambda y: -wnp.exp(-y),
+    logsf=lambda y: _gumbel_tail(-y),
 )
 gumbel_l = Continuous(
     "gumbel_l",
     logpdf=lambda y: y - wnp.exp(y),
     cdf=lambda y: -wnp.expm1(-wnp.exp(y)),
     sf=lambda y: wnp.exp(-wnp.exp(y)),
+    logcdf=_gumbel_tail,
     logsf=lambda y: -wnp.exp(y),
 )
 
@@ -329,12 +346,21 @@ expon = Continuous(
     sf=lambda y: wnp.exp(-y),
     logsf=lambda y: -y,
 )
+
+
+def _halfnorm_logsf(y: Any) -> Any:
+    near = y < 1
+    value = wnp.log1p(-sp.erf(wnp.where(near, y, 0.0) * math.sqrt(0.5)))
+    return wnp.where(near, value, math.log(2) + sp.log_ndtr(-y))
+
+
 halfnorm = Continuous(
     "halfnorm",
     support=POSITIVE,
     logpdf=lambda y: math.log(2) - LOG_ROOT_2PI - 0.5 * _square(y),
     cdf=lambda y: sp.erf(y * math.sqrt(0.5)),
     sf=lambda y: sp.erfc(y * math.sqrt(0.5)),
+    logsf=_halfnorm_logsf,
 )
 halfcauchy = Continuous(
     "halfcauchy",
