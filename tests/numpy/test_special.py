@@ -154,6 +154,31 @@ def test_logsumexp_softmax_values(axis):
     check_grads(lambda x, b: wnp.logsumexp(x, axis=axis, b=b), (X, b + 0.5), order=1)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logsumexp_with_a_sign(axis, weighted):
+    x, b = X[:, :, 0].copy(), RNG.normal(size=X.shape[:2]) if weighted else None
+    x[1] = -INF
+    if weighted:
+        x[0, :2], b[0] = 1.0, [1, -1, 0, 0]
+    f = lambda x: scipy.logsumexp(x, axis=axis, b=b, keepdims=True, return_sign=True)
+    with np.errstate(divide="ignore"):
+        want = f(x)
+    for got in (wg.jit(f)(x), wnp.logsumexp(x, axis, b, True, return_sign=True)):
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-13)
+        np.testing.assert_array_equal(got[1], want[1])
+    if weighted:
+        check_grads(lambda x, b: wnp.logsumexp(x, 1, b, return_sign=True)[0], (X[..., 0], b))
+
+
+def test_slope_of_logsumexp_by_a_weight_that_is_zero():
+    slope = grad(lambda b: wnp.logsumexp(np.array([1.0, 2.0, 800.0]), b=b))
+    for f in (slope, wg.jit(slope)):
+        got = f(np.array([1.0, 0.0, 0.0]))
+        np.testing.assert_allclose(got[:2], [1.0, np.e], rtol=1e-14)
+        assert np.isfinite(got).all() and got[2] > 1e300
+
+
 def test_logsumexp_keeps_small_terms():
     np.testing.assert_allclose(wnp.logsumexp([0.0, -50.0]), np.exp(-50.0), rtol=1e-14)
     np.testing.assert_allclose(wnp.log_softmax([50.0, 0.0])[0], -np.exp(-50.0), rtol=1e-14)

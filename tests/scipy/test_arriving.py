@@ -169,3 +169,63 @@ def test_a_spline_of_three_points_compiles():
 def test_sparse_matrices_of_traced_values_are_refused_by_scipy_with_its_own_words():
     with pytest.raises(ValueError, match=r"csr_matrix"):
         wg.grad(lambda x: scipy.sparse.csr_matrix(x).sum())(MATRIX)
+
+
+class Kinds:
+    """SciPy's functions in methods of all kinds, each the only one to name what it calls."""
+
+    scale = 2.0
+
+    @staticmethod
+    def static(x):
+        return scipy.stats.gamma.cdf(x, a=2.0, scale=1.3)
+
+    @classmethod
+    def of_class(cls, x):
+        return scipy.stats.norm.sf(x, scale=cls.scale)
+
+    @property
+    def logsf(self):
+        return scipy.stats.norm.logsf(self.x)
+
+    @functools.cached_property
+    def logcdf(self):
+        return scipy.stats.norm.logcdf(self.x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda kinds, x: kinds.static(x),
+        lambda kinds, x: Kinds.static(x),
+        lambda kinds, x: kinds.of_class(x),
+        lambda kinds, x: kinds.logsf,
+        lambda kinds, x: kinds.logcdf,
+    ],
+)
+def test_methods_of_all_kinds(call):
+    def called(x):
+        kinds = Kinds()
+        kinds.x = x
+        return np.sum(call(kinds, x))
+
+    np.testing.assert_allclose(wg.jit(called)(LINE), called(LINE), rtol=1e-12)
+    wg.check_grads(called, (LINE,), order=1)
+
+
+def test_options_of_ufuncs():
+    """As NumPy's have them. (SciPy's own with `where` on plain arrays are not called: they err.)"""
+    some = np.array([True, False, True])
+    want = np.where(some, scipy.special.gammaln(LINE), 0.0)
+
+    def called(x):
+        return scipy.special.gammaln(x, out=np.zeros(3), where=some)
+
+    np.testing.assert_allclose(wg.jit(called)(LINE), want)
+    slope = wg.grad(lambda x: np.sum(called(x)))(LINE)
+    np.testing.assert_allclose(slope, np.where(some, scipy.special.psi(LINE), 0.0), rtol=1e-14)
+    with pytest.raises(wg.errors.ShapeError, match=r"^gammaln .*: got where= without out="):
+        wg.jit(lambda x: scipy.special.gammaln(x, where=some))(LINE)
+    single = wg.jit(lambda x: scipy.special.gammaln(x, dtype=np.float32))(LINE)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, scipy.special.gammaln(LINE), rtol=1e-6)

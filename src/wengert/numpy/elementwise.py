@@ -116,7 +116,7 @@ def _by_others(ufunc: np.ufunc, args: Any, keywords: dict[str, Any]) -> Any:
     raise TypeError(f"{ufunc.__name__}: no operand knows what it is of {kinds}")
 
 
-def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
+def of_ufunc(ufunc: np.ufunc, function: Function) -> Function:
     """The function of the namespace for a ufunc, from what it does to values."""
     name, count = ufunc.__name__, ufunc.nin
 
@@ -145,7 +145,9 @@ def _ufunc(ufunc: np.ufunc, function: Function) -> Function:
                 return general(*args, **keywords)
             if count == 1:
                 return function(_operand(args[0]))
-            return function(_operand(args[0]), _operand(args[1]))
+            if count == 2:
+                return function(_operand(args[0]), _operand(args[1]))
+            return function(*map(_operand, args))
         except _Others:
             return _by_others(ufunc, args, keywords)
 
@@ -193,7 +195,7 @@ def _isnat(x: Any) -> Any:
 
 def _ufuncs(ops: Any, names: str) -> Iterator[Function]:
     """Functions for ufuncs whose operations have their names."""
-    return (_ufunc(getattr(np, name), getattr(ops, name)) for name in names.split())
+    return (of_ufunc(getattr(np, name), getattr(ops, name)) for name in names.split())
 
 
 add, subtract, multiply, divide = _ufuncs(ew, "add subtract multiply divide")
@@ -219,13 +221,13 @@ floor, ceil, trunc, rint = _ufuncs(logic, "floor ceil trunc rint")
 isfinite, isinf, isnan, signbit = _ufuncs(logic, "isfinite isinf isnan signbit")
 
 # what is more than one operation of the name
-divmod = _ufunc(np.divmod, lambda x, y: (logic.floor_divide(x, y), ew.remainder(x, y)))
-power = pow = _ufunc(np.power, _power)
-float_power = _ufunc(np.float_power, _float_power)
-sign = _ufunc(np.sign, _sign)
-radians, degrees = _ufunc(np.radians, ew.deg2rad), _ufunc(np.degrees, ew.rad2deg)
-isnat = _ufunc(np.isnat, _isnat)
-frexp, modf = _ufunc(np.frexp, _frexp), _ufunc(np.modf, _modf)
+divmod = of_ufunc(np.divmod, lambda x, y: (logic.floor_divide(x, y), ew.remainder(x, y)))
+power = pow = of_ufunc(np.power, _power)
+float_power = of_ufunc(np.float_power, _float_power)
+sign = of_ufunc(np.sign, _sign)
+radians, degrees = of_ufunc(np.radians, ew.deg2rad), of_ufunc(np.degrees, ew.rad2deg)
+isnat = of_ufunc(np.isnat, _isnat)
+frexp, modf = of_ufunc(np.frexp, _frexp), of_ufunc(np.modf, _modf)
 
 # other names
 abs, conj, mod, true_divide = absolute, conjugate, remainder, divide

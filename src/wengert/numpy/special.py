@@ -260,26 +260,51 @@ log_sigmoid = log_expit
 # ---------------------------------------------------------------- sums of exponentials
 
 
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
     """log(sum(b exp(a))) over an axis; nothing overflows, and -inf counts as nothing.
+
+    Where the sum is negative it is NaN; with `return_sign` it is that of |sum|, and the sign of the
+    sum, or 0, comes second.
 
     >>> import numpy as np
     >>> import wengert.numpy as wnp
     >>> print(f"{wnp.logsumexp(np.array([1000.0, 1000.0])):.9f}")
     1000.693147181
+    >>> size, sign = wnp.logsumexp(np.zeros(3), b=np.array([1.0, -2.0, -1.0]), return_sign=True)
+    >>> print(f"{size:.9f} {sign:.0f}")
+    0.693147181 -1
     """
     a = as_value(a)
-    if b is not None:
-        b = as_value(b)
-        a = ew.select(logic.equal(b, 0), -np.inf, a)
     axes = normal_axes("logsumexp", axis, ndim(a))
-    result = sp.logsumexp(a, axes=axes)
-    if b is not None:
-        weighted = reduce_sum(b * sp.softmax(a, axes=axes), axes=axes)
-        result = result + ew.log(ew.select(logic.isneginf(result), 1.0, weighted))
-    if not keepdims:
-        return result
-    return reshape(result, shape=tuple(1 if k in axes else n for k, n in enumerate(shape(a))))
+    if b is None:
+        result = sp.logsumexp(a, axes=axes)
+        sign = ew.select(logic.isneginf(result), 0.0, ew.select(logic.isnan(result), np.nan, 1.0))
+    else:
+        result, sign = _weighted_logsumexp(a, as_value(b), axes, return_sign)
+    sign = cast(sign, type_of(result).dtype)
+    if keepdims:
+        kept = tuple(1 if k in axes else n for k, n in enumerate(shape(a)))
+        result, sign = reshape(result, shape=kept), reshape(sign, shape=kept)
+    return (result, sign) if return_sign else result
+
+
+def _weighted_logsumexp(a: Any, b: Any, axes: Any, signed: bool) -> tuple[Any, Any]:
+    """log(sum(b exp(a))), or that of the sum's size if `signed`, and the sign of the sum."""
+    off = logic.equal(b, 0)
+    counted = ew.select(off, -np.inf, a)
+    total = sp.logsumexp(counted, axes=axes)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(type_of(counted).shape))
+    above = a - reshape(ew.select(logic.isfinite(total), total, np.inf), shape=kept)
+    # what does not count has a derivative by its weight nevertheless
+    idle = ew.exp(ew.minimum(ew.select(off, above, 0.0), 700.0))
+    weighted = reduce_sum(b * ew.select(off, idle, sp.softmax(counted, axes=axes)), axes=axes)
+    if not signed:
+        return total + ew.log(ew.select(logic.isneginf(total), 1.0, weighted)), 1.0
+    zero = logic.equal(weighted, 0)
+    size = total + ew.log(ew.absolute(ew.select(zero, 1.0, weighted)))
+    return ew.select(zero, -np.inf, size), logic.sign(weighted)
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

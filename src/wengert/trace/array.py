@@ -368,7 +368,9 @@ class Array(Views):
         if method in ("reduce", "accumulate") and len(inputs) == 1:
             kwargs.setdefault("axis", 0)  # where the functions of the same meaning default to all
         name = _UFUNC_NAMES.get(name, name)
-        function = FUNCTIONS.get(name) or scipy_function(ufunc, name) or _numpy_function(name)
+        function = FUNCTIONS.get(name)
+        if function is None or kwargs:  # of which SciPy's names here take none
+            function = scipy_function(ufunc, name) or function or _numpy_function(name)
         if out is None:
             return function(*inputs, **kwargs)
         from .outputs import write_out

@@ -8,6 +8,7 @@ that names the function that the user has called, not the conversion somewhere i
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from types import FrameType, FunctionType
@@ -33,7 +34,14 @@ def scipy_function(ufunc: np.ufunc, name: str) -> Function | None:
     own: Function | None = getattr(importlib.import_module("wengert.scipy.special"), name, None)
     if own is None:
         raise unavailable("scipy.special", name)
-    return own
+    return _with_options(ufunc, own)
+
+
+@functools.cache
+def _with_options(ufunc: np.ufunc, own: Function) -> Function:
+    """A function with the options that all ufuncs have: `where`, `dtype` and others."""
+    made: Function = importlib.import_module("wengert.numpy.elementwise").of_ufunc(ufunc, own)
+    return made
 
 
 def asked(purpose: str, remedy: str) -> tuple[str, str]:

@@ -510,8 +510,20 @@ def _methods(kind: Any) -> list[tuple[Any, str, Any]]:
     """The methods of a class that are the user's, and what it has of SciPy's."""
     own = [one for one in kind.__mro__ if not is_library(one.__module__)]
     return [
-        (one, name, item)
+        found
         for one in own
         for name, item in vars(one).items()
-        if type(item) is FunctionType or is_scipys(item)
+        for found in _method(one, name, item)
     ]
+
+
+def _method(owner: type, name: str, item: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """What of an attribute of a class is the user's code, or SciPy's."""
+    if type(item) is FunctionType or is_scipys(item):
+        yield owner, name, item
+    elif type(item) in (staticmethod, classmethod):
+        yield None, None, item.__func__
+    elif type(item) is property:
+        yield from ((None, None, part) for part in (item.fget, item.fset) if part is not None)
+    elif type(item) is functools.cached_property:
+        yield None, None, item.func
