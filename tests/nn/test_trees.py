@@ -87,6 +87,15 @@ def test_tied_weights_have_one_gradient():
     np.testing.assert_allclose(gradient[0].weight, tied[0].weight.grad.numpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("way", [lambda f: f, wg.jit], ids=["evaluated", "compiled"])
+def test_parameters_with_the_same_gradient_are_not_tied(way):
+    cell = nn.RNNCell(3, 4)  # of which two biases are added
+    gradient = way(wg.grad(lambda cell: np.sum(cell(X) ** 2)))(cell)
+    assert [name for name, _ in gradient.named_parameters()] == list(cell.state_dict())
+    gradient.bias_ih[...] += 1.0
+    assert not np.array_equal(gradient.bias_ih, gradient.bias_hh)
+
+
 def test_descent_by_tree_map():
     model = network()
     first = float(loss(model))

@@ -19,7 +19,7 @@ from ..ops.indexing import gather, index
 from ..ops.layout import fit
 from ..ops.op import Op
 from ..trace.tracer import ITEM
-from ..trace.views import snapshot
+from ..trace.views import Views, copy_of, snapshot
 from ..types import ArrayType, type_of
 from .places import Collected, collect, taken
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
@@ -238,7 +238,8 @@ def released(value: Any) -> Any:
 def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
     """Results as arrays of the caller's own: writable, sharing memory with nothing `given`.
 
-    Derivatives of sums are broadcast views, and those of x + y the seed itself.
+    Derivatives of sums are broadcast views, and those of x + y the seed itself. Traced values are
+    different objects too: a module whose parameters are one object is one with tied parameters.
     """
     taken = {id(value) for value in given}
     own = []
@@ -247,6 +248,8 @@ def owned(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
             result.base is not None or id(result) in taken or not result.flags.writeable
         ):
             result = np.array(result)
+        elif isinstance(result, Views) and id(result) in taken:
+            result = copy_of(result)
         taken.add(id(result))
         own.append(result)
     return own
