@@ -1,10 +1,12 @@
 """The scikit-learn estimators: scikit-learn's own checks, and what these do not see."""
 
+import contextlib
 import copy
 import pickle
 import subprocess
 import sys
 import textwrap
+import unittest
 
 import numpy as np
 import pytest
@@ -51,8 +53,10 @@ def own_checks(estimator, long):
         name = getattr(check, "func", check).__name__
         if name == "check_array_api_input" or (name in SHORT) == long:
             continue  # it asks for SCIPY_ARRAY_API in the environment
-        check(instance)
-        count += 1
+        # a check that asks for a package that is not there leaves the others to be made
+        with contextlib.suppress(unittest.SkipTest):
+            check(instance)
+            count += 1
     return count
 
 
