@@ -24,6 +24,7 @@ BESIDE = {
     "memory that is used again": "runtime.arena",
     "functions of libraries, complex numbers": "loops.library loops.pairs",
     "limits of size": "schedule.inlining",
+    "steps that the environment chooses": "schedule.setting",
     "rules that every program must keep": "jit.verifying graph.rules schedule.verify.accesses "
     "schedule.verify schedule.verify.arena schedule.verify.dtypes schedule.verify.places "
     "schedule.verify.stored loops.loop loops.products",

@@ -5,7 +5,7 @@ import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.codegen.registers import Held, is_straight, written_out
+from wengert.codegen.registers import InRegisters, is_straight, written_out
 from wengert.loops import Loop, Nest, inside, root
 
 X = np.array([0.3, -0.7, 1.1])
@@ -116,7 +116,7 @@ def test_small_arrays_are_held(name):
         assert len(loops) == 3
     for loop in loops:
         assert is_straight(loop)
-        held = Held(loop)
+        held = InRegisters(loop)
         assert all(map(held.holds, loop.carries))
 
 
@@ -131,7 +131,7 @@ def test_places_that_depend_on_values_are_in_memory():
 
     f = lambda table: wg.fori_loop(0, 20, turn, (table, 0.5))
     (loop,) = loops_of(f, X)
-    held = Held(loop)
+    held = InRegisters(loop)
     assert is_straight(loop)
     assert [carry.before.shape for carry in loop.carries if held.holds(carry)] == [(), ()]
     written = {root(store.buffer) for nest in loop.body for store in getattr(nest, "stores", ())}
@@ -181,7 +181,7 @@ def test_branches_in_turns_are_held_too():
     f = lambda x: wg.while_loop(lambda s: wnp.sum(s[0] ** 2) > 1e-6, turn, (x, 0.6, 0))
     (loop,) = loops_of(f, X)
     assert is_straight(loop)
-    assert all(map(Held(loop).holds, loop.carries))
+    assert all(map(InRegisters(loop).holds, loop.carries))
     for found, wanted in zip(wg.jit(f)(X), f(X), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 

@@ -10,8 +10,8 @@ import pytest
 import wengert as wg
 from wengert.bench import cnn
 from wengert.errors import OptionError
+from wengert.schedule.setting import choose_steps
 from wengert.schedule.steps import SPEED, STEPS, load
-from wengert.schedule.task import choose_steps
 
 NAMES = [step.name for step in STEPS]
 

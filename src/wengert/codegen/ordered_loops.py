@@ -39,7 +39,7 @@ from .memory import Memory
 from .nest_values import NestValues
 from .nests import NestEmitter
 from .pointers import I32, I64, PTR, Key, Pointers, i64, moved_bytes
-from .registers import Held, Place, Registers, written_out
+from .registers import InRegisters, Place, Registers, written_out
 
 if TYPE_CHECKING:
     from .loop_code import Loops
@@ -54,7 +54,7 @@ def emit_ordered(
     watch: ir.Value | None,
 ) -> tuple[int, Pointers]:
     """All turns of a loop: bytes of scratch that they need, and where what follows finds memory."""
-    held = Held(loop)
+    held = InRegisters(loop)
     ordered = _Ordered(scope, builder, name, held)
     kept = held.kept()
     for buffer, element in kept:
@@ -70,7 +70,7 @@ def emit_ordered(
 class _Ordered:
     """One loop, and those in its turns that are emitted in place."""
 
-    def __init__(self, scope: Loops, builder: ir.IRBuilder, name: str, held: Held):
+    def __init__(self, scope: Loops, builder: ir.IRBuilder, name: str, held: InRegisters):
         self.scope, self.builder, self.name, self.held = scope, builder, name, held
         self.registers = Registers(held.owners)
         self.left: dict[Key, ir.Value] = {}  # where carries in memory are after their loop

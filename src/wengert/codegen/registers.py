@@ -191,7 +191,7 @@ def _accesses(loop: Loop) -> Iterator[Touched]:
             yield Touched(root(one.limit), None, False)
 
 
-class Held:
+class InRegisters:
     """What of the memory of a loop is in registers: what it hands on from turn to turn, what is
     private to a turn, and what turns add to. Nothing, where turns are not code in place."""
 

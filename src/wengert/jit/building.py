@@ -13,8 +13,8 @@ from ..loops import Buffer, LoopProgram, c_strides
 from ..machine import compiling_for, policy
 from ..schedule import schedule
 from ..schedule.memory import loops_of
+from ..schedule.setting import setting, with_setting
 from ..schedule.steps import is_on
-from ..schedule.task import setting, with_setting
 from . import debugging
 from .arguments import ANY, Leaf, element_strides
 from .dynamic import at_length

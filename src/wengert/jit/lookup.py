@@ -41,7 +41,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Tar
     from ..codegen.cache import cache_key
     from ..codegen.sources import source_fingerprint
     from ..runtime.layout import native_layout
-    from ..schedule.task import setting
+    from ..schedule.setting import setting
 
     if object_cache().folder is None:
         return None
@@ -59,7 +59,7 @@ def graph_key(captured: Captured, kinds: Sequence[Leaf], style: Any, target: Tar
 
 def save(key: str | None, program: Any) -> None:
     """Keep a program under its key, if a record can hold it and nothing went wrong with it."""
-    from ..schedule.task import setting
+    from ..schedule.setting import setting
 
     if program.stages.steps != setting():
         return  # what is wrong is told in each process

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CompilerWarning, GraphError, LoopError
 from ..lines import warn
-from ..schedule.task import with_setting
+from ..schedule.setting import with_setting
 from . import debugging
 
 if TYPE_CHECKING:

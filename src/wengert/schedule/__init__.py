@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .task import setting
+from .setting import setting
 
 if TYPE_CHECKING:
     from .memory import plan

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph import Graph
 from ..loops import LoopProgram
-from .task import Strides, Task, choose_steps, setting
+from .setting import choose_steps, setting
+from .task import Strides, Task
 
 if TYPE_CHECKING:
     from ..passes.lengths import AnyLength

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError
 from ..graph import Graph
 from ..loops import LoopProgram
 from ..policy import Record
@@ -17,9 +13,6 @@ if TYPE_CHECKING:
     from ..passes.lengths import AnyLength
 
 Strides = Sequence[tuple[int, ...]]
-
-# The environment variable that chooses among the steps.
-SETTING = "WENGERT_SCHEDULE"
 
 
 class Task(Record):
@@ -52,53 +45,3 @@ class Task(Record):
         """Tell of a decision, where somebody watches."""
         if self.watch is not None:
             self.notes.append(tell())
-
-
-_instead: ContextVar[str | None] = ContextVar("steps", default=None)
-
-
-def setting() -> str:
-    """The steps that the environment chooses, as text: part of what compiled code depends on."""
-    instead = _instead.get()
-    return os.environ.get(SETTING, "").replace(" ", "") if instead is None else instead
-
-
-@contextlib.contextmanager
-def with_setting(text: str) -> Iterator[None]:
-    """Choose the steps in place of the environment.
-
-    >>> with with_setting("plain"):
-    ...     setting()
-    'plain'
-    """
-    token = _instead.set(text)
-    try:
-        yield
-    finally:
-        _instead.reset(token)
-
-
-def choose_steps(names: Sequence[str], text: str) -> frozenset[str]:
-    """The speed steps that are on, of these: all; `plain` leaves out all, `-name` one, and `+name`
-    brings one back.
-
-    >>> sorted(choose_steps(["chunks", "regions", "threads"], "-chunks"))
-    ['regions', 'threads']
-    >>> sorted(choose_steps(["chunks", "regions", "threads"], "plain,+threads"))
-    ['threads']
-    """
-    chosen = set(names)
-    for word in filter(None, text.split(",")):
-        name = word[1:]
-        if word == "plain":
-            chosen = set()
-        elif word[0] == "-" and name in names:
-            chosen.discard(name)
-        elif word[0] == "+" and name in names:
-            chosen.add(name)
-        else:
-            raise OptionError(
-                f"{SETTING}: got {word!r}, expected plain, or -name or +name with a name among "
-                f"{', '.join(names)}, separated by commas"
-            )
-    return frozenset(chosen)
