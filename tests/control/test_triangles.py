@@ -71,11 +71,46 @@ def from_the_end(a):
     return x
 
 
-@pytest.mark.parametrize(
-    "function",
-    [cholesky, cholesky_by_sums, doolittle, longest_tails, windows, from_the_end],
-    ids=lambda f: f.__name__,
-)
+def matrix_chain(a):
+    n = len(a)
+    cost = np.zeros((n, n))
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            both = cost[i, i:j] + cost[i + 1 : j + 1, j]
+            cost[i, j] = a[i, j] + np.min(both) * 0.5
+    return cost
+
+
+def spreads(a):
+    found = []
+    for i in range(2, len(a)):
+        found.append(
+            np.std(a[0, :i]) * np.var(a[1, : i - 1], ddof=0.5) + a[2, i - 1 :].std(ddof=0.5)
+        )
+    return np.array(found)
+
+
+def reflections(a):
+    r, n = a.copy(), len(a)
+    signs = np.zeros(n)
+    for k in range(n - 1):
+        v = r[k:, k].copy()
+        v[0] += np.sign(v[0]) * np.linalg.norm(v)
+        v[-1] = v[-1] * 0.5
+        tail = r[k:, 0]
+        tail[0] = v[0]
+        signs[k] = v[0] + np.sum(v)
+    return signs + r[:, 0]
+
+
+FUNCTIONS = [
+    cholesky, cholesky_by_sums, doolittle, longest_tails, windows, from_the_end, matrix_chain,
+    spreads, reflections,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 class TestTriangles:
     def test_values(self, function):
         np.testing.assert_allclose(wg.jit(function)(SPD), function(SPD), rtol=1e-11, atol=1e-12)
@@ -91,9 +126,8 @@ class TestTriangles:
         np.testing.assert_allclose(found, [function(a) for a in batch], rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("function", [cholesky, cholesky_by_sums, doolittle, longest_tails])
-def test_bounds_that_one_loop_tells_leave_loops_what_they_are(function):
-    """Those that two loops tell together, as in the other functions, are written out."""
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_loops_stay_what_they_are(function):
     compiled = wg.jit(function)
     sizes = [str(compiled.explain(SPD[:n, :n]).graph).count("\n") for n in (N, N - 2)]
     assert sizes[0] == sizes[1]

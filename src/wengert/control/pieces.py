@@ -83,6 +83,8 @@ class TracedPiece:
         # what its turns go along, or some of the first, where that is known, and where it stands
         self.rows: Any = None
         self.counter: Any = None
+        self.length: Any = None  # how many of them, where an outer loop tells
+        self.pairs: dict[TracedPiece, Any] = {}  # with each of the loops around, see `all_turns`
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         # arrays from outside, and those that stand for them
         self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
@@ -99,6 +101,10 @@ class TracedPiece:
             first.repeated += 1
             if first.repeated > _MOST_REPEATED:
                 raise recursion(self.where)
+
+    def along(self, counter: Node) -> Any:
+        """What its index is in all turns; None for another index."""
+        return self.rows if counter is self.counter else None
 
     def turn(self) -> Any:
         """The number of the turn, of a loop over known indices at equal distances."""

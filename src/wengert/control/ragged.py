@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Variable
 from ..ops.op import Traced
 from ..trace.tracer import lift
-from ..transforms.batching import evaluate_batched
 from ..types import type_of
-from .conversion import local
-from .pieces import Abandon, TracedPiece, captured, closed
+from .all_turns import Loops, in_all_turns, loops_and_pairs
+from .pieces import Abandon, TracedPiece
 from .values import is_abstract
 
 # Flags of all turns that are looked at, to know that some are set in each.
@@ -36,53 +34,10 @@ class Unequal(Abandon):
 # ---------------------------------------------------------------- what is known for all turns
 
 
-def loops_around() -> list[TracedPiece]:
-    """The loops over known indices of which a turn is being traced, the innermost first."""
-    found, piece = [], local.inside
-    while piece is not None:
-        if piece.is_turn and piece.rows is not None and piece.attempt:
-            found.append(piece)
-        piece = piece.outer
-    return found
-
-
-def most_turns(length: Any) -> np.ndarray | None:
-    """What a loop inside of others goes along, whose length these tell: as far as it ever goes."""
-    for loop in loops_around():
-        known = in_all_turns(length, loop)
-        if known is not None and known.ndim == 1 and known.dtype.kind in "iu":
-            return np.arange(max(int(known.max(initial=0)), 0), dtype=np.int64)
-    return None
-
-
-def in_all_turns(value: Any, loop: TracedPiece) -> np.ndarray | None:
-    """A value in every turn of a loop, as rows; None where it depends on more than the turn."""
-    turns = len(loop.rows)
-    if not is_abstract(value):
-        plain = np.asarray(value)
-        return np.broadcast_to(plain, (turns, *plain.shape))
-    node = value.node
-    inputs = [n for n in Graph([], [node]).nodes if isinstance(n, Variable)]
-    if any(one is not loop.counter for one in inputs):
-        return None
-    groups = captured([node], [loop.counter])
-    given = [in_all_turns(held, loop) for held, _ in groups.values()]
-    if any(one is None for one in given):
-        return None
-    types = {key: type_of(held) for key, (held, _) in groups.items()}
-    graph = closed([node], [loop.counter], list(groups), groups, types)
-    ((found, flag),) = evaluate_batched(
-        graph, turns, [*given, loop.rows], [True] * (len(given) + 1)
-    )
-    return (
-        np.asarray(found) if flag else np.broadcast_to(np.asarray(found), (turns, *node.type.shape))
-    )
-
-
 class RowSpan:
     """Rows from one place to another, known for every turn."""
 
-    def __init__(self, loop: TracedPiece, lows: np.ndarray, highs: np.ndarray):
+    def __init__(self, loop: Loops, lows: np.ndarray, highs: np.ndarray):
         self.loop, self.lows, self.highs = loop, lows, highs
 
     def is_same(self, other: Any) -> bool:
@@ -120,7 +75,7 @@ class RowSpan:
 class RowChoice:
     """Rows that a mask chooses, one that is traced."""
 
-    def __init__(self, loop: TracedPiece, mask: Any):
+    def __init__(self, loop: Loops, mask: Any):
         self.mask, self.loop = mask, loop
 
     def is_same(self, other: Any) -> bool:
@@ -206,21 +161,21 @@ def _is_plain(key: Any) -> bool:
 
 
 def _extent(bounds: Any, length: int) -> Any:
-    loops = loops_around()
     if not isinstance(bounds, slice):
-        if not loops or type_of(bounds).shape != (length,):
+        loop = next(loops_and_pairs(), None)
+        if loop is None or type_of(bounds).shape != (length,):
             raise Abandon
-        return RowChoice(loops[0], bounds)
+        return RowChoice(loop, bounds)
     if bounds.step not in (None, 1):
         raise Abandon
-    for loop in loops:
+    for loop in loops_and_pairs():
         found = bounds_in_all_turns(bounds, length, loop)
         if found is not None:
             return found
     raise Abandon
 
 
-def bounds_in_all_turns(bounds: slice, length: int, loop: TracedPiece) -> RowSpan | None:
+def bounds_in_all_turns(bounds: slice, length: int, loop: Loops) -> RowSpan | None:
     """The rows that a slice takes of so many; None where that depends on more than the turn."""
     start = _bound(bounds.start, 0, length, loop)
     stop = _bound(bounds.stop, length, length, loop)
@@ -229,7 +184,7 @@ def bounds_in_all_turns(bounds: slice, length: int, loop: TracedPiece) -> RowSpa
     return RowSpan(loop, start, np.maximum(start, stop))
 
 
-def _bound(bound: Any, default: int, length: int, loop: TracedPiece) -> np.ndarray | None:
+def _bound(bound: Any, default: int, length: int, loop: Loops) -> np.ndarray | None:
     """The first or last row in every turn, as Python has it; None where that is not known."""
     found = in_all_turns(default if bound is None else bound, loop)
     if found is None or found.ndim != 1 or found.dtype.kind not in "iu":
@@ -247,7 +202,7 @@ def places_of_mask(mask: Any) -> tuple[Ragged]:
 def arange(*args: Any) -> Any:
     """``np.arange`` of integers that are traced."""
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-    for loop in loops_around():
+    for loop in loops_and_pairs():
         known = [in_all_turns(bound, loop) for bound in (start, stop, step)]
         if any(one is None or one.dtype.kind not in "iu" or one.ndim != 1 for one in known):
             continue
@@ -466,6 +421,15 @@ class Ragged:
             raise Abandon
         return self._reduced(np.sum, axis, 0, True) / self._extent.count()
 
+    def var(self, axis: Any = None, *, ddof: float = 0) -> Any:
+        """The variance."""
+        away = self - self.mean(axis)
+        return (away * away)._reduced(np.sum, axis, 0, True) / (self._extent.count() - ddof)
+
+    def std(self, axis: Any = None, *, ddof: float = 0) -> Any:
+        """The standard deviation."""
+        return np.sqrt(self.var(axis, ddof=ddof))
+
     def argmax(self, axis: Any = None) -> Any:
         """The place of the largest."""
         if self.ndim != 1 or not isinstance(self._extent, RowSpan) or axis not in (None, 0):
@@ -490,7 +454,8 @@ class Ragged:
         found = self if first == slice(None) else self._rows(first)
         if found is self and not rest:
             return found
-        self._is_shared = True
+        # an element of a line is no view of it
+        self._is_shared |= isinstance(found, Ragged) or self.ndim > 1
         if isinstance(found, Ragged):
             part = found._values[(slice(None), *rest)] if rest else found._values
             found = Ragged(part, found._extent)
@@ -498,16 +463,32 @@ class Ragged:
             return found
         return found[rest] if rest else found
 
-    def _rows(self, key: Any) -> Any:
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is not int or self._is_shared:
+            raise Abandon  # others would have to see this
+        self._values = self._values.copy()
+        self._values[self._row(key)] = value
+        if self._home is not None:
+            put(*self._home, Ragged(self._values, self._extent))
+
+    def _row(self, key: int) -> Any:
+        """Where a row stands that is there in every turn."""
         extent = self._extent
         if not isinstance(extent, RowSpan):
             raise Abandon
         lows, highs = extent.lows, extent.highs
+        place = lows + key if key >= 0 else highs + key
+        if not ((lows <= place) & (place < highs)).all():
+            raise Abandon
+        return extent.number(place)
+
+    def _rows(self, key: Any) -> Any:
         if type(key) is int:
-            place = lows + key if key >= 0 else highs + key
-            if not ((lows <= place) & (place < highs)).all():
-                raise Abandon
-            return self._values[extent.number(place)]
+            return self._values[self._row(key)]
+        extent = self._extent
+        if not isinstance(extent, RowSpan):
+            raise Abandon
+        lows, highs = extent.lows, extent.highs
         if not isinstance(key, slice) or key.step not in (None, 1):
             raise Abandon
         start = _within(key.start, lows, lows, highs)
@@ -520,12 +501,12 @@ class Ragged:
     def _refuse(self, *args: Any) -> Any:
         raise Abandon
 
-    __len__ = __iter__ = __bool__ = __contains__ = __array__ = __setitem__ = _refuse
+    __len__ = __iter__ = __bool__ = __contains__ = __array__ = _refuse
     __float__ = __int__ = __index__ = _refuse
     __hash__ = object.__hash__
 
 
-_REDUCTIONS = frozenset("sum prod max min amax amin any all mean argmax".split())
+_REDUCTIONS = frozenset("sum prod max min amax amin any all mean var std argmax".split())
 
 
 def _within(bound: Any, default: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:

@@ -102,7 +102,9 @@ class Turns:
         self.growing: list[Growing] = []  # the lists that a turn appends to
         self.held: list[Attributes] = []  # the objects whose attributes a turn changes
         self.rows: np.ndarray | None = None  # what the turns go along, where that is known
-        self.at_most: np.ndarray | None = None  # or what they go along the first of, at most
+        # or what they go along the first of, and how many that are
+        self.at_most: np.ndarray | None = None
+        self.length: Any = None
         self.index = Variable("", None, COUNT, active=False)
 
     # ------------------------------------------------------------ what is carried
@@ -161,6 +163,7 @@ class Turns:
         with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
             inside.is_turn, inside.counter = True, self.index
             inside.rows = self.at_most if self.rows is None else self.rows
+            inside.length = self.length
             try:
                 self.inputs = self._enter(inside)
                 item = self.item(self._index(inside))

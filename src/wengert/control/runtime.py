@@ -25,6 +25,7 @@ from ..trace.preparing import turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
+from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
@@ -32,7 +33,7 @@ from .held_arrays import ChangedType
 from .lists import OF_ARRAYS, OF_LISTS, Items, exposed, items_of, of_lists, of_lists_of_arrays, row
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
-from .ragged import Ragged, arange, is_ragged, loops_around, most_turns, places_of_mask, put, taken
+from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
 from .repeats import Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
@@ -476,7 +477,7 @@ class Runtime:
                 turns = Turns(variables, body, lambda k: over.item(k + done), False, False)
                 turns.first_is_done = done > 0
                 length = over.length - done
-                turns.at_most = most_turns(length)
+                turns.at_most, turns.length = most_turns(length), length
                 as_while(turns, _ends(length, more), True)
 
             variables.retrying(work)

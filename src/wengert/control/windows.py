@@ -18,8 +18,9 @@ from ..ops.op import Traced
 from ..ops.windows import windows
 from ..trace.tracer import lift
 from ..types import type_of
+from .all_turns import in_all_turns, loops_around
 from .pieces import Abandon, TracedPiece
-from .ragged import bounds_in_all_turns, in_all_turns, is_ragged, loops_around
+from .ragged import bounds_in_all_turns, is_ragged
 from .values import is_abstract
 
 Axes = tuple[int, ...]
