@@ -136,6 +136,71 @@ class Habits:
             (v, True, False),
         )
 
+    def write_held_twice(self):
+        """Arrays and views of them, by several names, in lists, dictionaries and objects, written
+        to by one and read by the other in a loop."""
+        x = self.array(2, 2, where=lambda known: known.size <= 100)
+        a, b, c, name = self.fresh("a"), self.fresh("b"), self.fresh("c"), x.name
+        n = min(x.shape)
+        square = f"{name}[:{n}, :{n}]"
+        start = self.choice(
+            f"np.array({square})", f"np.zeros(({n}, {n}))", f"np.ones(({n}, {n}))",
+            f"{square} * 0.5", f"np.tile({name}[0, :{n}], ({n}, 1))", f"wnp.zeros(({n}, {n}))",
+        )  # fmt: skip
+        view = self.choice(f"{a}.T", f"{a}[::-1]", f"{a}[:]", f"{a}[:, ::-1]", f"np.flip({a}, 0)")
+        held, part = self.choice(
+            (f"{b} = {view}", b), (f"{b} = [{view}, {name}]", f"{b}[0]"),
+            (f"{b} = {{'a': {view}, 'k': 0.5}}", f"{b}['a']"),
+            (f"class Held{b}:\n    pass\n{b} = Held{b}()\n{b}.a = {view}", f"{b}.a"),
+        )  # fmt: skip
+        i, j = self.choice(f"k % {n}", f"(k + 1) % {n}", "0", "-1"), f"k % {n}"
+        write = self.choice(
+            f"{part}[{i}] = np.tanh({a}[{j}]) * 0.5", f"{part}[{i}, {j}] += 0.25 * {c}",
+            f"{part}[...] = np.tanh({a} + {square})", f"{a}[{i}] = np.sin({part}[{j}] + 0.5)",
+            f"{a} += 0.01 * k", f"{part}[{i}, {j}] = {name}[0, {j}]",
+            f"{part}[:, {i}] *= 0.5", f"{a}[{j}, {i}] -= 0.5 * {part}[{i}, {j}]",
+        )  # fmt: skip
+        read = f"{c} = np.tanh({c} * 0.5 + {self.choice(part, a)}[{i}, {j}])"
+        rest = self.choice("", f"    {part} = {a}[:]\n", f"    {part} = {part} * 0.5\n")
+        self.keep(
+            f"{a} = {start}\n{held}\n{c} = {name}[0, 0]\n"
+            f"for k in range({self.choice(2, 3, 9, 12)}):\n    {write}\n    {read}\n{rest}",
+            (a, True, False),
+            (c, True, False),
+        )
+        self.value(f"{part} * 1.0", writable=False)
+
+    def write_statement(self):
+        """`try`, `with`, `match`, `:=`, `continue` behind `elif`, `del`, starred targets."""
+        x = self.array(1, 1, where=lambda known: 3 <= known.size <= 30)
+        v, s, name = self.fresh(), self.fresh("s"), x.name
+        self.away_from(f"{name} * ({name} - 0.5)")
+        self.decides = True
+        self.keep(
+            self.choice(
+                f"{s} = 0.0\nfor {v} in {name}:\n    if {v} > 0.5:\n        {s} = {s} + 1.0\n"
+                f"    elif {v} < 0:\n        continue\n    {s} = {s} * 0.5 + {v}",
+                f"{s} = 0.0\nfor i in range({x.size}):\n    try:\n        if {name}[i] < 0:\n"
+                f"            continue\n        {s} += {name}[i]\n    finally:\n"
+                f"        {s} = {s} * 0.5\n    {s} += 0.25",
+                f"try:\n    {s} = {name} * 2.0\n    raise KeyError\nexcept KeyError:\n"
+                f"    {s} = {s} + 1.0\nelse:\n    {s} = {name}\nfinally:\n    {s} = {s} * 0.5",
+                f"with np.errstate(all='ignore'):\n    if {name}[0] > 0:\n"
+                f"        {s} = {name} * 0.5\n    else:\n        {s} = np.cos({name})",
+                f"if ({v} := np.sum({name} * {name})) > 0:\n    {s} = {name} * {v}\nelse:\n"
+                f"    {s} = {name}",
+                f"{s} = {name}\nwhile ({v} := np.sum({s} * {s})) > 0.4:\n    {s} = {s} * 0.6",
+                f"match {name}.shape:\n    case (n, m):\n        {s} = {name}\n    case (n,):\n"
+                f"        {s} = {name} * n",
+                f"first, *{v}, last = {name}\n{s} = first * last + sum({v})",
+                f"{v} = [{name}, {name} * 2.0]\ndel {v}[0]\n{s} = {v}[0]",
+                f"{s} = sum(v * k for k, v in enumerate({name}) if v > 0) + {name}[0]",
+                f"{s} = 0.0\nfor {v} in {name}:\n    if not 0 < {v} < 0.5:\n"
+                f"        {s} = {s} - {v}\n        continue\n    {s} = {s} * {v}",
+            ),
+            (s, True, False),
+        )
+
     def write_stepped(self):
         """Augmented assignments through steps, dots and new axes."""
         x = self.owned(where=lambda known: known.size <= 2000)

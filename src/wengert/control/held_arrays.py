@@ -51,7 +51,7 @@ class ChangedType(Exception):  # noqa: N818 - steers an attempt
 
 
 @dataclass
-class Held:
+class HeldArray:
     """An array that is carried: what it is before the loop, what stands for it in a turn, what it
     is after one, and whether a turn reads it."""
 
@@ -67,7 +67,7 @@ class Held:
         """Whether a turn writes to it."""
         return is_own_array(self.inner) and self.inner._version > 0
 
-    def shares(self, other: Held) -> bool:
+    def shares(self, other: HeldArray) -> bool:
         """Whether they may be one array at the beginning of a turn, the first or another."""
         return not (
             memory_of(self.before).isdisjoint(memory_of(other.before))
@@ -80,7 +80,7 @@ def memory_of(leaf: Any) -> set[int]:
     return set(storages_of(leaf)) if is_own_array(leaf) and leaf.type.shape else set()
 
 
-def check_held(every: Sequence[Held], made: set[int], where: str) -> None:
+def check_held(every: Sequence[HeldArray], made: set[int], where: str) -> None:
     """Refuse a turn that writes to one array and reads another that it may be: each is carried by
     its own content, so the write would not be seen there. Nor would be one to an array from before
     the loop that is then replaced by another."""

@@ -31,7 +31,7 @@ from .filled import Filled
 from .growing import Deeper, Growing
 from .held_arrays import (
     ChangedType,
-    Held,
+    HeldArray,
     KeptOrder,
     check_held,
     last_place,
@@ -310,7 +310,7 @@ class Turns:
         found = [self.inner[slot].node for slot in self.moves]
         if self._shrinks(after):
             return None
-        held: list[Held] = []
+        held: list[HeldArray] = []
         for one in self.carried:
             if one.place in self.shrinking:
                 entered: Any = self.values[one.place]
@@ -331,7 +331,7 @@ class Turns:
                 found.append(inside.trace.node_of(leaf))
                 read = self.names[one.place] in self.variables.statement.enters
                 inner = one.inner[number]
-                held.append(Held(self.names[one.place], old, inner, leaf, read, one.place))
+                held.append(HeldArray(self.names[one.place], old, inner, leaf, read, one.place))
                 kept = self.orders.get((one.place, number))
                 self.outside[one.place, number] = [
                     *(storages_before(old) if self.rows is None or not len(self.rows) else []),
@@ -353,14 +353,14 @@ class Turns:
                 return None
             found += [inside.trace.node_of(leaf) for leaf in set_now]
             pairs = zip(attributes.leaves, attributes.inner, set_now, strict=True)
-            held += [Held("an attribute", *three, True) for three in pairs]
+            held += [HeldArray("an attribute", *three, True) for three in pairs]
         if self._are_written(held):
             return None
         self._check_held_once(after)
         self.after = after
         return None if self._come_late(inside, after) else found
 
-    def _are_written(self, held: list[Held]) -> bool:
+    def _are_written(self, held: list[HeldArray]) -> bool:
         """Whether there are more arrays, beside those known as such, that a turn writes to."""
         before = set(self.written)
         for one in held:
@@ -370,7 +370,7 @@ class Turns:
         if self.written != before:
             return True
         slots = [
-            Held(self._name(slot), array, self.inner[slot], self.inner[move], True)
+            HeldArray(self._name(slot), array, self.inner[slot], self.inner[move], True)
             for slot, (array, move) in enumerate(zip(self.arrays, self.moves, strict=True))
         ]
         try:

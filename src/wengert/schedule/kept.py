@@ -111,6 +111,7 @@ class Kept:
         ):
             return False
         many, pending = self.limits.most_lines * node.type.size, [node]
+        seen = {node.serial}
         while pending:
             one = pending.pop()
             for user in self.users.get(one.serial, ()):
@@ -118,7 +119,9 @@ class Kept:
                     continue
                 if user.type.size > many and one.type.shape[-1] == user.type.shape[-1] > 1:
                     return True
-                if self.lowerings.is_free(user) and user.type.size == one.type.size:
+                free = self.lowerings.is_free(user) and user.type.size == one.type.size
+                if free and user.serial not in seen:
+                    seen.add(user.serial)
                     pending.append(user)
         return False
 
@@ -128,12 +131,13 @@ class Kept:
 
     def _only_moves(self, node: Node, stored: set[int]) -> bool:
         """Whether the elements of the node lie in memory, at whatever places."""
-        pending = [node]
+        pending, seen = [node], set(stored)
         while pending:
             one = pending.pop()
-            if isinstance(one, Operator) and one.serial not in stored:
+            if isinstance(one, Operator) and one.serial not in seen:
                 if not self.lowerings.is_free(one):
                     return False
+                seen.add(one.serial)
                 pending.extend(one.inputs)
         return True
 
