@@ -172,8 +172,10 @@ class Habits:
 
     def write_statement(self):
         """`try`, `with`, `match`, `:=`, `continue` behind `elif`, `del`, starred targets."""
-        x = self.array(1, 1, where=lambda known: 3 <= known.size <= 30)
-        v, s, name = self.fresh(), self.fresh("s"), x.name
+        found = self.array(where=lambda known: 3 <= known.size <= 2000)
+        v, s, name = self.fresh(), self.fresh("s"), self.fresh()
+        self.keep(f"{name} = np.ravel({found.name})[:9] * 1.0", (name, True, True))
+        x = self.variables[name]
         self.away_from(f"{name} * ({name} - 0.5)")
         self.decides = True
         self.keep(

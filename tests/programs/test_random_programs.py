@@ -48,8 +48,8 @@ def run(seeds):
 
 
 def test_programs_are_varied():
-    sources = {write_program(seed).source for seed in range(200)}
-    assert len(sources) > 195
+    sources = {write_program(seed).source for seed in range(1000)}
+    assert len(sources) > 950
     text = "\n".join(sources)
     pieces = (
         "for i in", "while", "[::-1]", "np.linalg", "*= 0.5", "single", "def f", "scan", "break",

@@ -693,6 +693,7 @@ OWN = [name for kind in (Writer, MoreLines, Habits) for name in vars(kind)]
 KINDS = [name.removeprefix("write_") for name in OWN if name.startswith("write_")]
 KINDS.remove("line")
 KINDS += ["smooth", "pair", "pair", "into", "view", "reduction", "laid_flat"]
+KINDS += ["held_twice", "statement"]
 
 
 def broadcasts(*shapes):
