@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.scipy.linalg import expm
 
 
 def loss(w, x):
@@ -68,3 +69,12 @@ def test_its_page_opens_at_the_time(profile, tmp_path):
     path = tmp_path / "page.html"
     assert profile.html(path) == str(path)
     assert path.stat().st_size > 400_000
+
+
+def test_a_block_with_a_number_that_is_computed_where_it_is_used():
+    """How often a matrix is halved and squared has no function of its own, and no time."""
+    x = np.random.default_rng(0).normal(size=(5, 20, 20))
+    found = wg.jit(wg.vmap(lambda a: expm(0.3 * a))).profile(x)
+    inner = [kernel for kernel in found.kernels if kernel.depth > 0]
+    assert inner and all(kernel.seconds > 0 for kernel in inner)
+    assert found.seconds > 0

@@ -87,6 +87,8 @@ def measure(program: Program, values: Sequence[Any], loops: LoopProgram | None =
     times = _least(steps)
     steps = []
     for name, block in inside:
+        if name not in compiled.exports:
+            continue  # its code is part of that of another
         # the first block of the first share, in the memory of the first worker
         kernel, loop, around = block
         assert loop.blocks is not None
