@@ -512,3 +512,13 @@ def test_until_converged():
         return np.sum(alias["x"])
 
     assert np.allclose(wg.jit(by_two_names)(X), by_two_names(X))
+
+
+def test_lists_of_blocks_say_where_arrays_stand():
+    def f(x):
+        rows = x[:6].reshape(2, 3)
+        both = np.block([[rows, rows * 2.0], [np.ones((1, 3)), x[None, :3]]])
+        return both, np.block([x[0], x[1]]), np.block([[x[0], 2.0], [x[1], x[2]]])
+
+    for found, wanted in zip(wg.jit(f)(X), f(X), strict=True):
+        np.testing.assert_allclose(found, wanted)

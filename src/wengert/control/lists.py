@@ -25,7 +25,7 @@ _FEW = 4
 # Functions that ask lists for their items, which may be arrays. All others would make one array of
 # a list, and ask none of its items whether it is traced.
 _OF_LISTS = (
-    "block broadcast_arrays choose column_stack concatenate dstack hstack lexsort piecewise select "
+    "broadcast_arrays choose column_stack concatenate dstack hstack lexsort piecewise select "
     "stack vstack"
 )
 OF_LISTS = frozenset([*[getattr(np, name) for name in _OF_LISTS.split()], np.linalg.multi_dot])
@@ -33,7 +33,9 @@ OF_ARRAYS = frozenset(
     function
     for module in (np, np.linalg, np.fft)
     for function in vars(module).values()
-    if type(function) is type(np.sum) and function not in OF_LISTS
+    if type(function) is type(np.sum)
+    and function not in OF_LISTS
+    and function is not np.block  # whose lists say where arrays stand, whatever is in them
 )
 
 
