@@ -218,7 +218,8 @@ def _given(function: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _arrays(arg: Any) -> Any:
-    return list(map(_array, arg)) if type(arg) in (list, tuple) else arg
+    # of a tuple one: `lexsort` looks for traced keys there alone
+    return type(arg)(map(_array, arg)) if type(arg) in (list, tuple) else arg
 
 
 def _array(arg: Any) -> Any:

@@ -327,8 +327,11 @@ def stirling_rest(x: Array) -> Array:
 
 def gamma(x: Array) -> Array:
     """The gamma function, factorials exactly rounded; NaN at the negative integers."""
-    whole = (x == np.floor(x)) & (x >= 1) & (x <= 171)
-    return choose(whole, _factorial, _gamma_between, x)
+    return choose(_is_factorial(x), _factorial, _gamma_between, x)
+
+
+def _is_factorial(x: Array) -> Array:
+    return (x == np.floor(x)) & (x >= 1) & (x <= 171)
 
 
 def _factorial(x: Array) -> Array:
@@ -349,6 +352,10 @@ def _gamma_between(x: Array) -> Array:
 
 def rgamma(x: Array) -> Array:
     """1 / gamma(x), which is 0 at 0 and the negative integers."""
+    return choose(_is_factorial(x), lambda x: 1 / _factorial(x), _rgamma_between, x)
+
+
+def _rgamma_between(x: Array) -> Array:
     size = np.abs(x)
     first, second = _gamma_factors(size)
     with np.errstate(invalid="ignore", over="ignore"):
