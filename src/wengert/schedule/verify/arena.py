@@ -5,7 +5,9 @@ Who needs what is noted while the kernels are gone through; it is not what the p
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from ...errors import LoopError
@@ -35,22 +37,27 @@ class Lives:
 
     def verify(self, most: int, where: str) -> None:
         """Check the places that a plan of so many bytes has given them."""
-        alive: list[_Life] = []
-        for life in sorted(self.found.values(), key=lambda life: life[:2]):
-            buffer = life.buffer
+        alive: list[tuple[int, int]] = []  # places and numbers of lives that do not meet, in order
+        ends: list[tuple[int, int, int]] = []  # the last kernel of each of them first
+        lives = sorted(self.found.values(), key=lambda life: life[:2])
+        for number, (first, last, buffer) in enumerate(lives):
             if buffer.offset < 0 or buffer.offset + buffer.nbytes > most:
                 raise LoopError(
                     f"{where}: {buffer.name} lies at bytes {buffer.offset} to "
                     f"{buffer.offset + buffer.nbytes}, but there are {most}"
                 )
-            alive = [other for other in alive if other.last >= life.first]
-            for other in alive:
-                if _overlap(buffer, other.buffer):
+            while ends and ends[0][0] < first:
+                del alive[bisect_left(alive, heappop(ends)[1:])]
+            place = bisect_left(alive, (buffer.offset, number))
+            for _, neighbour in alive[max(place - 1, 0) : place + 1]:
+                other = lives[neighbour].buffer
+                if _overlap(buffer, other):
                     raise LoopError(
-                        f"{where}: {buffer.name} and {other.buffer.name} overlap, and kernel "
-                        f"{life.first} needs both"
+                        f"{where}: {buffer.name} and {other.name} overlap, and kernel "
+                        f"{first} needs both"
                     )
-            alive.append(life)
+            alive.insert(place, (buffer.offset, number))
+            heappush(ends, (last, buffer.offset, number))
 
 
 def _overlap(one: Buffer, other: Buffer) -> bool:
