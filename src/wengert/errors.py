@@ -133,6 +133,10 @@ class ConstantRandomWarning(UserWarning):
     """Random numbers that were drawn while a function was compiled, and so are constants of it."""
 
 
+class ChangedOutsideWarning(UserWarning):
+    """A function changes what it computes with when it is compiled, and not in its calls."""
+
+
 class MoreSteps(Exception):  # noqa: N818 - steers, never seen
     """A loop has more steps than a compiled program has memory for: its number, and the steps."""
 

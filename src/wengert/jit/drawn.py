@@ -13,28 +13,25 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConstantRandomWarning
-from ..trace.reaching import reached
 from ..trace.tracing import function_name
 
 # Where NumPy's own generator stands before it gives its first number, by its version.
 _BEGINNINGS = (623, 624)
 
 
-class told_if_drawn:  # noqa: N801 - used like a function
-    """Warn after a `with` block in which random numbers were drawn from a generator that the
-    function can reach, NumPy's own or Python's."""
+class Drawing:
+    """The generators of random numbers that a function can reach, NumPy's own and Python's."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Any, objects: list[Any]):
         self.function = function
-
-    def __enter__(self) -> None:
-        self.before = [(one, _state(one)) for one in _generators(self.function)]
+        self.before = [(one, _state(one)) for one in _generators(objects)]
         self.without = "numpy.random" not in sys.modules
 
-    def __exit__(self, *exc_info: object) -> None:
+    def tell(self) -> bool:
+        """Whether numbers were drawn since then; it is warned of."""
         unused = all(_same(_state(one), state) for one, state in self.before)
         if unused and not (self.without and _is_used_at_all()):
-            return
+            return False
         from ..lines import warn
 
         warn(
@@ -43,15 +40,16 @@ class told_if_drawn:  # noqa: N801 - used like a function
             "wengert.numpy.random with a key that is an argument.",
             ConstantRandomWarning,
         )
+        return True
 
 
-def _generators(function: Any) -> list[Any]:
-    """The generators of random numbers that a function may use."""
+def _generators(objects: list[Any]) -> list[Any]:
+    """The generators of random numbers among some objects, and those that everybody has."""
     random, numpys = sys.modules.get("random"), sys.modules.get("numpy.random")
     if numpys is None:
         return [] if random is None else [random]
     kinds: tuple[type, ...] = (numpys.Generator, numpys.RandomState)
-    found = [value for value in reached(function) if isinstance(value, kinds)]
+    found = [value for value in objects if isinstance(value, kinds)]
     return [*found, numpys.mtrand._rand, *([] if random is None else [random])]
 
 

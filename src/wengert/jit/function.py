@@ -27,7 +27,6 @@ from ..transforms.loop import rooms
 from . import debugging
 from .arguments import Call, Parameters, describe, plain
 from .converting import CONVERTER
-from .drawn import told_if_drawn as told
 from .dynamic import (
     Axes,
     capture_any,
@@ -44,6 +43,7 @@ from .dynamic import (
 from .frames import Failed
 from .hosting import hosted_entry
 from .often import warn_often
+from .outside import captured_once
 from .program import MISSED, object_cache
 from .state import local, trace_lock
 from .tracing import Captured, CapturesTraced, capture
@@ -421,8 +421,9 @@ class Jitted(staticmethod, Generic[P, R]):
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        with rooms(self._rooms), self._controlled(way is capture_any), told(self.function):
-            return way(self.function, call, kinds, structure)
+        once = functools.partial(way, self.function, call, kinds, structure)
+        with rooms(self._rooms), self._controlled(way is capture_any):
+            return captured_once(self.function, once)
 
     def _compile_graph(
         self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any
