@@ -31,8 +31,8 @@ BESIDE = {
     "Ctrl-C": "codegen.interrupts codegen.objects",
     "the machine and its thresholds": "machine policy runtime.lapack runtime.numpy_loops",
     "limits, and what threads there are": "runtime.limits runtime.layout runtime.threads",
-    "warnings and looking inside": "jit.debugging jit.drawn jit.outside jit.often jit.waiting lines "
-    "loops.infix",
+    "warnings and looking inside": "jit.debugging jit.drawn jit.outside jit.often jit.waiting "
+    "lines loops.infix",
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
     "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",

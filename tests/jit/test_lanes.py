@@ -113,8 +113,21 @@ def test_as_numpy_does(name):
     for n, length in ((6, 17), (8, 40), (13, 16), (16, 25)):
         args = arguments(n, length)
         f = wg.jit(lambda *args: function(*args))
-        assert _same(f(*args), function(*args), 1e-8)
+        found, want = f(*args), function(*args)
+        if name.endswith("svd"):
+            found, turned = _with_signs(found, want)
+            assert turned <= length // 10
+        assert _same(found, want, 1e-8)
         assert _in_lanes(f, *args)
+
+
+def _with_signs(found, want):
+    """Singular vectors with the signs of others, pair by pair, and how many matrices had another:
+    rounding decides the signs of a few, on each processor those of others."""
+    (u, s, vh), like = found, want[0]
+    signs = np.sign(np.sum(u * like, axis=-2))
+    turned = np.count_nonzero(np.any(signs < 0, axis=-1))
+    return (u * signs[..., None, :], s, vh * signs[..., :, None]), turned
 
 
 @pytest.mark.slow

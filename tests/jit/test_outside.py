@@ -89,7 +89,9 @@ def of_item(items, place):
 def test_attributes_that_would_be_given_traced_values(make):
     step = make()
     for _ in range(2):  # and the object stays as it was
-        with pytest.raises(LeakedTracerError, match="it changes `angle` of .*, with which its next"):
+        with pytest.raises(
+            LeakedTracerError, match=r"it changes `angle` of .*, with which its next"
+        ):
             step(1.0)
 
 

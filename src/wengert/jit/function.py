@@ -421,9 +421,12 @@ class Jitted(staticmethod, Generic[P, R]):
     def _capture(self, call: Call, key: Any) -> Captured:
         structure, kinds, _ = key
         way = capture_any if is_any(kinds) else capture
-        once = functools.partial(way, self.function, call, kinds, structure)
-        with rooms(self._rooms), self._controlled(way is capture_any):
-            return captured_once(self.function, once)
+
+        def capture_it() -> Captured:
+            with rooms(self._rooms), self._controlled(way is capture_any):
+                return way(self.function, call, kinds, structure)
+
+        return captured_once(self.function, capture_it)
 
     def _compile_graph(
         self, captured: Captured, kinds: Any, prepare: Any, clock: debugging.Clock, style: Any

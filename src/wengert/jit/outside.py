@@ -37,12 +37,12 @@ _Changes = list[tuple[str, Any]]  # places in words, and what is there now
 def captured_once(function: Any, capture: Callable[[], Captured]) -> Captured:
     """What `capture` gives for a function, if that is what its later calls are to compute too."""
     objects = reached(function)
-    drawing, before = Drawing(function, objects), _State(objects)
+    drawing, before = Drawing(function, objects), _Holdings(objects)
     captured = capture()
     if drawing.tell():
         return captured
     changed = before.changes()
-    if changed and not _holds_again(capture, captured, changed, _State(objects)):
+    if changed and not _holds_again(capture, captured, changed, _Holdings(objects)):
         problem = (
             f"it changes {_listed(changed)}, with which its next call computes, but compiled code "
             "updates nothing outside of it but tensors"
@@ -56,7 +56,7 @@ def captured_once(function: Any, capture: Callable[[], Captured]) -> Captured:
 
 
 def _holds_again(
-    capture: Callable[[], Captured], captured: Captured, changed: _Changes, now: _State
+    capture: Callable[[], Captured], captured: Captured, changed: _Changes, now: _Holdings
 ) -> bool:
     """Whether the function comes to the same graph with what it has changed."""
     try:
@@ -89,12 +89,15 @@ def _listed(changed: _Changes) -> str:
     return ", ".join(places[:3]) + (" and others" if len(places) > 3 else "")
 
 
-class _State:
+class _Holdings:
     """What some objects hold now: lists, dictionaries, attributes, variables of functions."""
 
     def __init__(self, objects: list[Any]):
         self.kept: list[tuple[str, Any, Any]] = []
-        seen = set[int]()
+        # what wengert's own objects keep is no matter of the user's
+        own = [value for value in objects if _is_own(value)]
+        seen = {id(item) for value in own for item in vars(value).values()}
+        seen |= {id(vars(value)) for value in own}
         for value in objects:
             for name, holder in _holders(value):
                 if id(holder) not in seen:
@@ -137,6 +140,15 @@ class _Globals:
     def update(self, values: dict[str, Any]) -> None:
         """Set them."""
         self.scope.update(values)
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a value is of one of wengert's classes, and no layer or optimizer."""
+    home = type(value).__module__
+    theirs = ("wengert.nn", "wengert.optim")
+    return (
+        home.startswith("wengert.") and not home.startswith(theirs) and hasattr(value, "__dict__")
+    )
 
 
 def _assigned(code: CodeType) -> set[str]:
