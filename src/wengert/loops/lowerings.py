@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..policy import Record
 from ..types import ArrayType
 from .buffers import Buffer
 from .expressions import Apply, Expr, cast
@@ -37,8 +38,7 @@ class Operand:
         )
 
 
-@dataclass(frozen=True)
-class Pointwise:
+class Pointwise(Record, kw_only=False):
     """Each element of the result is an expression of elements of the arguments."""
 
     rule: Callable[..., Expr]
@@ -61,8 +61,7 @@ class Pointwise:
     write: Scatter | None = None
 
 
-@dataclass(frozen=True)
-class Assembled:
+class Assembled(Record, kw_only=False):
     """Many arguments put together: each is stored where it belongs; `corners` as in `Pointwise`."""
 
     corners: Callable[..., list[tuple[int, ...]]]
@@ -72,8 +71,7 @@ class Assembled:
 FEW = 16
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(Record, kw_only=False):
     """The elements along the param ``axes`` are combined."""
 
     kind: str
@@ -102,8 +100,7 @@ def _filled(index: Sequence[Affine | None], numbers: Iterable[int]) -> Index:
     return tuple(Affine(next(rest)) if at is None else at for at in index)
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Record, kw_only=False):
     """Along the param ``axis``, backwards with ``reverse``, elements are made one from another.
 
     ``first(at, *operands)`` gives the element that the line starts with, and
@@ -114,18 +111,15 @@ class Running:
     step: Callable[..., Expr]
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Record, kw_only=False):
     """A contraction of two arguments by the param ``spec``."""
 
 
-@dataclass(frozen=True)
-class Alias:
+class Alias(Record, kw_only=False):
     """The same elements in the same order."""
 
 
-@dataclass(frozen=True)
-class Accumulate:
+class Accumulate(Record, kw_only=False):
     """Zeros to which every element of the argument is added at an affine place.
 
     ``place(index, **params)`` gives the index in the result of the element at `index`, and
@@ -137,8 +131,7 @@ class Accumulate:
     axes: Callable[..., Sequence[int]]
 
 
-@dataclass(frozen=True)
-class Scatter:
+class Scatter(Record, kw_only=False):
     """A copy of the first argument in which elements of the second are put, or combined.
 
     ``place(index, out, x, y, *rest, **params)`` gives, for each element of `y`, where it goes in

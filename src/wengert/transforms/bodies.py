@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..graph.rewrite import New, copy_of, rewrite
 from ..ops.elementwise import add
 from ..ops.layout import again, broadcast_to, fit
 from ..ops.python_integers import fits_64_bits
+from ..policy import Record
 from ..trace import Trace, Tracer
 from ..types import ArrayType, type_of
 from .batching import evaluate_batched
@@ -175,8 +175,7 @@ def zeros(array_type: ArrayType) -> np.ndarray:
 # ---------------------------------------------------------------- forward mode
 
 
-@dataclass
-class Pushforward:
+class Pushforward(Record, kw_only=False):
     """A body of values and tangents, and which inputs and outputs have a tangent."""
 
     body: Body
@@ -228,8 +227,7 @@ def pushforward(body: Body, active: tuple[bool, ...]) -> Pushforward:
 # ---------------------------------------------------------------- batching
 
 
-@dataclass
-class BatchedBody:
+class BatchedBody(Record, kw_only=False):
     """A body of batches, and which carries and which rows of the outputs are batches."""
 
     body: Body
@@ -289,8 +287,7 @@ def _repeated(value: Any, size: int) -> Any:
 # ---------------------------------------------------------------- reverse mode
 
 
-@dataclass
-class Pullback:
+class Pullback(Record, kw_only=False):
     """Reverse mode of one step in two bodies.
 
     `forward` is the step with its residuals as further rows. `backward` takes, as constants, those

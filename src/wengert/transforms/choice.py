@@ -9,7 +9,6 @@ of the inputs, and zeros for the outputs that it does not have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..ops.elementwise import maximum, minimum, select
 from ..ops.layout import broadcast_to, convert, reshape
 from ..ops.logic import equal, logical_and
 from ..ops.op import Op, Traced, recorder
+from ..policy import Record
 from ..trace import Trace
 from ..types import ArrayType, Function, is_weak, type_of, weaken
 from .batching import Mixed, evaluate_batched
@@ -95,8 +95,7 @@ def own(value: Any, array_type: ArrayType) -> Any:
 # ---------------------------------------------------------------- one signature
 
 
-@dataclass
-class _Keyed:
+class _Keyed(Record, kw_only=False):
     """A graph's inputs by keys that branches have in common, and its outputs by others."""
 
     inputs: dict[Any, Variable]
@@ -138,8 +137,7 @@ def _in_order(groups: Sequence[Sequence[Any]]) -> list[Any]:
 # ---------------------------------------------------------------- reverse mode
 
 
-@dataclass
-class _Backward:
+class _Backward(Record, kw_only=False):
     """Branches that pull cotangents back, and what goes in and comes out.
 
     Keys: ("input", k) and ("output", k) of the forward branches, ("seed", k) for the cotangent of
