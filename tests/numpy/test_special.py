@@ -143,8 +143,11 @@ def test_logsumexp_softmax_values(axis):
         )
     b = RNG.uniform(0, 2, size=X.shape)
     b[0, 0] = 0
-    got = wnp.logsumexp(X, axis=axis, b=b)
-    np.testing.assert_allclose(got, scipy.logsumexp(X, axis=axis, b=b), rtol=1e-13, atol=1e-14)
+    for keepdims in (False, True):
+        got = wnp.logsumexp(X, axis=axis, b=b, keepdims=keepdims)
+        want = scipy.logsumexp(X, axis=axis, b=b, keepdims=keepdims)
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
+        assert np.shape(got) == np.shape(want)
     np.testing.assert_allclose(wnp.softmax(X, axis=axis), scipy.softmax(X, axis=axis), rtol=1e-14)
     want = scipy.log_softmax(X, axis=axis)
     np.testing.assert_allclose(wnp.log_softmax(X, axis=axis), want, rtol=1e-14)
@@ -152,6 +155,19 @@ def test_logsumexp_softmax_values(axis):
         assert f(X.astype("f"), axis=axis).dtype == np.float32
         check_grads(lambda x, f=f: f(x, axis=axis), (X,), order=2)
     check_grads(lambda x, b: wnp.logsumexp(x, axis=axis, b=b), (X, b + 0.5), order=1)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("sizes", [((3,), (2, 3)), ((), (3,)), ((1,), (3,)), ((2, 1), (3,))])
+def test_logsumexp_with_weights_of_more_axes(sizes, axis):
+    x, b = RNG.normal(size=sizes[0]), RNG.uniform(1, 2, size=sizes[1])
+    for more in ({}, {"keepdims": True}, {"return_sign": True}):
+        f = lambda x, b, m=more: scipy.logsumexp(x, axis=axis, b=b, **m)
+        want = f(x, b)
+        for got in (wnp.logsumexp(x, axis=axis, b=b, **more), wg.jit(f)(x, b)):
+            np.testing.assert_allclose(got, want, rtol=1e-13)
+            assert np.shape(got) == np.shape(want)
+    check_grads(lambda x, b: wnp.logsumexp(x, axis=axis, b=b), (x, b))
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

@@ -13,7 +13,7 @@ from ..ops import complex_functions as cf
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops import special as sp
-from ..ops.layout import reduce_sum, reshape
+from ..ops.layout import broadcast_to, reduce_sum, reshape
 from ..ops.op import Op
 from ..types import result_dtype, type_of
 from .common import as_value, cast, named, ndim, normal_axes, shape
@@ -276,18 +276,19 @@ def logsumexp(
     >>> print(f"{size:.9f} {sign:.0f}")
     0.693147181 -1
     """
-    a = as_value(a)
-    axes = normal_axes("logsumexp", axis, ndim(a))
+    a, b = as_value(a), None if b is None else as_value(b)
+    extent = np.broadcast_shapes(shape(a), () if b is None else shape(b)) or (1,)  # as SciPy has it
+    a = a if shape(a) == extent else broadcast_to(a, shape=extent)
+    axes = normal_axes("logsumexp", axis, len(extent))
     if b is None:
         result = sp.logsumexp(a, axes=axes)
         sign = ew.select(logic.isneginf(result), 0.0, ew.select(logic.isnan(result), np.nan, 1.0))
     else:
-        result, sign = _weighted_logsumexp(a, as_value(b), axes, return_sign)
-    sign = cast(sign, type_of(result).dtype)
-    if keepdims:
-        kept = tuple(1 if k in axes else n for k, n in enumerate(shape(a)))
-        result, sign = reshape(result, shape=kept), reshape(sign, shape=kept)
-    return (result, sign) if return_sign else result
+        result, sign = _weighted_logsumexp(a, b, axes, return_sign)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(extent))
+    both = (result, cast(sign, type_of(result).dtype)) if return_sign else (result,)
+    both = tuple(reshape(one, shape=kept) for one in both) if keepdims else both
+    return both if return_sign else both[0]
 
 
 def _weighted_logsumexp(a: Any, b: Any, axes: Any, signed: bool) -> tuple[Any, Any]:
