@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+import wengert as wg
 import wengert.numpy as wnp
 from wengert.errors import AxisError, ShapeError
 from wengert.transforms.batching import vmap
@@ -98,6 +99,33 @@ def test_scalars_and_lists():
     assert wnp.sum(2.5) == 2.5 and wnp.max(3) == 3 and wnp.mean([1, 2]) == 1.5
     assert wnp.std(1.5) == 0.0 and wnp.prod([[2, 3], [4, 5]]) == 120
     assert wnp.median(2.0) == 2.0
+
+
+OF_NUMBERS = (
+    "sum prod max min ptp any all argmax argmin count_nonzero cumsum cumprod nansum nanprod nanmax "
+    "nanmin nanmean nanvar nanstd nanargmax nancumsum nancumprod"
+)
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS.split())
+@pytest.mark.parametrize("axis", [0, -1])
+def test_axes_of_a_number(name, axis):
+    """As NumPy has it, 0 and -1 alone."""
+    f, number = getattr(np, name), np.float64(3.0)
+    assert_same(getattr(wnp, name)(number, axis=axis), f(number, axis=axis))
+    assert_same(wg.jit(lambda x: f(x, axis=axis))(number), f(number, axis=axis))
+    with pytest.raises(AxisError):
+        getattr(wnp, name)(number, axis=1)
+
+
+@pytest.mark.parametrize("name", "sum prod mean var std any all max min nansum nanmean".split())
+def test_a_mask_larger_than_the_array_is_refused(name):
+    more = {"initial": 0.0} if name in ("max", "min") else {}
+    for x, where in [(np.ones(3), np.ones((2, 3), bool)), (np.ones(1), np.ones(3, bool))]:
+        with pytest.raises(ValueError):
+            getattr(np, name)(x, where=where, **more)
+        with pytest.raises(ShapeError, match=r"^where.*: got a mask of shape .* for an array of "):
+            getattr(wnp, name)(x, where=where, **more)
 
 
 def test_initial_and_where():

@@ -6,6 +6,7 @@ extremes share the derivative equally; the derivative of `std` where all element
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -47,8 +48,17 @@ def keep_axes(result: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return reshape(result, shape=tuple(1 if k in axes else n for k, n in enumerate(shape(x))))
 
 
+def _axes(name: str, axis: Any, x: Any) -> tuple[int, ...]:
+    """The axes of a reduction; a number takes the axes 0 and -1 for none, as NumPy's ufuncs do."""
+    return () if _of_number(axis, x) else normal_axes(name, axis, ndim(x))
+
+
+def _of_number(axis: Any, x: Any) -> bool:
+    return not ndim(x) and axis in (0, -1)
+
+
 def _reduce(name: str, op: Op, x: Any, axis: Any, keepdims: bool, **params: Any) -> Any:
-    axes = normal_axes(name, axis, ndim(x))
+    axes = _axes(name, axis, x)
     result = op(x, axes=axes, **params)
     return keep_axes(result, x, axes, keepdims) if keepdims else result
 
@@ -59,7 +69,24 @@ def _everywhere(where: Any) -> bool:
 
 def _included(x: Any, where: Any, fill: Any) -> Any:
     """`x`, with `fill` where it does not count."""
-    return x if _everywhere(where) else ew.select(as_value(where), x, fill)
+    return x if _everywhere(where) else ew.select(_mask(x, where), x, fill)
+
+
+def _mask(x: Any, where: Any) -> Any:
+    """`where` as an array of bool; it may have fewer axes than `x`, but makes it no larger."""
+    mask, lengths = cast(as_value(where), bool), shape(x)
+    own = shape(mask)
+    if len(own) > len(lengths) or builtins.any(
+        mine not in (1, n) for mine, n in zip(own[::-1], lengths[::-1], strict=False)
+    ):
+        raise ShapeError(
+            explain(
+                "where",
+                f"got a mask of shape {own} for an array of shape {lengths}",
+                "Each axis of the mask, counted from the right, must be equal or 1.",
+            )
+        )
+    return mask
 
 
 def _like(initial: Any, x: Any) -> Any:
@@ -71,7 +98,7 @@ def count_of(x: Any, axes: tuple[int, ...], where: Any) -> Any:
     """How many elements each result is made of: an int, or an array with the axes kept."""
     if _everywhere(where):
         return math.prod([shape(x)[axis] for axis in axes])
-    mask = broadcast_to(cast(as_value(where), bool), shape=shape(x))
+    mask = broadcast_to(_mask(x, where), shape=shape(x))
     return keep_axes(reduce_sum(mask, axes=axes), x, axes, True)
 
 
@@ -123,7 +150,7 @@ def mean(
 ) -> Any:
     """``numpy.mean``: the mean over the axes; of integers in float64."""
     x = _inexact(a, dtype)
-    axes = normal_axes("mean", axis, ndim(x))
+    axes = _axes("mean", axis, x)
     total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, keepdims)
     count = count_of(x, axes, where)
     if dtype is None:
@@ -157,7 +184,7 @@ def var(
     if dtype is not None and named_dtype(dtype).kind in "biu":
         return _refuse_fractions("var", dtype)
     x = _inexact(a, dtype)
-    axes = normal_axes("var", axis, ndim(x))
+    axes = _axes("var", axis, x)
     count = count_of(x, axes, where)
     if mean is None:
         total = keep_axes(reduce_sum(_included(x, where, 0), axes=axes), x, axes, True)
@@ -227,7 +254,7 @@ def _extreme(
                 explain(name, "got `where` without `initial`", "Give the result for no element.")
             )
         return _reduce(name, op, x, axis, keepdims, ties="equal")
-    axes, initial = normal_axes(name, axis, ndim(x)), _like(initial, x)
+    axes, initial = _axes(name, axis, x), _like(initial, x)
     if count_of(x, axes, None) == 0:
         return broadcast_to(initial, shape=shape(sum(x, axes, keepdims=keepdims)))
     x = _included(x, where, initial)
@@ -353,7 +380,7 @@ def nanvar(
     result = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=numbers, mean=mean)
     if not type_of(x).inexact:
         return result
-    count = count_of(x, normal_axes("nanvar", axis, ndim(x)), numbers)
+    count = count_of(x, _axes("nanvar", axis, x), numbers)
     freedom = reshape(ew.subtract(count, ddof), shape=shape(result))
     return ew.select(logic.greater(freedom, 0), result, np.nan)
 
@@ -429,7 +456,7 @@ def _nan_place(
     place = find(_without_nan(x, worst), axis, keepdims=keepdims)
     if not type_of(x).inexact:
         return place
-    axes = normal_axes(name, axis, ndim(x))
+    axes = _axes(name, axis, x)
     # a line of NaN alone has no such place, and one out of range is an error
     place = ew.select(any(_numbers(x), axis, keepdims=keepdims), place, -1)
     return within(place, length=count_of(x, axes, None), name=name)
@@ -440,7 +467,7 @@ def _nan_place(
 
 def _accumulate(name: str, op: Op, a: Any, axis: Any, dtype: Any = None) -> Any:
     x = cast(as_value(a), dtype)
-    if axis is None:
+    if axis is None or _of_number(axis, x):
         x, axis = reshape(x, shape=(type_of(x).size,)), 0
     result = op(x, axis=normal_axis(name, axis, ndim(x)), reverse=False)
     return cast(result, dtype)
