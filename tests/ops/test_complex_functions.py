@@ -167,3 +167,13 @@ def test_lambertw_at_the_ends():
     assert wsp.special.lambertw(np.inf) == np.inf
     np.testing.assert_allclose(wsp.special.lambertw(-np.exp(-1)), -1, atol=1e-7)
     assert np.isrealobj(wsp.special.lambertw(2.0).real)
+
+
+def test_lambertw_stays_on_the_main_branch():
+    """There w is right of the curve -y / tan(y) + iy, on which the branches meet."""
+    for radius in (0.3, 0.7, 1.0, 2.0, 30.0):
+        points = disc(radius, 3000) - np.exp(-1)
+        w = wsp.special.lambertw(points)
+        np.testing.assert_allclose(w * np.exp(w), points, rtol=1e-13, atol=1e-14)
+        assert (np.abs(w.imag) <= np.pi).all()
+        assert (w.real > -w.imag / np.tan(w.imag) - 1e-6).all()

@@ -414,7 +414,8 @@ def _near_lambertw(z: Array, k: int) -> Array:
     near = np.abs(z + math.exp(-1)) < 0.3
     if k == 0:
         small = z * (1 + z * (4 / 3)) / (1 + z * (7 / 3 + z * (5 / 6)))
-        inside = (np.abs(z.imag) < 1) & (z.real > -0.2) & (z.real < 1.5)
+        inside = (np.abs(z.imag) < 1) & (z.real > -1) & (z.real < 1.5)
+        inside &= z.real > -0.2 - 2.5 * np.abs(z.imag)  # beside the axis, not on it
         return np.where(near, meet, np.where(inside, small, far))
     # these meet the main branch from one side each; the negative axis belongs to the upper one
     side = z.imag >= 0 if k == -1 else z.imag < 0
