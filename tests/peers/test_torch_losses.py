@@ -225,6 +225,14 @@ def test_antialias(mode, size, align_corners):
     assert_close(functional.interpolate(x, size, **options), wanted.numpy())
 
 
+@pytest.mark.parametrize("factor", [1.05, (1.1, 0.5), (2.0, 1.05)])
+def test_antialias_by_a_factor_that_leaves_a_size(factor):
+    x = floats(2, 3, 9, 11)
+    options = {"scale_factor": factor, "mode": "bilinear", "antialias": True}
+    wanted = tnn.functional.interpolate(torch.tensor(x), **options)
+    assert_close(functional.interpolate(x, **options), wanted.numpy())
+
+
 def test_transposed_convolutions_to_a_size():
     x = floats(2, 4, 5, 6)
     theirs = tnn.ConvTranspose2d(4, 3, 3, stride=3)

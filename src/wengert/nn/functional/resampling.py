@@ -218,6 +218,8 @@ def interpolate(
     rule = {"nearest": _nearest, "nearest-exact": _nearest_exact}.get(mode)
     for axis, (old, new, scale) in enumerate(zip(space, sizes, scales, strict=True), start=2):
         step = 1.0 / scale if scale else old / new
+        if antialias and old == new:  # as PyTorch has it, whatever the factor
+            continue
         if rule is not None:
             taps = rule(old, new, step)
         elif antialias:
