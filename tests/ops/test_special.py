@@ -4,6 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import wengert as wg
+import wengert.numpy as wnp
+import wengert.scipy as wsp
 from wengert.ops import approximations as approx
 from wengert.ops import special as ops
 from wengert.ops.modified_bessel import bessel_i
@@ -123,6 +126,31 @@ def test_sinc_derivatives(n):
     points = np.concatenate([RNG.uniform(-3, 3, 12), [0.0, 1e-8]])
     got = approx.sinc_derivative(points, n)
     assert max(errors(got, exact, points, floor=np.pi**n / 10)) <= 32
+
+
+def nth_derivative(function, order):
+    for _ in range(order):
+        function = (lambda f: lambda x: wg.jvp(f, (x,), (np.ones_like(x),))[1])(function)
+    return function
+
+
+def test_slopes_of_erfcx_and_log_ndtr_far_out():
+    """Where almost all of 2 x erfcx(x) and 2 / sqrt(pi) cancel."""
+    x = np.array([5.0, 11.9, 12.1, 40.0, 3e3, 1e6])
+    with mp.workdps(60):
+        for order, tolerance in [(1, 1e-13), (2, 1e-11)]:
+            exact = [float(mp.diff(erfcx, mp.mpf(one), order)) for one in x]
+            slope = nth_derivative(wnp.erfcx, order)
+            np.testing.assert_allclose(slope(x), exact, rtol=tolerance)
+            np.testing.assert_allclose(wg.jit(slope)(x), exact, rtol=tolerance)
+    assert nth_derivative(wnp.erfcx, 2)(np.array(np.inf)) == 0
+    line = 20.0 + 1j * x
+    slope = wg.jvp(wsp.special.erfcx, (line,), (np.ones(6),))[1]
+    with mp.workdps(60):
+        exact = [complex(2 * z * erfcx(z) - 2 / mp.sqrt(mp.pi)) for z in map(mp.mpc, line)]
+    np.testing.assert_allclose(slope, exact, rtol=1e-12)
+    bent = nth_derivative(wnp.log_ndtr, 2)(np.array([-50.0, -1e4, -1e6]))
+    np.testing.assert_allclose(bent, [-1 + 1 / x**2 - 6 / x**4 for x in (50, 1e4, 1e6)], rtol=1e-8)
 
 
 def test_betaln():

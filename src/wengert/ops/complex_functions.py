@@ -17,12 +17,14 @@ import numpy as np
 from ..types import ArrayType, Function, type_of
 from .approximations import BERNOULLI, DIGAMMA_TAIL, HALF_LOG_2PI, STIRLING, Array, polynomial
 from .approximations import _cotangent_derivative as cotangent_derivative
-from .elementwise import exp
+from .elementwise import absolute, exp, real
 from .families import Interval, batch_elementwise, broadcast_samples
 from .incomplete import MANY, along
 from .integrals import EULER, spence_slope
 from .layout import convert
+from .logic import greater, greater_equal, logical_and
 from .op import Op
+from .special import erfcx_slope
 
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 ROOT_HALF = math.sqrt(0.5)
@@ -162,7 +164,13 @@ def erf(z: Array) -> Array:
 
 erf_op = holomorphic("complex_erf", erf, lambda ans, z: TWO_OVER_ROOT_PI * exp(-z * z))
 erfc_op = holomorphic("complex_erfc", erfc, lambda ans, z: -TWO_OVER_ROOT_PI * exp(-z * z))
-erfcx_op: Op = holomorphic("complex_erfcx", erfcx, lambda ans, z: 2 * z * ans - TWO_OVER_ROOT_PI)
+erfcx_op: Op = holomorphic(
+    "complex_erfcx",
+    erfcx,
+    lambda ans, z: erfcx_slope(
+        ans, z, logical_and(greater(absolute(z), 12.0), greater_equal(real(z), 0.0))
+    ),
+)
 
 
 def ndtr(z: Array) -> Array:

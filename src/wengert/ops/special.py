@@ -142,8 +142,21 @@ def _own_function(name: str) -> Pointwise | None:
 
 erf = special("erf", approx.erf, lambda ans, x: TWO_OVER_ROOT_PI * exp(-x * x))
 erfc = special("erfc", approx.erfc, lambda ans, x: -TWO_OVER_ROOT_PI * exp(-x * x))
+# (-1)^k (2k - 1)!!
+_FAR_OUT = [float((-1) ** k * math.prod(range(1, 2 * k, 2))) for k in range(1, 13)]
+
+
+def erfcx_slope(ans: Any, x: Any, far: Any) -> Any:
+    """2 x erfcx(x) - 2 / sqrt(pi), of which far out next to nothing is left: there its series."""
+    distance = select(far, x, 12.0)
+    step = 0.5 / distance / distance
+    series = step * approx.polynomial(step, _FAR_OUT)
+    near = select(far, 0.0, x)
+    return select(far, TWO_OVER_ROOT_PI * series, 2 * near * ans - TWO_OVER_ROOT_PI)
+
+
 # exp(x^2) erfc(x)
-erfcx: Op = special("erfcx", approx.erfcx, lambda ans, x: 2 * x * ans - TWO_OVER_ROOT_PI)
+erfcx: Op = special("erfcx", approx.erfcx, lambda ans, x: erfcx_slope(ans, x, greater(x, 12.0)))
 erfinv = special(
     "erfinv",
     approx.erfinv,
