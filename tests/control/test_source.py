@@ -19,6 +19,9 @@ class Holder:
         self.__hidden = x
         return super().__init__()
 
+    def another(self):
+        return Holder() if self.__hidden else Holder
+
     @decorate
     @decorate
     def decorated(self, a, *, b=3):
@@ -39,8 +42,17 @@ def closures(n):
     return inner, lambda x: x * n, [lambda y: y + 1, lambda y: y + 2]
 
 
+def local_class():
+    class Local:
+        def another(self):
+            return Local()
+
+    return Local
+
+
 INNER, SCALED, (FIRST, SECOND) = closures(3)
 FUNCTIONS = [Holder.method, Holder.decorated, recursive, closures, INNER, SCALED, decorate]
+FUNCTIONS += [Holder.another, local_class().another]
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=[f.__qualname__ for f in FUNCTIONS])

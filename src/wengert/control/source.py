@@ -147,9 +147,9 @@ def _module(
         inner.type_params = []  # type: ignore[attr-defined]
     names = [*code.co_freevars, *extra]
     bound = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names]
-    own: list[ast.stmt] = []
-    if isinstance(node, ast.FunctionDef) and not owner and node.name not in names:
-        own = [ast.Global([node.name])]  # it is not a name of the function around it
+    # what is defined here is no name of the function around it
+    defined = owner or (node.name if isinstance(node, ast.FunctionDef) else "")
+    own: list[ast.stmt] = [ast.Global([defined])] if defined and defined not in names else []
     outer = ast.FunctionDef(_OUTER, _no_arguments(), [*own, *bound, inner], [], None)
     outer.type_params = []  # type: ignore[attr-defined]
     imports: list[ast.stmt] = [ast.Import([ast.alias(name) for name in imported])]
