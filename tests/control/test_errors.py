@@ -127,7 +127,15 @@ def late_variable(x):
     return y * 2
 
 
+def matches_a_condition(x):
+    match x > 0, x > 1:
+        case (True, False):
+            return x
+    return -x
+
+
 CASES = [
+    (matches_a_condition, 0.5, "`match` compares a traced condition with True or False"),
     (
         returns_nothing,
         1.0,
@@ -212,3 +220,57 @@ def test_nothing_is_left_of_an_attempt():
 def test_a_range_outside_of_a_statement():
     with pytest.raises(TypeError, match="is not known while the function is traced"):
         wg.jit(lambda n: wnp.sum(wnp.array(list(range(n)))))(3)
+
+
+def extends_in_place(x):
+    out = [1.0]
+    if x > 0:
+        out += [2.0]
+    return x * len(out)
+
+
+def repeats_in_place(x):
+    out = [1.0]
+    if x > 0:
+        out *= 2
+    return x * len(out)
+
+
+def unites_in_place(x):
+    out = {1}
+    if x > 0:
+        out |= {2}
+    return x * len(out)
+
+
+def merges_in_place(x):
+    out = {"a": x}
+    if x > 0:
+        out |= {"a": 2 * x}
+    return out["a"]
+
+
+def add_one(out):
+    out += [1.0]
+
+
+def extends_in_a_helper(x):
+    out = []
+    if x > 0:
+        add_one(out)
+    return x * len(out)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (extends_in_place, "list"),
+        (repeats_in_place, "list"),
+        (unites_in_place, "set"),
+        (merges_in_place, "dict"),
+        (extends_in_a_helper, "list"),
+    ],
+)
+def test_containers_are_not_changed_in_place(function, kind):
+    with pytest.raises(wg.errors.ControlFlowError, match=f"changes a {kind} from outside"):
+        wg.jit(function)(1.0)

@@ -275,13 +275,20 @@ def three_buffers(x):
     return np.sum(a) + 2 * np.sum(b) + 3 * np.sum(c) + 5 * np.sum(kept)
 
 
+def added_in_place(x):
+    seen = [x[0]]
+    for i in range(1, 30):
+        seen += [np.sin(seen[-1]) + x[i % 3]]
+    return np.sum(np.array(seen) ** 2)
+
+
 ONCE = [
-    stacked, of_the_last_two, of_the_one_before, pairs_appended, by_counting, rows_of_rows,
-    forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak, dict_by_two_names,
-    dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called, objects_changed,
-    added_at, buffers_change_places, buffers_end_where_they_were_not, three_buffers,
-    at_the_front, pairs_at_the_front, filled_forwards, filled_backwards, filled_every_other,
-    read_after_it_is_set,
+    added_in_place, stacked, of_the_last_two, of_the_one_before, pairs_appended, by_counting,
+    rows_of_rows, forth_and_back, over_pairs, read_at_a_traced_place, numbers_stay_weak,
+    dict_by_two_names, dataclass_by_two_names, array_in_a_tuple, array_in_a_dict, objects_called,
+    objects_changed, added_at, buffers_change_places, buffers_end_where_they_were_not,
+    three_buffers, at_the_front, pairs_at_the_front, filled_forwards, filled_backwards,
+    filled_every_other, read_after_it_is_set,
 ]  # fmt: skip
 
 

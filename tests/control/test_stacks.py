@@ -31,6 +31,18 @@ def _extended(x):
     return last + len(left)
 
 
+def _added_in_place(x):
+    left = [(x, 0)]
+    total = 0.0
+    while len(left) > 0:
+        now, depth = left.pop()
+        if depth > 5 or now > 3:
+            total = total + now
+            continue
+        left += [(now + 1.0, depth + 1), (now * 1.5, depth + 1)]
+    return total
+
+
 def _on_top(x):
     heights = []
     heights.append(3.0)
@@ -46,7 +58,7 @@ def _on_top(x):
     return total
 
 
-@pytest.mark.parametrize("function", [_halved, _extended, _on_top])
+@pytest.mark.parametrize("function", [_halved, _extended, _added_in_place, _on_top])
 def test_a_stack_gives_what_python_gives(function):
     for x in (0.7, 1.3, 3.1):
         h = 1e-6

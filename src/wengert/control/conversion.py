@@ -39,6 +39,16 @@ _GOES_ON = frozenset(
         ("POP_JUMP", "JUMP_IF", "FOR_ITER", "CALL", "JUMP", "STORE_ATTR", "STORE_SUBSCR")
     )
 )
+_BINARY = opcode.opmap["BINARY_OP"]
+
+
+def _operators(code: types.CodeType) -> set[int]:
+    """The numbers of the operators in some code, those of ``x += y`` among them."""
+    pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    return {number for op, number in pairs if op == _BINARY}
+
+
+_IN_PLACE = _operators(compile("x += 0\nx |= 0\nx *= 0\nx &= 0\nx -= 0\nx ^= 0", "", "exec"))
 
 
 class Conversion(NamedTuple):
@@ -205,7 +215,8 @@ def _convert(function: types.FunctionType) -> Conversion | str:
 def _has_control(code: types.CodeType) -> bool:
     """Whether code decides, repeats, calls or writes; what does not need not be converted."""
     inside = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return bool(_GOES_ON & set(code.co_code[::2])) or any(map(_has_control, inside))
+    own = bool(_GOES_ON & set(code.co_code[::2]) or _IN_PLACE & _operators(code))
+    return own or any(map(_has_control, inside))
 
 
 def _named(made: types.CodeType, code: types.CodeType) -> types.CodeType:

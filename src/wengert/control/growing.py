@@ -156,6 +156,13 @@ class Growing:
             raise Abandon
         self._note(item)
 
+    def __iadd__(self, items: Any) -> Any:
+        if type(items) not in (list, tuple):
+            raise Abandon
+        for item in items:
+            self.append(item)
+        return self
+
     def insert(self, place: Any, item: Any) -> None:
         """Note an item at the front."""
         if not self._front or type(place) is not int or place != 0:
@@ -217,6 +224,6 @@ class Growing:
         raise Abandon
 
     __len__ = __iter__ = __bool__ = __contains__ = __reversed__ = __array__ = _refuse
-    __add__ = __radd__ = __iadd__ = __mul__ = __eq__ = __setitem__ = __delitem__ = _refuse
+    __add__ = __radd__ = __mul__ = __eq__ = __setitem__ = __delitem__ = _refuse
     __array_ufunc__ = __array_function__ = _refuse
     __hash__ = object.__hash__

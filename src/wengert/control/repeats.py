@@ -117,12 +117,12 @@ class Turns:
         slots = {id(array): number for number, array in enumerate(self.arrays)}
         self.first: list[Any] = list(self.arrays)
         self.carried: list[_Carried] = []
-        filled = [grown._original for grown in self.growing if isinstance(grown, Filled)]
+        lists = [grown._original for grown in self.growing if type(grown._original) is list]
         for place in self.wanted:
             value = self.variables.before[place]
             if id(value) in slots or value is UNDEFINED or value is NOTHING:
                 continue
-            if isinstance(value, Partial) or any(value is one for one in filled):
+            if isinstance(value, Partial) or any(value is one for one in lists):
                 continue
             leaves, structure = tree.flatten(value)
             self.carried.append(_Carried(place, structure, leaves))
@@ -235,6 +235,15 @@ class Turns:
             raise Abandon
         self.growing.append(stand_in)
 
+    def _has_grown(self, place: int, after: Any) -> bool:
+        """Whether a turn has added items to the copy of a list, which grows from now on."""
+        before = self.variables.before[place]
+        if not self.attempt or type(before) is not list or after is not self.values[place]:
+            return False
+        if len(after) > len(before):
+            self._grow(before, Growing(before))
+        return len(after) > len(before)
+
     def _filled(self, copy: list[Any]) -> list[Any]:
         """The list of the loop's variables that a copy stands for."""
         for place, value in enumerate(self.values):
@@ -319,6 +328,8 @@ class Turns:
                 continue
             leaves, structure = tree.flatten(after[one.place])
             if structure != one.structure:
+                if self._has_grown(one.place, after[one.place]):
+                    return None
                 raise self._mismatch(one.place, after[one.place])
             refuse_windows(leaves)
             for number, (leaf, old) in enumerate(zip(leaves, one.leaves, strict=True)):
@@ -342,7 +353,8 @@ class Turns:
                     kept.check(self.names[one.place], self.variables.where)
         self.appended: list[Node] = []
         for place, value in enumerate(self.values):
-            if isinstance(value, Filled) and after[place] is not value:
+            stands = isinstance(value, Growing) and type(value._original) is list
+            if stands and after[place] is not value:
                 raise Abandon
         for grown in self.growing:
             found += grown._latest()

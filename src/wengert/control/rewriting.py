@@ -326,6 +326,14 @@ class _Rewriter(ast.NodeTransformer):
         visited: ast.expr = self.visit(node)
         return visited
 
+    def visit_Match(self, node: ast.Match) -> Any:
+        parts = [part for case in node.cases for part in ast.walk(case.pattern)]
+        asked = any(isinstance(p, ast.MatchSingleton) and p.value is not None for p in parts)
+        self.generic_visit(node)
+        if asked:
+            node.subject = self._runtime_call("subject", node.subject, node.subject)
+        return node
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if not isinstance(node.target, ast.Name):
             return self.generic_visit(node)
@@ -334,6 +342,19 @@ class _Rewriter(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         made = ast.Assign([node.target], self.visit(node.value))
         return ast.copy_location(made, node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """``x += y`` changes what x holds, if that can be changed."""
+        node.value = self.visit(node.value)
+        if not isinstance(node.target, ast.Name):
+            node.target = self.visit(node.target)
+            return node
+        if _is_bound_to_place(node.value):
+            return node
+        before = ast.Name(node.target.id, ast.Load())
+        kind = ast.Constant(type(node.op).__name__)
+        made = self._runtime_call("in_place", node, kind, before, node.value)
+        return ast.copy_location(ast.Assign([node.target], made), node)
 
     # ------------------------------------------------------------ expressions
 

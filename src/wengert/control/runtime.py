@@ -7,8 +7,10 @@ and has none, it becomes an operation: see `branches.py` and `loop_operations.py
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import functools
+import operator
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from ..errors import AbstractValueError, user_line
 from ..ops import elementwise as ew
 from ..ops import logic
@@ -230,6 +233,16 @@ class Runtime:
             if isinstance(thing, Traced) and _in_loop():
                 return _TracedTable(thing)
         return thing
+
+    def in_place(self, kind: str, thing: Any, value: Any) -> Any:
+        """What a variable holds after ``x += y`` and its like."""
+        if type(thing) is list and kind == "Add" and type(value) in (list, tuple):
+            for item in value:
+                conversion.called(thing.append)(item)
+            return thing
+        if local.inside is not None and isinstance(thing, _CHANGED_IN_PLACE):
+            local.inside.changes(thing, "an assignment")
+        return _IN_PLACE[kind](thing, value)
 
     def outside(self) -> None:
         """A function inside that changes variables of those around it."""
@@ -488,6 +501,17 @@ class Runtime:
             first = lambda: body(over.item(np.int64(0)))
             self._first_apart(over.length > 0, first, lambda: from_item(1), get, put, number)
 
+    def subject(self, value: Any) -> Any:
+        """What a `match` compares with `True` or `False`: nothing traced is either of them."""
+        leaves = filter(is_abstract, tree.leaves(value))
+        if any(type_of(leaf).dtype.kind == "b" for leaf in leaves):
+            raise failure(
+                self._here(),
+                "`match` compares a traced condition with True or False, and it is neither yet",
+                "Write it as an `if`.",
+            )
+        return value
+
     # ------------------------------------------------------------ stacks
 
     pushed = staticmethod(pushed)
@@ -726,5 +750,21 @@ def _copying(method: Any) -> Any:
     return function
 
 
+_IN_PLACE = {
+    "Add": operator.iadd,
+    "Sub": operator.isub,
+    "Mult": operator.imul,
+    "MatMult": operator.imatmul,
+    "Div": operator.itruediv,
+    "Mod": operator.imod,
+    "Pow": operator.ipow,
+    "LShift": operator.ilshift,
+    "RShift": operator.irshift,
+    "BitOr": operator.ior,
+    "BitXor": operator.ixor,
+    "BitAnd": operator.iand,
+    "FloorDiv": operator.ifloordiv,
+}
+_CHANGED_IN_PLACE = (list, dict, set, bytearray, collections.deque, collections.Counter)
 _COPYING = frozenset(("astype", "copy", "flatten"))
 _KINDS = (types.BuiltinFunctionType, type)

@@ -59,8 +59,8 @@ def _use(node: ast.AST, name: str) -> bool:
             return found == name
         case ast.Assign(value=value) | ast.Expr(value=value) if _popped(value):
             return _popped(value) == name
-        case ast.Expr(value=value) if _pushed(value):
-            return _pushed(value) == name
+        case ast.Expr() | ast.AugAssign() if _pushed(node):
+            return _pushed(node) == name
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=found)], keywords=[]):
             return found == name
         case ast.Subscript(value=ast.Name(id=found)) if _is_last(node):
@@ -97,10 +97,12 @@ def _popped(node: ast.AST) -> str:
 
 
 def _pushed(node: ast.AST) -> str:
-    """The name of what items are put on; empty where there is none."""
+    """The name of what a statement puts items on; empty where there is none."""
     match node:
-        case (
-            ast.Call(
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List() | ast.Tuple()):
+            return name
+        case ast.Expr(
+            value=ast.Call(
                 func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[_], keywords=[]
             )
             | ast.Call(
@@ -113,10 +115,13 @@ def _pushed(node: ast.AST) -> str:
     return ""
 
 
-def _items(call: Any) -> Sequence[ast.expr]:
-    """The items that a call puts on a stack."""
-    (given,) = call.args
-    return [given] if call.func.attr == "append" else given.elts
+def _items(node: Any) -> Sequence[ast.expr]:
+    """The items that a statement puts on a stack."""
+    if isinstance(node, ast.AugAssign):
+        found: Sequence[ast.expr] = node.value.elts
+        return found
+    (given,) = node.value.args
+    return [given] if node.value.func.attr == "append" else given.elts
 
 
 def _is_last(node: Any) -> bool:
@@ -151,10 +156,17 @@ class _StackWriter(ast.NodeTransformer):
             stored: list[ast.expr] = [_stored(_popped(value)), _stored(f"{PREFIX}unread")]
             made = ast.Assign([ast.Tuple(stored, ast.Store())], _asked("popped", _popped(value)))
             return _at(node, made)
-        name = _pushed(value)
+        return self._push(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        return self._push(node)
+
+    def _push(self, node: Any) -> Any:
+        name = _pushed(node)
         if name not in self.names:
             return node
-        return _at(node, ast.Assign([_stored(name)], _asked("pushed", name, *_items(value))))
+        return _at(node, ast.Assign([_stored(name)], _asked("pushed", name, *_items(node))))
 
     def visit_While(self, node: ast.While) -> Any:
         return self._condition(node)
