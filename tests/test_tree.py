@@ -91,6 +91,21 @@ def test_map():
     )
 
 
+def test_dicts_are_rebuilt_in_their_own_order():
+    given = {"b": 1, "a": {"z": 2, 3: 4}}
+    leaves, structure = tree.flatten(given)
+    assert leaves == [4, 2, 1]  # the sorted order, in which those of other dicts come too
+    assert str(tree.unflatten(structure, leaves)) == str(given)
+    other = tree.flatten({"a": {3: 4, "z": 2}, "b": 1})[1]
+    assert structure != other and other != structure
+    assert structure.fits(other) and other.fits(structure)
+    assert not structure.fits(tree.flatten({"b": 1, "c": {"z": 2, 3: 4}})[1])
+    assert list(tree.map(lambda x, y: x + y, {"b": 1, "a": 2}, {"a": 3, "b": 4}).items()) == [
+        ("b", 5),
+        ("a", 5),
+    ]
+
+
 def test_register():
     class Bag:
         def __init__(self, items, label):

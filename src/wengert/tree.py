@@ -4,11 +4,14 @@
 equal when the trees have the same shape, whatever their leaves are. Classes of one's own join
 with `register`.
 
+Leaves of dicts come by sorted key, but dicts are rebuilt in their own order, which programs that
+go over them see: structures that differ in it alone are not equal, but one `fits` the other.
+
 >>> leaves, structure = flatten({"b": (1, 2), "a": [3]})
 >>> leaves
 [3, 1, 2]
 >>> unflatten(structure, [30, 10, 20])
-{'a': [30], 'b': (10, 20)}
+{'b': (10, 20), 'a': [30]}
 """
 
 from __future__ import annotations
@@ -40,6 +43,12 @@ class Structure:
     def __hash__(self) -> int:
         return hash((self.kind, self.leaf_count, len(self.children)))
 
+    def fits(self, other: Structure) -> bool:
+        """Whether leaves of one belong to those of the other: dicts may be in another order."""
+        alike = self.kind is other.kind and same_data(self.kind, self.data, other.data)
+        alike = alike and len(self.children) == len(other.children)
+        return alike and all(a.fits(b) for a, b in zip(self.children, other.children, strict=True))
+
     def frozen(self) -> Structure:
         """This structure for good, whatever changes in the objects it was taken from."""
         freeze = getattr(type(self.data), "frozen_data", None)
@@ -48,6 +57,22 @@ class Structure:
 
     def __repr__(self) -> str:
         return str(unflatten(self, [_Star()] * self.leaf_count))
+
+
+class Keys(tuple[Any, ...]):
+    """The keys of a dict, sorted; they stand in it in `order`."""
+
+    order: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and self.order == other.order
+
+    __hash__ = tuple.__hash__
+
+
+def same_data(kind: Any, one: Any, other: Any) -> bool:
+    """Whether trees of a kind are rebuilt alike, dicts perhaps in another order."""
+    return bool(tuple.__eq__(one, other) if kind is dict else one == other)
 
 
 class _Star:
@@ -62,10 +87,7 @@ _Registered = tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, l
 _registry: dict[type, _Registered] = {
     tuple: (lambda value: (value, None), lambda data, children: tuple(children)),
     list: (lambda value: (value, None), lambda data, children: children),
-    dict: (
-        lambda value: ([value[key] for key in _sorted_keys(value)], _sorted_keys(value)),
-        lambda data, children: dict(zip(data, children, strict=True)),
-    ),
+    dict: (lambda value: _of_dict(value), lambda data, children: _dict(data, children)),
     type(None): (lambda value: ((), None), lambda data, children: None),
 }
 
@@ -77,11 +99,18 @@ _plain_kinds: set[type] = set()
 _parts: dict[type, Callable[[Any], Any]] = {}
 
 
-def _sorted_keys(mapping: dict[str, Any]) -> tuple[Any, ...]:
+def _of_dict(mapping: dict[Any, Any]) -> tuple[list[Any], Keys]:
     try:
-        return tuple(sorted(mapping))
+        keys = Keys(sorted(mapping))
     except TypeError:  # keys of several types have no order of their own
-        return tuple(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
+        keys = Keys(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
+    keys.order = tuple(mapping)
+    return [mapping[key] for key in keys], keys
+
+
+def _dict(keys: Keys, children: list[Any]) -> dict[Any, Any]:
+    made = dict(zip(keys, children, strict=True))
+    return {key: made[key] for key in keys.order}
 
 
 def register(
@@ -198,7 +227,7 @@ def map(function: Function, tree: Any, *others: Any) -> Any:
 def flatten_like(structure: Structure, tree: Any, operation: str) -> list[Any]:
     """The leaves of a tree that must have the given structure, or a clear error."""
     found, other = flatten(tree)
-    if other != structure:
+    if not other.fits(structure):
         raise StructureError(
             f"{operation}: got a tree of structure {other}, expected {structure}. "
             "Give a tree with the same tuples, lists and dict keys."

@@ -35,6 +35,7 @@ from wengert.runtime.signature import (
     Dim,
     Finish,
     ObjectSpec,
+    Ordered,
     ScalarSpec,
     Signature,
     StaticSpec,
@@ -402,16 +403,55 @@ def test_trees():
     moves = copies((0, 3, 16), (1, 4, 8), (2, 5, 8))
     w, s, b = np.array([1.0, 2.0]), np.array(3.0), np.array([4.0])
     for call in both(Signature((tree,), result), moves):
-        got = call({"b": b, "w": [w, (s,)]})
+        got = call({"w": [w, (s,)], "b": b})
         assert list(got) == ["first", "rest"] and type(got["rest"]) is list
         np.testing.assert_array_equal(got["first"][0], w)
         assert got["first"][1] is None and got["rest"][0] == 3 and got["rest"][1][0] == 4
-        out = {"rest": [np.zeros(()), np.zeros(1)], "first": (np.zeros(2), None)}
-        assert call({"b": b, "w": [w, (s,)]}, out=out) is out
+        out = {"first": (np.zeros(2), None), "rest": [np.zeros(()), np.zeros(1)]}
+        assert call({"w": [w, (s,)], "b": b}, out=out) is out
         assert out["rest"][1][0] == 4
-        for bad in ({"b": b}, {"b": b, "v": 1}, {"b": b, "w": (w, (s,))}, {"b": b, "w": [w, s]}):
+        for bad in ({"w": w}, {"v": w, "b": b}, {"w": (w, (s,)), "b": b}, {"w": [w, s], "b": b}):
             assert call(bad) == FALLBACK
-        assert call({"b": b, "w": [w, (s,)], "c": b}) == FALLBACK
+        assert call({"w": [w, (s,)], "b": b, "c": b}) == FALLBACK
+        assert call({"b": b, "w": [w, (s,)]}) == FALLBACK
+
+
+def test_dictionaries_in_another_order_than_their_leaves():
+    tree = Ordered({"a": floats(1), "b": floats(2)}, ("b", "a"))
+    result = Ordered({"c": floats(2), "d": floats(1)}, ("d", "c"))
+    a, b, key = np.array([1.0]), np.array([2.0, 3.0]), "".join(["", "b"])
+    for call in both(Signature((tree,), result), copies((0, 3, 8), (1, 2, 16))):
+        for _ in range(2):
+            got = call({key: b, "a": a})
+            assert list(got) == ["d", "c"]
+            np.testing.assert_array_equal(got["c"], b)
+            np.testing.assert_array_equal(got["d"], a)
+        assert call({"a": a, "b": b}) == FALLBACK
+
+
+def test_the_keys_of_dictionaries_may_run_code():
+    class Key(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            given.clear()
+            return True
+
+        __hash__ = str.__hash__
+
+    tree = {"a": floats(1), "b": floats(1)}
+    for call in both(Signature((tree,), (floats(1),)), copies((0, 2, 8))):
+        given = {Key("a"): np.ones(1), "b": np.ones(1)}
+        assert call(given) == FALLBACK
+
+
+def test_keywords_in_the_order_that_a_function_sees():
+    names = (("x", floats(1)), ("y", floats(1)))
+    signature = Signature((), (floats(1), floats(1)), kwargs=names, order=("y", "x"))
+    x, y = np.array([1.0]), np.array([2.0])
+    for call in both(signature, copies((0, 2, 8), (1, 3, 8))):
+        assert call(y=y, x=x) == (1.0, 2.0)
+        assert call(x=x, y=y) == FALLBACK
 
 
 def test_a_keyword_that_is_not_interned_goes_to_the_fallback(squares):
@@ -807,10 +847,9 @@ def test_keys_that_change_the_dictionary():
     bound = make(signature, copies((0, 3, 8)))
     for name in "ab":
         for call in (bound.call, bound.slow):
-            mapping = dict.fromkeys("ab", np.ones(1))
-            del mapping[name]
-            outer = [mapping, np.ones(1)]
-            mapping[Evil(name, outer)] = np.ones(1)
+            outer = [mapping := {}, np.ones(1)]
+            for key in "ab":
+                mapping[Evil(key, outer) if key == name else key] = np.ones(1)
             assert call(outer) == FALLBACK
             assert outer == []
 

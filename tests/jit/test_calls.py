@@ -597,3 +597,80 @@ def test_overhead():
     jf(x)
     best = min(timeit.repeat(lambda: jf(x), number=20_000, repeat=10)) / 20_000
     assert best < 0.6e-6
+
+
+LAYERS = {"in": 2.0, "hidden": np.array([3.0, 5.0]), "last": 0.5}
+
+
+def through(layers, x=1.0):
+    for number, weight in enumerate(layers.values()):
+        x = np.sum(x * weight) + number
+    return {"sum": x, "all": list(layers.values())}
+
+
+def as_keywords(x, **layers):
+    return through(layers, x)["sum"]
+
+
+class TestOrderOfDicts:
+    """A program that goes over a dictionary sees the order that the caller's has."""
+
+    def test_every_way_to_run(self):
+        want = through(LAYERS)
+        for found in (
+            wg.jit(through)(LAYERS),
+            wg.vjp(through, LAYERS)[0],
+            wg.linearize(through, LAYERS)[0],
+            wg.jit(wg.checkpoint(through))(LAYERS),
+        ):
+            assert list(found) == ["sum", "all"]
+            assert found["sum"] == want["sum"]
+            assert [np.shape(one) for one in found["all"]] == [(), (2,), ()]
+        slopes = wg.grad(lambda layers: through(layers)["sum"])(LAYERS)
+        assert list(slopes) == list(LAYERS)
+        rows = {name: np.stack([weight, weight]) for name, weight in LAYERS.items()}
+        np.testing.assert_array_equal(wg.vmap(through)(rows)["sum"], [want["sum"]] * 2)
+
+    def test_each_order_is_a_program_of_its_own(self):
+        compiled = wg.jit(through)
+        turned = dict(reversed(LAYERS.items()))
+        for _ in range(3):
+            for layers in (LAYERS, turned):
+                assert compiled(layers)["sum"] == through(layers)["sum"]
+        assert through(LAYERS)["sum"] != through(turned)["sum"]
+
+    def test_keywords_that_the_function_goes_over(self):
+        compiled = wg.jit(as_keywords)
+        turned = dict(reversed(LAYERS.items()))
+        for _ in range(3):
+            for layers in (LAYERS, turned):
+                assert compiled(1.0, **layers) == as_keywords(1.0, **layers)
+
+    def test_a_dict_that_a_loop_makes_anew(self):
+        def halved(x):
+            held = {"b": x, "a": x * 2.0}
+            for _ in range(20):
+                held = {name: 0.5 * value for name, value in held.items()}
+            return held
+
+        for way in (wg.jit, lambda f: f):
+            found = way(halved)(1.0)
+            assert list(found) == ["b", "a"] and found["a"] == 2 * found["b"]
+
+    def test_trees_that_must_match_may_be_in_any_order(self):
+        def body(carry, _):
+            return {"a": carry["a"] * 2.0, "b": carry["b"] + carry["a"]}, None
+
+        total, _ = wg.scan(body, {"b": 0.0, "a": 1.0}, length=3)
+        assert total == {"a": 8.0, "b": 7.0}
+        x = {"b": 1.0, "a": 2.0}
+        assert wg.jvp(lambda x: x["a"] * x["b"], (x,), ({"a": 1.0, "b": 0.0},)) == (2.0, 1.0)
+        _, pullback = wg.vjp(lambda x: x, x)
+        assert pullback({"a": 1.0, "b": 2.0}) == ({"b": 2.0, "a": 1.0},)
+        chosen = wg.cond(True, lambda: {"b": 1.0, "a": 2.0}, lambda: {"a": 0.0, "b": 0.0})
+        assert chosen == {"b": 1.0, "a": 2.0}
+        axes = {"a": None, "b": 0}
+        assert list(wg.vmap(lambda x: x["b"], in_axes=(axes,))({"b": np.ones(2), "a": 1.0})) == [
+            1,
+            1,
+        ]

@@ -44,6 +44,7 @@ from ..runtime.signature import (
     Signature,
     StaticSpec,
     Tree,
+    keys_of,
 )
 from .entry_parts import shared_part
 from .native_arguments import Taking
@@ -145,7 +146,7 @@ class _Entry(Taking):
             self.require(self.is_null(self.kwnames))
             return [], NULL
         slots = [self.null_slot() for _ in names]
-        b = self.b
+        b, order = self.b, self.signature.order
         with b.if_then(b.not_(self.is_null(self.kwnames))):
             count = self.load(self.kwnames, self.layout.size, I64)
             self.require(b.icmp_unsigned("<=", count, constant(len(names))))
@@ -157,6 +158,8 @@ class _Entry(Taking):
                 known = constant(0, I1)
                 for declared, slot in zip(names, slots, strict=True):
                     equal = self.same(name, self.object(sys.intern(declared)))
+                    if declared in order:
+                        equal = b.and_(equal, self.same(index, constant(order.index(declared))))
                     known = b.or_(known, equal)
                     b.store(b.select(equal, value, b.load(slot, typ=PTR)), slot)
                 self.require(known)
@@ -385,19 +388,20 @@ class _Entry(Taking):
             return next(finished)
         children = list(tree.values() if isinstance(tree, dict) else tree)
         parts = [self.build(child, finished, statics) for child in children]
-        kind = {"tuple": "PyTuple", "list": "PyList", "dict": "PyDict"}[type(tree).__name__]
+        kind = {"tuple": "PyTuple", "list": "PyList"}.get(type(tree).__name__, "PyDict")
         size = [] if isinstance(tree, dict) else [constant(len(tree))]
         container = self.call(f"{kind}_New", *size)
         self.require(b.not_(self.is_null(container)), self.leave)
         self.own(container)
-        for index, part in enumerate(parts):
-            if isinstance(tree, dict):
-                key = self.object(list(tree)[index])
-                stored = self.call("PyDict_SetItem", container, key, part)
+        if isinstance(tree, dict):
+            by_key = dict(zip(tree, parts, strict=True))
+            for key in keys_of(tree):
+                stored = self.call("PyDict_SetItem", container, self.object(key), by_key[key])
                 self.require(self.same(stored, constant(0, I32)), self.leave)
-            else:
-                self.call("Py_IncRef", part)  # the container takes this reference
-                self.call(f"{kind}_SetItem", container, constant(index), part)
+            return container
+        for index, part in enumerate(parts):
+            self.call("Py_IncRef", part)  # the container takes this reference
+            self.call(f"{kind}_SetItem", container, constant(index), part)
         return container
 
     # The other ends

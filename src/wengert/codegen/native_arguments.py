@@ -23,12 +23,14 @@ from ..runtime.signature import (
     Tree,
     children_of,
     context_objects,
+    keys_of,
     leaves,
 )
 from .entry_parts import shared_part
 from .objects import (
     ALIGNED,
     C_CONTIGUOUS,
+    EQUAL,
     F32,
     F64,
     I8,
@@ -126,21 +128,36 @@ class Taking(Code):
 
     def children(self, tree: Tree, value: Value) -> list[Value]:
         """What a tuple, list or dict holds, after checking that it is one of that length."""
-        self.require_type(value, type(tree))
         if isinstance(tree, dict):
-            size = self.call("PyDict_Size", value)
-        else:
-            size = self.load(value, self.layout.size, I64)
+            return self.values(tree, value)
+        self.require_type(value, type(tree))
+        size = self.load(value, self.layout.size, I64)
         self.require(self.same(size, constant(len(tree))))
         if isinstance(tree, tuple):
             return self.items(value, len(tree))
-        if isinstance(tree, list):
-            items = self.load(value, self.layout.list_items)
-            children = [self.load(items, WORD * i) for i in range(len(tree))]
-            for child in children:  # all of them before any other step can change the list
-                self.hold(child)
-            return children
-        return [self.look_up(value, key) for key in tree]
+        items = self.load(value, self.layout.list_items)
+        children = [self.load(items, WORD * i) for i in range(len(tree))]
+        for child in children:  # all of them before any other step can change the list
+            self.hold(child)
+        return children
+
+    def values(self, tree: dict[Any, Tree], mapping: Value) -> list[Value]:
+        """What a dictionary holds, after checking that its keys are these, in this order."""
+        b = self.b
+        self.require_type(mapping, dict)
+        self.require(self.same(self.call("PyDict_Size", mapping), constant(len(tree))))
+        place, slots = self.slot(I64), (self.slot(PTR), self.slot(PTR))
+        self.b.store(constant(0), place)
+        found = {}
+        for expected in keys_of(tree):
+            more = self.call("PyDict_Next", mapping, place, *slots)
+            self.require(b.not_(self.same(more, constant(0, I32))))
+            key, found[expected] = (b.load(slot, typ=PTR) for slot in slots)
+            self.hold(key)  # to compare may run Python code, which may change the dictionary
+            self.hold(found[expected])
+            equal = self.call("PyObject_RichCompareBool", key, self.object(expected), EQUAL)
+            self.require(self.same(equal, constant(1, I32)))
+        return [found[key] for key in tree]
 
     def items(self, value: Value, count: int) -> list[Value]:
         """What a tuple holds; it cannot change, so nothing is held."""
@@ -341,4 +358,5 @@ def _count(tree: Tree, tuples: bool = False) -> int:
     children = children_of(tree)
     own = len(children) if tuples or not isinstance(tree, tuple) else 0
     own += isinstance(tree, ObjectSpec)  # its dictionary
+    own += len(children) * isinstance(tree, dict)  # its keys
     return own + sum(_count(child, tuples) for child in children)

@@ -23,6 +23,8 @@ C_LONG = ir.IntType(8 * ctypes.sizeof(ctypes.c_long))
 NULL = ir.Constant(PTR, None)
 ZERO = ir.Constant(I64, 0)
 
+EQUAL = ir.Constant(I32, 2)  # Py_EQ
+
 POLL = "wengert.poll"
 
 # NumPy's flags

@@ -18,10 +18,9 @@ from llvmlite import ir
 
 from ..runtime.layout import WORD, ObjectLayout
 from ..snapshot import Snapshot
-from .objects import C_CONTIGUOUS, I1, I8, I32, I64, NULL, PTR, Code, Value, constant
+from .objects import C_CONTIGUOUS, EQUAL, I1, I8, I32, I64, NULL, PTR, Code, Value, constant
 
 _HEAD = 2  # of a snapshot, before its pieces: the class, and how it is read
-_EQUAL = 2  # Py_EQ
 
 
 def emit_unchanged(
@@ -112,7 +111,7 @@ class _Unchanged(Code):
                 b.ret(constant(1, I1))
         int_, str_, bytes_ = (self.same(kind, self.known(one)) for one in (int, str, bytes))
         self.require(b.or_(int_, b.or_(str_, bytes_)))
-        equal = [self.found, self.kept, constant(_EQUAL, I32)]
+        equal = [self.found, self.kept, EQUAL]
         self.require(self.same(self.call("PyObject_RichCompareBool", *equal), constant(1, I32)))
         b.ret(constant(1, I1))
 

@@ -116,10 +116,17 @@ class Parameters:
         """The name of the parameter that takes an argument by position; the last takes the rest."""
         return self._taking[min(position, len(self._taking) - 1)] if self._taking else ""
 
+    def order_seen(self, kwargs: dict[str, Any]) -> tuple[str, ...]:
+        """The order of keywords where the function can see it: in what ``**names`` holds."""
+        free = [name for name in kwargs if name not in self.names]
+        return tuple(kwargs) if len(free) > 1 else ()
+
     def order(self, args: tuple, kwargs: dict[str, Any]) -> Call:
         """Keywords moved to their positions as far as these follow on, static values wrapped."""
         if kwargs:
             args, kwargs = self._move(args, dict(kwargs))
+            if not self._open:  # nobody sees in which order they were given
+                kwargs = dict(sorted(kwargs.items()))
         if self.static:
             args = tuple(
                 self._wrap(value, place) if place in self.static_positions else value

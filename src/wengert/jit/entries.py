@@ -24,6 +24,7 @@ from ..runtime.signature import (
     Finish,
     KeptSpec,
     ObjectSpec,
+    Ordered,
     ScalarSpec,
     Signature,
     StaticSpec,
@@ -63,7 +64,7 @@ def result_tree(structure: tree.Structure, leaves: Iterator[Any]) -> Any:
         return StaticSpec(None)
     children = [result_tree(child, leaves) for child in structure.children]
     if structure.kind is dict:
-        return dict(zip(structure.data, children, strict=True))
+        return Ordered(dict(zip(structure.data, children, strict=True)), structure.data.order)
     if structure.kind not in (tuple, list):
         raise NoNativeEntry
     return structure.kind(children)
@@ -78,7 +79,7 @@ def argument_tree(value: Any, leaves: Iterator[Any]) -> Any:
         return StaticSpec(None)
     children = [argument_tree(child, leaves) for child in taken[0]]
     if type(value) is dict:
-        return dict(zip(taken[1], children, strict=True))
+        return Ordered(dict(zip(taken[1], children, strict=True)), taken[1].order)
     if type(value) in (tuple, list):
         return type(value)(children)
     parts = parts_of(value)
@@ -183,6 +184,7 @@ def signature_of(
         release_gil=_releases_gil(program),
         takes_out=takes_out,
         finish=finish,
+        order=() if program.is_flat else parameters.order_seen(kwargs),
     )
 
 

@@ -235,7 +235,7 @@ def _bounds(optimize: Any, bounds: Any, vector: _Vector) -> Any:
 def _end(end: Any, vector: _Vector, default: float) -> np.ndarray | None:
     if end is None or isinstance(end, (int, float)):
         return np.full(vector.start.shape, default if end is None else float(end))
-    if tree.flatten(end)[1] != vector.structure:
+    if not tree.flatten(end)[1].fits(vector.structure):
         return None  # a pair of SciPy's, for the first of two numbers
     return vector.flat(end, "bounds")
 

@@ -167,7 +167,8 @@ class Signature(Record, kw_only=False):
 
     Buffers follow the order of the leaves, of a dictionary in the order of this signature's keys.
     With `finish` the result is a tuple, and what that function makes of it is returned. The keyword
-    `out` gives the arrays of the result, where `takes_out` says that it may.
+    `out` gives the arrays of the result, where `takes_out` says that it may. With `order` the
+    keywords must be given in it.
     """
 
     args: tuple[Tree, ...]
@@ -178,6 +179,7 @@ class Signature(Record, kw_only=False):
     release_gil: bool = False
     takes_out: bool = True
     finish: Finish | None = None
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         bound: set[str] = set()
@@ -256,6 +258,22 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
             f"Signature: got {tree!r} in a tree; "
             "expected ArraySpec, ScalarSpec, StaticSpec, or a tuple, list, dict or object of them"
         )
+
+
+class Ordered(dict[Any, Any]):
+    """A dictionary of trees in the order of the leaves; `order` is that of its keys."""
+
+    def __init__(self, trees: dict[Any, Tree], order: tuple[Any, ...]):
+        super().__init__(trees)
+        self.order = order
+
+    def __repr__(self) -> str:
+        return f"Ordered({super().__repr__()}, {self.order})"
+
+
+def keys_of(branch: dict[Any, Tree]) -> list[Any]:
+    """The keys of a dictionary in the order in which they stand in it."""
+    return list(branch.order if isinstance(branch, Ordered) else branch)
 
 
 BRANCHES = (tuple, list, dict, ObjectSpec)

@@ -28,6 +28,7 @@ from .signature import (
     StaticSpec,
     Tree,
     children_of,
+    keys_of,
 )
 
 
@@ -90,6 +91,8 @@ class CtypesCall:
 
     def _match(self, args: tuple, kwargs: dict) -> tuple[list, list, dict]:
         _need(kwargs.keys() - {"out"} == set(self._names))
+        order = self.signature.order
+        _need(not order or [name for name in kwargs if name != "out"] == list(order))
         found: list[tuple[Leaf, Any]] = []
         _walk(self._trees, (*args, *(kwargs[name] for name in self._names)), found)
         lengths: dict[Any, int] = {}
@@ -131,7 +134,7 @@ def _walk(trees: Any, values: Any, found: list[tuple[Leaf, Any]]) -> None:
         if not isinstance(tree, BRANCHES):
             found.append((tree, value))
             continue
-        _need(type(value) is type(tree))
+        _need(type(value) is (dict if isinstance(tree, dict) else type(tree)))
         _walk(children_of(tree), _values(tree, value) if isinstance(tree, dict) else value, found)
 
 
@@ -151,8 +154,8 @@ def _attributes(spec: ObjectSpec, value: Any) -> Any:
 
 
 def _values(tree: dict, mapping: dict) -> list[Any]:
-    _need(len(mapping) == len(tree))
     try:
+        _need(list(mapping) == keys_of(tree))
         return [mapping[key] for key in tree]
     except Exception:  # keys compare with whatever __eq__ they have
         raise _Mismatch from None
@@ -230,5 +233,6 @@ def _build(tree: Tree, finished: Iterator[Any]) -> Any:
     if isinstance(tree, ArraySpec):
         return next(finished)
     if isinstance(tree, dict):
-        return {key: _build(child, finished) for key, child in tree.items()}
+        made = {key: _build(child, finished) for key, child in tree.items()}
+        return {key: made[key] for key in keys_of(tree)}
     return type(tree)(_build(child, finished) for child in tree)

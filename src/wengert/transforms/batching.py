@@ -321,7 +321,11 @@ def _broadcast_into(
         return
     children, data = taken
     same_kind = type(prefix) is structure.kind or {type(prefix), structure.kind} == {tuple, list}
-    if not same_kind or len(children) != len(structure.children) or data != structure.data:
+    if (
+        not same_kind
+        or len(children) != len(structure.children)
+        or not tree.same_data(structure.kind, data, structure.data)
+    ):
         raise StructureError(
             f"{operation}: got the prefix {prefix!r}, expected one that fits {structure}. "
             "Give a single value, or one per argument."

@@ -194,7 +194,7 @@ def _traced_once(
         carry, ys = on_leaves(tracers)
         leaves, found = tree.flatten(carry)
         leaves = [check_leaf(leaf, "scan", "carry") for leaf in leaves]
-        if found != structure or not all(
+        if not found.fits(structure) or not all(
             _fits(type_of(leaf), own) for leaf, own in zip(leaves, types, strict=True)
         ):
             raise _changed_carry(structure, types, found, [type_of(leaf) for leaf in leaves])

@@ -152,7 +152,7 @@ def _agreed(operation: str, traced: Sequence[_Recorded]) -> list[ArrayType]:
     """The types of the results, which all branches have in common."""
     first = traced[0]
     for number, other in enumerate(traced[1:], 1):
-        if other.structure != first.structure:
+        if not other.structure.fits(first.structure):
             one, two = _branch_names(operation, number)
             raise StructureError(
                 explain(
@@ -324,7 +324,7 @@ def _settle(
     types = [type_of(leaf) for leaf in leaves]
     while True:
         traced = _trace(turn, types, operation, "state")
-        if traced.structure != structure:
+        if not traced.structure.fits(structure):
             raise _changed(operation, structure, types, traced)
         wanted = []
         for place, (own, node) in enumerate(zip(types, traced.outputs, strict=True)):

@@ -180,7 +180,7 @@ def match_tangents(
 ) -> list[Any]:
     """The leaves of a tangent or cotangent, checked against the values they belong to."""
     leaves, own = tree.flatten(given)
-    if own != structure:
+    if not own.fits(structure):
         raise StructureError(
             f"{operation}: the {what} has the structure {own}, expected {structure}. "
             f"Give the {what} the same structure as the value it belongs to."
