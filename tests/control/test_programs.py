@@ -1,6 +1,7 @@
 """Python's control flow on traced values, compiled: the same numbers as Python gives."""
 # ruff: noqa: SIM108 - the forms are what is tested
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -538,3 +539,46 @@ def test_a_counter_that_is_kept_for_the_derivative_is_a_python_number():
     got, want = wg.jit(slope)(x), slope(x)
     assert got.dtype == want.dtype == np.float32
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@dataclasses.dataclass
+class Affine:
+    """An object that is called, and that has no hash because it can be compared."""
+
+    weight: float
+    shift: float = 0.5
+
+    def __call__(self, x):
+        return np.sum(np.asarray(x) * self.weight) + self.shift
+
+
+class Ambiguous(Affine):
+    """One whose comparisons are arrays."""
+
+    def __eq__(self, other):
+        return np.ones(3) == 1.0
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("kind", [Affine, Ambiguous])
+def test_objects_without_a_hash_are_called(kind):
+    layer, x = kind(2.0), np.linspace(0.0, 1.0, 30)
+
+    def in_a_loop(x):
+        y = 0.0
+        for i in range(30):
+            y = layer(y) * 0.1 + x[i]
+        return y
+
+    def of_comprehensions(x):
+        return layer([2.0 * v for v in x]) + layer(x)
+
+    def until(x):
+        y = x[0]
+        while y < 3:
+            y = y + kind(0.5)(y)
+        return y
+
+    for f in (in_a_loop, of_comprehensions, until):
+        np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)

@@ -24,7 +24,7 @@ from ..types import type_of
 from .branches import choose, truth
 from .conversion import local
 from .growing import Collector
-from .lists import OF_ARRAYS, ListedRows, as_array, exposed, joined, total
+from .lists import ListedRows, as_array, exposed, joined, takes_one_array, total
 from .pieces import Grows
 from .replaced import REPLACED
 from .values import failure, is_abstract
@@ -242,7 +242,7 @@ def taking(function: Any, called: Any) -> Any:
                 return called(_numbers(first.collected()), *args[1:], **kwargs)
             if function in (builtins.list, builtins.tuple, builtins.sorted):
                 return called(exposed(first.collected()), *args[1:], **kwargs)
-        makes = function in OF_ARRAYS or isinstance(function, np.ufunc) or _makes_array(function)
+        makes = takes_one_array(function) or _makes_array(function)
         made = as_array if makes else _plain
         return called(*map(made, args), **kwargs)
 
@@ -253,7 +253,7 @@ def _makes_array(function: Any) -> bool:
     from .. import numpy as wnp
 
     function = numpys_own(function)
-    return any(function in (getattr(np, name), getattr(wnp, name)) for name in _MAKERS)
+    return any(function is getattr(module, name) for name in _MAKERS for module in (np, wnp))
 
 
 def _numbers(found: Any) -> Any:

@@ -28,15 +28,31 @@ _OF_LISTS = (
     "broadcast_arrays choose column_stack concatenate dstack hstack lexsort piecewise select "
     "stack vstack"
 )
-OF_LISTS = frozenset([*[getattr(np, name) for name in _OF_LISTS.split()], np.linalg.multi_dot])
-OF_ARRAYS = frozenset(
+_OF_LISTS_OF_ARRAYS = frozenset(
+    [*[getattr(np, name) for name in _OF_LISTS.split()], np.linalg.multi_dot]
+)
+_OF_ARRAYS = frozenset(
     function
     for module in (np, np.linalg, np.fft)
     for function in vars(module).values()
     if type(function) is type(np.sum)
-    and function not in OF_LISTS
+    and function not in _OF_LISTS_OF_ARRAYS
     and function is not np.block  # whose lists say where arrays stand, whatever is in them
 )
+
+
+def takes_one_array(function: Any) -> bool:
+    """Whether a function is one of NumPy's that makes one array of a list."""
+    return type(function) is np.ufunc or (_is_numpys(function) and function in _OF_ARRAYS)
+
+
+def takes_arrays(function: Any) -> bool:
+    """Whether a function is one of NumPy's that asks a list for its items."""
+    return _is_numpys(function) and function in _OF_LISTS_OF_ARRAYS
+
+
+def _is_numpys(function: Any) -> bool:
+    return type(function) is type(np.sum)  # what users call may have no hash
 
 
 class Items:

@@ -33,7 +33,16 @@ from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
 from .held_arrays import ChangedType
-from .lists import OF_ARRAYS, OF_LISTS, Items, exposed, items_of, of_lists, of_lists_of_arrays, row
+from .lists import (
+    Items,
+    exposed,
+    items_of,
+    of_lists,
+    of_lists_of_arrays,
+    row,
+    takes_arrays,
+    takes_one_array,
+)
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
@@ -211,9 +220,9 @@ class Runtime:
             return types.MethodType(METHODS[function.__func__], function.__self__)
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
             return _copying(called) if type(function.__self__) is np.ndarray else called
-        if kind is np.ufunc or function in OF_ARRAYS:
+        if takes_one_array(function):
             return of_lists(called)
-        return of_lists_of_arrays(called) if function in OF_LISTS else called
+        return of_lists_of_arrays(called) if takes_arrays(function) else called
 
     def table(self, value: Any) -> Any:
         """What is read at a key: NumPy's own arrays and lists know no traced keys."""
