@@ -1,9 +1,12 @@
 """Arrays that NumPy makes inside a traced function: written to, read, and otherwise plain."""
 
 import copy
+import dataclasses
 import functools
+import logging
 import math
 import pickle
+import re
 import sys
 import threading
 
@@ -914,3 +917,38 @@ def test_tensors():
 
     step(X)
     same(w.grad, [0, *(2 * X[1:])])
+
+
+def filled(x):
+    b = np.zeros(4)
+    for i in range(4):
+        b[i] = x[i]
+    return np.sum(b**2)
+
+
+def with_copy(x):
+    copy.deepcopy([1])
+    return filled(x)
+
+
+def with_logging(x):
+    logging.getLogger("wengert.tests").debug("a line")
+    return filled(x)
+
+
+def with_patterns(x):
+    return filled(x) if re.match("a", "ab") else x
+
+
+def with_dataclasses(x):
+    @dataclasses.dataclass
+    class Held:
+        array: object
+
+    return filled(Held(x).array)
+
+
+@pytest.mark.parametrize("f", [with_copy, with_logging, with_patterns, with_dataclasses])
+def test_functions_that_use_pythons_own_modules(f):
+    """These reach so much that nothing else would be looked at."""
+    same(wg.grad(f)(X), 2 * X)

@@ -17,6 +17,8 @@ import builtins
 import dis
 import functools
 import importlib
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -51,7 +53,8 @@ _EFFECTS |= dict.fromkeys(
 )
 # How many values are looked at, items of a container, and codes that are remembered.
 _MOST, _ITEMS, _REMEMBERED = 300, 30, 4096
-_LIBRARIES = frozenset("numpy wengert scipy math cmath operator itertools builtins".split())
+_LIBRARIES = frozenset(("numpy", "wengert", "scipy"))
+_PYTHONS = f"{os.path.dirname(os.__file__)}{os.sep}"
 # Parts of wengert that are written as users write.
 _USERS = ("wengert.bench", "wengert.experiments")
 _UNCLEAR = frozenset("eval exec getattr globals locals vars __import__ setattr".split())
@@ -249,7 +252,11 @@ def _harmless() -> frozenset[str]:
 def is_library(module: str | None) -> bool:
     """Whether a module is known to call no code of the user's by a name."""
     name = str(module)
-    return name.partition(".")[0] in _LIBRARIES and not name.startswith(_USERS)
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:  # a module of the user's may have such a name
+        file = getattr(sys.modules.get(top), "__file__", None)
+        return file is None or file.startswith(_PYTHONS)
+    return top in _LIBRARIES and not name.startswith(_USERS)
 
 
 def _names_of(function: FunctionType) -> _Mentions:
