@@ -61,7 +61,7 @@ def minimize(
     >>> t, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])
     >>> result = minimize(lambda p: np.sum((p["slope"] * t + p["offset"] - y) ** 2), line)
     >>> {name: round(float(value), 4) for name, value in result.x.items()}
-    {'offset': 1.0, 'slope': 2.0}
+    {'slope': 2.0, 'offset': 1.0}
     """
     optimize = _scipy()
     args = args if isinstance(args, tuple) else (args,)
