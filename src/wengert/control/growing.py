@@ -156,7 +156,7 @@ class Growing:
             raise Abandon
         self._note(item)
 
-    def __iadd__(self, items: Any) -> Any:
+    def __iadd__(self, items: Any) -> Any:  # type: ignore[misc] # no other sum is allowed
         if type(items) not in (list, tuple):
             raise Abandon
         for item in items:

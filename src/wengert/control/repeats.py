@@ -237,8 +237,8 @@ class Turns:
 
     def _has_grown(self, place: int, after: Any) -> bool:
         """Whether a turn has added items to the copy of a list, which grows from now on."""
-        before = self.variables.before[place]
-        if not self.attempt or type(before) is not list or after is not self.values[place]:
+        before, entered = self.variables.before[place], self.values[place]
+        if not self.attempt or type(before) is not list or after is not entered:
             return False
         if len(after) > len(before):
             self._grow(before, Growing(before))
@@ -289,7 +289,7 @@ class Turns:
             for place in self.wanted
             if place in self.made or id(self.variables.before[place]) in swapped
         }
-        self.values = values
+        self.values: list[Any] = values
         self.variables.put(values)
         return nodes
 

@@ -759,7 +759,7 @@ def _copying(method: Any) -> Any:
     return function
 
 
-_IN_PLACE = {
+_IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.iadd,
     "Sub": operator.isub,
     "Mult": operator.imul,

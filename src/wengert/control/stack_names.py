@@ -118,7 +118,8 @@ def _pushed(node: ast.AST) -> str:
 def _items(node: Any) -> Sequence[ast.expr]:
     """The items that a statement puts on a stack."""
     if isinstance(node, ast.AugAssign):
-        found: Sequence[ast.expr] = node.value.elts
+        value: Any = node.value
+        found: Sequence[ast.expr] = value.elts
         return found
     (given,) = node.value.args
     return [given] if node.value.func.attr == "append" else given.elts
