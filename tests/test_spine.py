@@ -35,7 +35,7 @@ BESIDE = {
     "lines loops.infix",
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
-    "arrays that NumPy makes": "trace.reaching trace.creating trace.made trace.flat",
+    "arrays that NumPy makes": "trace.reaching trace.creating trace.lists trace.made trace.flat",
     "functions of SciPy": "trace.foreign",
     "how arrays lie in memory": "trace.orders trace.lying",
     "arrays that are one of several": "trace.either",

@@ -656,21 +656,21 @@ def test_arrays_of_a_function_around():
 
 
 def test_functions_that_need_nothing_leave_numpy_alone():
-    seen = []
+    plainly, otherwise = set(), set()
 
     def pure(x):
-        seen.append(np.zeros)
+        plainly.add(np.zeros)
         return np.sum(np.sin(x) * np.eye(4)[0]) + x.sum()
 
     def written(x):
-        seen.append(np.zeros)
+        otherwise.add(np.zeros)
         b = np.eye(4)
         b[0] = x
         return np.sum(b)
 
     wg.grad(pure)(X)
     wg.grad(written)(X)
-    assert seen == [ORIGINALS["zeros"], REPLACEMENTS["zeros"]]
+    assert plainly == {ORIGINALS["zeros"]} and otherwise == {REPLACEMENTS["zeros"]}
     makes_arrays = lambda f, given=(): bool(places_to_change(f, given))
     assert not makes_arrays(pure) and makes_arrays(written)
     assert not makes_arrays(lambda x: pure(x) * 2) and makes_arrays(lambda x: written(x) * 2)

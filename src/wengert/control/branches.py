@@ -21,10 +21,13 @@ from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
+from ..trace.conditional import storages_of
 from ..trace.either import Either, may_be
 from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
+from .contents import Changed, described, put, slot_name
+from .conversion import local
 from .jumps import RESULT, RETURNED
 from .pieces import TracedPiece, captured, closed, recursion
 from .rewriting import Statement
@@ -46,6 +49,7 @@ from .weights import add_branch
 
 Get = Callable[[], tuple[Any, ...]]
 Set = Callable[[Sequence[Any]], None]
+Make = Callable[[Sequence[Any]], Any]  # a value of the results
 
 # Operations on numbers that are as well computed as skipped, and how many of them.
 _LIGHT = frozenset(
@@ -161,37 +165,66 @@ def run_piece(piece: Callable[[], Any], where: str) -> Any:
         ) from error
 
 
+class _Left:
+    """What one side leaves in a variable, or puts into a container or an object."""
+
+    def __init__(self, value: Any, inside: TracedPiece, nodes: Callable[[Any], Node]):
+        self.value = value
+        self.leaves, self.structure = tree.flatten(value)
+        self.nodes = [nodes(leaf) if is_number(leaf) else None for leaf in self.leaves]
+        # the arrays from outside that leaves may be, or be views of
+        self.outside = [inside.seen_outside(leaf) for leaf in self.leaves]
+
+
 class _Side:
-    """What one side leaves: contents of arrays, and values of variables with their nodes."""
+    """What one side leaves: contents of arrays and of containers, and values of variables."""
 
     def __init__(self, variables: Variables, arrays: Sequence[Any], piece: Callable[[], Any]):
-        before = variables.before
+        before, self.arrays, self.where = variables.before, arrays, variables.where
         with TracedPiece(variables.where, variables.roots) as inside:
+            self.inside: Any = inside
+            self.changed = inside.may_change()
             inner = inside.stand_ins(arrays)
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
             variables.put([swapped.get(id(value), value) for value in before])
             try:
                 run_piece(piece, variables.where)
-                self.after = list(variables.get())
-                variables.check_outside(self.after)
+                after = list(variables.get())
+                variables.check_outside(after)
                 variables.check_apart(arrays, inner)
                 places = {id(one): number for number, one in enumerate(inner)}
-                self.array = [places.get(id(value)) for value in self.after]
+                self.array = [places.get(id(value)) for value in after]
                 self.contents = [one.node for one in inner]
                 self.written = [one._version > 0 for one in inner]
-                self.leaves, self.structures, self.nodes = [], [], []
-                self.outside: dict[int, list[Any]] = {}  # what leaves may be, by their `id`
-                for value in self.after:
-                    leaves, structure = tree.flatten(value)
-                    self.leaves.append(leaves)
-                    for leaf in leaves:
-                        self.outside[id(leaf)] = inside.seen_outside(leaf)
-                    self.structures.append(structure)
-                    self.nodes.append(
-                        [inside.trace.node_of(v) if is_number(v) else None for v in leaves]
-                    )
+                self.left = [self._left(value) for value in after]
+                self.held = self.changed.left(self._left)
             finally:
+                self.changed.restore()
                 variables.put(before)
+
+    def _left(self, value: Any) -> _Left:
+        return _Left(value, self.inside, self.inside.trace.node_of)
+
+    def unchanged(self, value: Any) -> _Left:
+        """What was there before, and is on this side, as it has not put anything else there."""
+        return _Left(value, self.inside, self._from_outside)
+
+    def _from_outside(self, leaf: Any) -> Node:
+        for number, array in enumerate(self.arrays):
+            if leaf is array:
+                written: Node = self.contents[number]
+                return written
+        if is_own_array(leaf):
+            storages = {one for array in self.arrays for one in storages_of(array)}
+            if not storages.isdisjoint(storages_of(leaf)):
+                raise failure(
+                    self.where,
+                    "a container or an object holds a view of an array that is written to in a "
+                    "branch that a traced condition decides on",
+                    "Put a copy there: x.copy().",
+                )
+        node: Node = self.inside.trace.node_of(leaf)
+        return node
 
 
 class _Merge:
@@ -202,31 +235,31 @@ class _Merge:
         self.outputs: list[tuple[Node, Node]] = []
         self.types: list[ArrayType] = []
         self.orders: dict[int, Any] = {}  # how results lie in memory, by their number
+        self.outside: dict[int, Sequence[Any]] = {}  # arrays that results may be, likewise
         self.returns = [self._returns(side) for side in sides]
 
     def _returns(self, side: _Side) -> bool:
         """Whether a side has left the function: its other variables do not matter."""
         if RETURNED not in self.variables.names:
             return False
-        return side.after[self.variables.names.index(RETURNED)] is True
+        return side.left[self.variables.names.index(RETURNED)].value is True
 
     def output(
-        self, nodes: Sequence[Node | None], wanted: ArrayType, leaves: Sequence[Any] = ()
+        self,
+        nodes: Sequence[Node | None],
+        wanted: ArrayType,
+        leaves: Sequence[Any] = (),
+        outside: Sequence[Any] = (),
     ) -> int:
-        """The number of a new result, which is one of the leaves."""
+        """The number of a new result, which is one of the leaves, or of arrays from outside."""
         first, second = (filler(wanted) if n is None else as_node(n, wanted) for n in nodes)
         number = len(self.outputs)
         if leaves:
             self.orders[number] = functools.partial(_common_strides, leaves)
+            self.outside[number] = outside
         self.outputs.append((first, second))
         self.types.append(wanted)
         return number
-
-    def outside(self, number: int) -> list[Any]:
-        """The arrays that a result may be: it may be one that is there already."""
-        leaves = self.orders[number].args[0]
-        pairs = [(side, leaf) for side in self.sides for leaf in leaves]
-        return [one for side, leaf in pairs for one in side.outside.get(id(leaf), ())]
 
     def contents(self) -> list[tuple[Any, int]]:
         """The arrays that are written on a side, with the numbers of their new contents."""
@@ -237,87 +270,121 @@ class _Merge:
                 found.append((array, self.output(nodes, nodes[0].type)))
         return found
 
-    def variable(self, place: int) -> Callable[[Sequence[Any]], Any]:
+    def variable(self, place: int) -> Make:
         """How the value of a variable is made of the results."""
         name, before = self.variables.names[place], self.variables.before[place]
-        first, second = (side.after[place] for side in self.sides)
+        pair = [side.left[place] for side in self.sides]
         arrays = {side.array[place] for side in self.sides}
         if arrays != {None} and len(arrays) == 1:
             return lambda results: before
+        first, second = (one.value for one in pair)
         if first is second or equal(first, second):
             return lambda results: first
         if name not in self.variables.statement.live:
             return lambda results: before
-        empty = [_is_empty(side.after[place]) for side in self.sides]
-        if any(empty) or self._differs(place):
-            return self._one_sided(place, empty)
-        return self._both(place)
+        empty = [_is_empty(one.value) for one in pair]
+        if any(empty) or self._differs(name, pair):
+            return self._one_sided(name, pair, empty)
+        return self._both(_named(name), pair)
 
-    def _differs(self, place: int) -> bool:
+    def changed(self) -> list[tuple[Changed, dict[Any, Make]]]:
+        """The containers and objects that a side changes, with how each slot is made."""
+        kept = {key: one for side in self.sides for key, one in side.changed.kept.items()}
+        return [(one, self._slots(key, one)) for key, one in kept.items()]
+
+    def _slots(self, key: int, kept: Changed) -> dict[Any, Make]:
+        held = [side.held.get(key, dict.fromkeys(kept.before)) for side in self.sides]
+        if list(held[0]) != list(held[1]):
+            otherwise, then = (described(kept.thing, slots) for slots in held)
+            raise failure(
+                self.variables.where,
+                f"{kept.how} changes a {type(kept.thing).__name__} from outside of a branch or "
+                f"loop that a traced condition decides on: it has {then} if the condition holds "
+                f"and {otherwise} if not",
+                "Give it the same ones on both sides, keep the value in a variable or in an array "
+                'made with wnp.zeros, or use jit(control="trace") if the condition is known while '
+                "tracing.",
+            )
+        return {slot: self._slot(kept, slot, [one[slot] for one in held]) for slot in held[0]}
+
+    def _slot(self, kept: Changed, slot: Any, found: Sequence[_Left | None]) -> Make:
+        if found[0] is found[1]:  # None: neither side has put anything there
+            value = kept.before[slot]
+            return lambda results: value
+        pairs = zip(self.sides, found, strict=True)
+        pair = [side.unchanged(kept.before[slot]) if one is None else one for side, one in pairs]
+        first, second = (one.value for one in pair)
+        if first is second or equal(first, second):
+            return lambda results: first
+        return self._both(slot_name(kept.thing, slot), pair)
+
+    def _differs(self, name: str, pair: Sequence[_Left]) -> bool:
         """Whether a side that has left the function has something else in a variable."""
-        if not any(self.returns) or self.variables.names[place] == RESULT:
+        if not any(self.returns) or name == RESULT:
             return False
-        return not self._agree(place)
+        return not _agree(*pair)
 
-    def _agree(self, place: int) -> bool:
-        one, other = self.sides
-        if one.structures[place] != other.structures[place]:
-            return False
-        pairs = zip(one.nodes[place], other.nodes[place], strict=True)
-        return all(
-            a is not None and b is not None and common(a.type, b.type) is not None for a, b in pairs
-        )
-
-    def _one_sided(self, place: int, empty: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:
-        name = self.variables.names[place]
+    def _one_sided(self, name: str, pair: Sequence[_Left], empty: Sequence[bool]) -> Make:
         if all(empty):
-            value = self.sides[0].after[place]
+            value = pair[0].value
             return lambda results: value
         missing = empty.index(True) if any(empty) else self.returns.index(True)
         if name != RESULT and not is_internal(name) and not self.returns[missing]:
             partial = Partial(name, self.variables.where)
             return lambda results: partial
-        given = self.sides[1 - missing]
-        value = given.after[place]
-        if isinstance(value, Partial) or any(n is None for n in given.nodes[place]):
-            if any(node is not None for node in given.nodes[place]):
-                raise self._mismatch(place)
+        given = pair[1 - missing]
+        value = given.value
+        if isinstance(value, Partial) or any(n is None for n in given.nodes):
+            if any(node is not None for node in given.nodes):
+                raise self._mismatch(_named(name), pair)
             return lambda results: value
         numbers = [
-            self.output((None, n) if missing == 0 else (n, None), n.type, (leaf,))  # type: ignore[union-attr]
-            for n, leaf in zip(given.nodes[place], given.leaves[place], strict=True)
+            self.output((None, n) if missing == 0 else (n, None), n.type, (leaf,), outside)  # type: ignore[union-attr]
+            for n, leaf, outside in zip(given.nodes, given.leaves, given.outside, strict=True)
         ]
-        structure = given.structures[place]
+        structure = given.structure
         return lambda results: tree.unflatten(structure, [results[k] for k in numbers])
 
-    def _both(self, place: int) -> Callable[[Sequence[Any]], Any]:
-        one, other = self.sides
-        structure = one.structures[place]
-        if structure != other.structures[place]:
-            raise self._mismatch(place)
+    def _both(self, what: str, pair: Sequence[_Left]) -> Make:
+        one, other = pair
+        structure = one.structure
+        if structure != other.structure:
+            raise self._mismatch(what, pair)
         made: list[Any] = []
-        for number, (a, b) in enumerate(zip(one.nodes[place], other.nodes[place], strict=True)):
-            leaf, second = one.leaves[place][number], other.leaves[place][number]
+        for number, (a, b) in enumerate(zip(one.nodes, other.nodes, strict=True)):
+            leaf, second = one.leaves[number], other.leaves[number]
             if equal(leaf, second):
                 made.append((False, leaf))
                 continue
             wanted = None if a is None or b is None else common(a.type, b.type)
             if wanted is None:
-                raise self._mismatch(place)
-            made.append((True, self.output((a, b), wanted, (leaf, second))))
+                raise self._mismatch(what, pair)
+            outside = [*one.outside[number], *other.outside[number]]
+            made.append((True, self.output((a, b), wanted, (leaf, second), outside)))
         return lambda results: tree.unflatten(
             structure, [results[item] if computed else item for computed, item in made]
         )
 
-    def _mismatch(self, place: int) -> Exception:
-        name = self.variables.names[place]
-        otherwise, then = (shown(side.after[place]) for side in self.sides)
-        what = "the function returns" if name == RESULT else f"the variable {name!r} is"
+    def _mismatch(self, what: str, pair: Sequence[_Left]) -> Exception:
+        otherwise, then = (shown(one.value) for one in pair)
         return failure(
             self.variables.where,
             f"{what} {then} if a traced condition holds and {otherwise} if not",
             "Make both of one structure and shape, or choose with wnp.where(condition, x, y).",
         )
+
+
+def _named(name: str) -> str:
+    return "the function returns" if name == RESULT else f"the variable {name!r} is"
+
+
+def _agree(one: _Left, other: _Left) -> bool:
+    if one.structure != other.structure:
+        return False
+    pairs = zip(one.nodes, other.nodes, strict=True)
+    return all(
+        a is not None and b is not None and common(a.type, b.type) is not None for a, b in pairs
+    )
 
 
 def _common_strides(leaves: Sequence[Any]) -> Any:
@@ -342,6 +409,10 @@ def decide(
         merge = _Merge(variables, arrays, sides)
         contents = merge.contents()
         made = [merge.variable(place) for place in range(variables.statement.changed)]
+        changed = merge.changed()
+        for kept, _ in changed:
+            if local.inside is not None:
+                local.inside.changes(kept.thing, kept.how)
         results = run(chosen, merge.outputs, merge.types)
         for number, order in merge.orders.items():
             results[number] = in_order(results[number], order)
@@ -349,8 +420,10 @@ def decide(
         for array, number in contents:
             array._write(results[number])
         for number in merge.orders:
-            may_be(results[number], merge.outside(number))
+            may_be(results[number], merge.outside[number])
         variables.finish(values)
+        for kept, slots in changed:
+            put(kept.thing, {slot: make(results) for slot, make in slots.items()})
 
     variables.retrying(work)
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from .. import tree
 from ..ops import logic
+from ..trace.lists import takes_one_array
 from ..trace.reaching import numpys_own
 from ..types import type_of
 from .branches import choose, truth
 from .conversion import local
 from .growing import Collector
-from .lists import ListedRows, as_array, exposed, joined, takes_one_array, total
+from .lists import ListedRows, as_array, exposed, joined, total
 from .pieces import Grows
 from .replaced import REPLACED
 from .values import failure, is_abstract

@@ -11,10 +11,11 @@ Those that a turn sets, or whose array it writes to, are carried.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import tree
+from .contents import is_plain_object
 from .pieces import Abandon
 from .values import is_number, is_own_array
 
@@ -141,17 +142,15 @@ class Attributes:
             vars(self.thing)[name] = twin.back(self.after[name], made)
 
 
-def is_plain_object(thing: Any) -> bool:
-    """Whether attributes of an object are no more than what was put there."""
-    kind: Any = type(thing)
-    module = kind.__module__
-    ours = module.partition(".")[0] in ("wengert", "numpy", "builtins")
-    # the programs that are measured are written as users write
-    return (
-        (not ours or module.startswith("wengert.bench.programs"))
-        and hasattr(thing, "__dict__")
-        and kind.__setattr__ is object.__setattr__
-    )
+def containers_in(values: Iterable[Any]) -> Iterator[Any]:
+    """All that values are made of and that can be taken apart."""
+    pending = [*values]
+    while pending:
+        now = pending.pop()
+        taken = tree.take_apart(now)
+        if taken is not None:
+            yield now
+            pending += taken[0]
 
 
 def objects_in(values: Iterable[Any]) -> list[Any]:

@@ -95,8 +95,26 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
         effects = bool(found) if isinstance(found, str) else not found.plain
         if inside.attempt and effects:
             raise Abandon
-        return function
-    return pure(function) if inside.attempt else function
+        return inside.watched(function) if found and isinstance(found, str) else function
+    if inside.attempt:
+        return pure(function)
+    if function is next:
+        return _advanced(inside)
+    try:
+        pure(function)
+    except Abandon:
+        return inside.watched(function)
+    return function
+
+
+def _advanced(inside: TracedPiece) -> Any:
+    """``next``, which takes an item off an iterator."""
+
+    def call(iterator: Any, *default: Any) -> Any:
+        inside.changes(iterator, "next()")
+        return next(iterator, *default)
+
+    return call
 
 
 def content(cell: types.CellType) -> Any:

@@ -7,7 +7,7 @@ rows of a few arrays, as what a loop has appended is; others would be copied tog
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,38 +21,6 @@ from .values import is_abstract, is_number
 
 # Items of a list that come from one array at least, where they are traced.
 _FEW = 4
-
-# Functions that ask lists for their items, which may be arrays. All others would make one array of
-# a list, and ask none of its items whether it is traced.
-_OF_LISTS = (
-    "broadcast_arrays choose column_stack concatenate dstack hstack lexsort piecewise select "
-    "stack vstack"
-)
-_OF_LISTS_OF_ARRAYS = frozenset(
-    [*[getattr(np, name) for name in _OF_LISTS.split()], np.linalg.multi_dot]
-)
-_OF_ARRAYS = frozenset(
-    function
-    for module in (np, np.linalg, np.fft)
-    for function in vars(module).values()
-    if type(function) is type(np.sum)
-    and function not in _OF_LISTS_OF_ARRAYS
-    and function is not np.block  # whose lists say where arrays stand, whatever is in them
-)
-
-
-def takes_one_array(function: Any) -> bool:
-    """Whether a function is one of NumPy's that makes one array of a list."""
-    return type(function) is np.ufunc or (_is_numpys(function) and function in _OF_ARRAYS)
-
-
-def takes_arrays(function: Any) -> bool:
-    """Whether a function is one of NumPy's that asks a list for its items."""
-    return _is_numpys(function) and function in _OF_LISTS_OF_ARRAYS
-
-
-def _is_numpys(function: Any) -> bool:
-    return type(function) is type(np.sum)  # what users call may have no hash
 
 
 class Items:
@@ -213,34 +181,3 @@ def total(items: Any, /, start: Any = 0) -> Any:
     # Python adds numbers of their own kind, where NumPy widens integers
     kept = None if own.dtype.kind == "b" else own.dtype
     return start + _leaf(added(column, axis=0, dtype=kept), own)
-
-
-def of_lists(function: Any) -> Any:
-    """A function of arrays that takes lists of traced values too."""
-    return _given(function, _array)
-
-
-def of_lists_of_arrays(function: Any) -> Any:
-    """A function of lists of arrays, of which each may be a list of traced values."""
-    return _given(function, _arrays)
-
-
-def _given(function: Any, change: Callable[[Any], Any]) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given = {name: arg if name == "out" else change(arg) for name, arg in kwargs.items()}
-        return function(*map(change, args), **given)
-
-    return call
-
-
-def _arrays(arg: Any) -> Any:
-    # of a tuple one: `lexsort` looks for traced keys there alone
-    return type(arg)(map(_array, arg)) if type(arg) in (list, tuple) else arg
-
-
-def _array(arg: Any) -> Any:
-    if type(arg) is not list and type(arg) is not tuple:
-        return arg
-    from ..numpy.common import as_value, contains_traced
-
-    return as_value(arg) if contains_traced(arg) else arg

@@ -2,14 +2,17 @@
 
 It has a trace of its own. What it reads from outside is captured; arrays from outside that it
 writes to have *stand-ins* in it, whose last content is one of its results. No other array from
-outside may be written to, and no object changed: that would happen whatever the condition is, and
-once for all turns. An *attempt* is the turn of a loop that could as well be run turn by turn: what
-cannot be traced so, or is not known to be without effects, ends it, and nothing of it is left.
+outside may be written to, and no object changed but what can be put back (`contents.py`): that
+would happen whatever the condition is, and once for all turns. An *attempt* is the turn of a loop
+that could as well be run turn by turn: what cannot be traced so, or is not known to be without
+effects, ends it, and nothing of it is left.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +27,7 @@ from ..trace.conditional import conditional, storages_of
 from ..trace.lying import strides_of
 from ..trace.views import is_array
 from ..types import ArrayType
+from .contents import Comparison, Contents, MadeInsideError, content
 from .conversion import local
 from .values import failure
 
@@ -86,6 +90,8 @@ class TracedPiece:
         self.length: Any = None  # how many of them, where an outer loop tells
         self.pairs: dict[TracedPiece, Any] = {}  # with each of the loops around, see `all_turns`
         self.carried: set[int] = set()  # objects that it may change, by their `id`
+        self.fresh: set[int] = set()  # copies of containers that stand for those from outside
+        self.contents: Contents | None = None  # others that it may change, if it is a branch
         # arrays from outside, and those that stand for them
         self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
         self._old: dict[int, Any] | None = None
@@ -163,16 +169,54 @@ class TracedPiece:
 
     def is_old(self, thing: Any) -> bool:
         """Whether an object was there before the piece."""
+        if id(thing) in self.fresh or getattr(type(thing), "is_stand_in", False):
+            return False
+        return id(thing) in self._own() or (self.outer is not None and self.outer.is_old(thing))
+
+    def _own(self) -> dict[int, Any]:
+        """The objects that can be reached from the roots, by their `id`."""
         if self._old is None:
             self._old = {}
         if self._rooted < len(self.roots):
             _collect(self.roots[self._rooted :], self._old)
             self._rooted = len(self.roots)
-        return id(thing) in self._old or (self.outer is not None and self.outer.is_old(thing))
+        return self._old
 
-    def changes(self, thing: Any, how: str) -> None:
-        """An object is about to be changed."""
+    def _all_old(self) -> dict[int, Any]:
+        outer = {} if self.outer is None else self.outer._all_old()
+        return {**outer, **self._own()}
+
+    def outer_of(self, value: Any) -> Any:
+        """A value as it is outside of the piece."""
+        for array, inner in zip(*self.replaced, strict=True):
+            if value is inner:
+                return array
+        if isinstance(value, Traced) and value._trace.level >= self.trace.level:
+            raise MadeInsideError
+        return value
+
+    def may_change(self) -> Contents:
+        """Lists, dicts and objects from outside that the piece changes from now on."""
+        self.contents = Contents(self.outer_of)
+        return self.contents
+
+    def watched(self, function: Any) -> Any:
+        """A function of which it is not known what it changes: that is found by comparing."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before = Comparison(self._all_old().values())
+            result = function(*args, **kwargs)
+            for thing, held in before.changed():
+                self.changes(thing, f"{getattr(function, '__name__', 'a function')}()", held)
+            return result
+
+        return call
+
+    def changes(self, thing: Any, how: str, before: dict[Any, Any] | None = None) -> None:
+        """An object is about to be changed, or is changed and held something else before."""
         if isinstance(thing, Traced) or id(thing) in self.carried or not self.is_old(thing):
+            return
+        if self.contents is not None and self.contents.keep(thing, how, before):
             return
         if self.attempt:
             if how in ("append()", "insert()") and type(thing) is list:
@@ -209,10 +253,18 @@ def _collect(roots: Sequence[Any], found: dict[int, Any]) -> None:
         found[id(now)] = now
         if isinstance(now, dict):
             pending += [*now.values()]
-        elif isinstance(now, (list, tuple, set, frozenset)):
+        elif isinstance(now, (list, tuple, set, frozenset, collections.deque)):
             pending += [*now]
+        elif isinstance(now, types.CellType):
+            pending += content(now).values()
+        elif isinstance(now, types.FunctionType):
+            pending += [*(now.__closure__ or ()), *(now.__defaults__ or ())]
+        elif isinstance(now, functools.partial):
+            pending += [now.func, now.args, now.keywords]
+        elif isinstance(now, (types.MethodType, types.BuiltinMethodType)):
+            pending.append(now.__self__)
         elif type(now).__module__.partition(".")[0] not in ("numpy", "builtins", "wengert"):
-            pending += [*getattr(now, "__dict__", {}).values()]
+            pending.append(getattr(now, "__dict__", None))
 
 
 # ---------------------------------------------------------------- graphs

@@ -39,16 +39,18 @@ _BUILTINS = frozenset(
 )
 
 
-def _is_in_place(module: Any, name: str) -> bool:
-    """Whether a function of `operator` is that of an assignment such as ``+=``."""
-    return module is operator and name.startswith("i") and hasattr(operator, name[1:])
+def _changes(module: Any, name: str) -> bool:
+    """Whether a function of `operator` is that of an assignment, such as ``x[i] = y`` or ``+=``."""
+    name = name.strip("_")
+    in_place = name.startswith("i") and hasattr(operator, name[1:])
+    return module is operator and (in_place or name in ("setitem", "delitem"))
 
 
 _MATH = frozenset(
     value
     for module in (math, operator)
     for name, value in vars(module).items()
-    if callable(value) and name not in ("setitem", "delitem") and not _is_in_place(module, name)
+    if callable(value) and not _changes(module, name)
 )
 _WRITING = frozenset("copyto put place putmask put_along_axis fill_diagonal".split())
 _CHANGING = frozenset(

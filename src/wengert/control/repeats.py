@@ -26,7 +26,8 @@ from ..trace.orders import is_line
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, held_twice, is_plain_object, objects_in, owner_of
+from .containers import Attributes, Twin, containers_in, held_twice, objects_in, owner_of
+from .contents import is_plain_object
 from .filled import Filled
 from .growing import Deeper, Growing
 from .held_arrays import (
@@ -290,6 +291,9 @@ class Turns:
             if place in self.made or id(self.variables.before[place]) in swapped
         }
         self.values: list[Any] = values
+        copies = [values[one.place] for one in self.carried]
+        copies += [twin.copy for held in self.held for twin in held.twins]
+        inside.fresh = {id(one) for one in containers_in(copies)}
         self.variables.put(values)
         return nodes
 

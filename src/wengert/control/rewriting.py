@@ -85,6 +85,15 @@ def _is_plain(statements: Sequence[ast.stmt]) -> bool:
     return True
 
 
+def _told(outer: dict[str, str]) -> str:
+    """What tells that a function changes variables of those around it, or of the module."""
+    if not outer:
+        return ""
+    held = [name for name, kind in outer.items() if kind == "nonlocal"]
+    names = ", ".join(repr(name) for name, kind in outer.items() if kind == "global")
+    return f"{PREFIX}.outside(lambda: [{', '.join(held)}], {names!r})"
+
+
 def _may_loop(node: ast.AST) -> bool:
     """Whether it is a loop, or a call of something that may have one."""
     if isinstance(node, ast.Call):
@@ -148,8 +157,7 @@ class _Rewriter(ast.NodeTransformer):
         self.scopes.pop()
         bound = sorted(self.bound & own - set(given))
         binding = f"if False: {' = '.join(bound)} = None" if bound else ""
-        effects = f"{PREFIX}.outside()" if names.outer and len(self.scopes) > 1 else ""
-        first = [*declared, *_parsed(binding, node), *_parsed(effects, node)]
+        first = [*declared, *_parsed(binding, node), *_parsed(_told(names.outer), node)]
         node.body = [*head, *first, *body] or [ast.Pass()]
         self.name, self.outer, self.bound, self.first = outside
         self.stacks = outer_stacks

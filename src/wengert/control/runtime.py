@@ -23,6 +23,7 @@ from ..errors import AbstractValueError, user_line
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.op import Traced
+from ..trace.lists import of_lists, of_lists_of_arrays, takes_arrays, takes_one_array
 from ..trace.made import adopt
 from ..trace.preparing import turn_by_turn
 from ..trace.tracer import lift
@@ -37,11 +38,7 @@ from .lists import (
     Items,
     exposed,
     items_of,
-    of_lists,
-    of_lists_of_arrays,
     row,
-    takes_arrays,
-    takes_one_array,
 )
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
@@ -167,6 +164,20 @@ class _Listed:
         return self.items[key] if found is None else found.at(key)
 
 
+class _Defaults:
+    """A dict that is read at a key, which puts a value there if there is none."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Any):
+        self.items = items
+
+    def __getitem__(self, key: Any) -> Any:
+        if key not in self.items and local.inside is not None:
+            local.inside.changes(self.items, "reading a missing key")
+        return self.items[key]
+
+
 class _Assigned(_Listed):
     """A list of which an item is set."""
 
@@ -231,6 +242,8 @@ class Runtime:
             return _Table(value)
         if isinstance(value, Traced) and _in_loop():
             return _TracedTable(value)
+        if kind is collections.defaultdict and local.inside is not None:
+            return _Defaults(value)
         return _Listed(value) if kind is list or kind is tuple else value
 
     def item(self, thing: Any) -> Any:
@@ -253,25 +266,37 @@ class Runtime:
             local.inside.changes(thing, "an assignment")
         return _IN_PLACE[kind](thing, value)
 
-    def outside(self) -> None:
-        """A function inside that changes variables of those around it."""
-        if local.inside is not None and local.inside.attempt:
+    def outside(self, held: Any, names: str) -> None:
+        """A function that changes variables of those around it, or of the module: those `names`."""
+        if local.inside is None:
+            return
+        if names and not local.inside.attempt:
+            raise failure(
+                self._here(),
+                f"the global variable {names} is changed in a branch or loop that a traced "
+                "condition decides on",
+                "Return the new value, and assign it outside of the compiled function.",
+            )
+        if local.inside.attempt:
             raise Abandon
+        for cell in held.__closure__ or ():
+            local.inside.changes(cell, "a function inside")
 
     def _variables(self, number: int, get: Any, put: Any, piece: Any) -> Variables:
         roots = self._roots(piece)
         return Variables(self.statements[number], get, put, self.place(number), roots)
 
-    def _roots(self, piece: Any) -> list[Any]:
-        return self.roots_of(piece.piece) if hasattr(piece, "piece") else self._globals(piece)
+    def _roots(self, *pieces: Any) -> list[Any]:
+        own = [getattr(piece, "piece", piece) for piece in pieces]
+        return [root for piece in own for root in self.roots_of(piece)]
 
     def _globals(self, piece: Any) -> list[Any]:
         known = piece.__globals__
         return [known[name] for name in self.names if name in known]
 
     def roots_of(self, turn: Any) -> list[Any]:
-        """What a turn of a comprehension can reach."""
-        return self._globals(turn) + [conversion.content(cell) for cell in turn.__closure__ or ()]
+        """What a piece of a function can reach: of the module, and of the functions around it."""
+        return [*self._globals(turn), *(turn.__closure__ or ())]
 
     def place(self, number: int) -> str:
         """Where a statement stands, for messages."""
@@ -380,6 +405,8 @@ class Runtime:
 
     def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A `for` statement."""
+        if local.inside is not None and isinstance(over, Iterator):
+            local.inside.changes(over, "a loop")
         if weighing():
             self._weigh(over, body, get(), number)
             return
@@ -594,7 +621,7 @@ class Runtime:
     def choose(self, test: Any, then: Any, orelse: Any) -> Any:
         """A conditional expression."""
         if is_abstract(test):
-            return choose(test, then, orelse, self._here(), self._roots(then))
+            return choose(test, then, orelse, self._here(), self._roots(then, orelse))
         return then() if test else orelse()
 
     def and_(self, value: Any, *later: Any) -> Any:

@@ -86,7 +86,9 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
             inner = inside.stand_ins(arrays)
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
             # what a turn puts into a list or a dictionary is thrown away with it
-            swapped |= {id(v): v.copy() for v in variables.before if type(v) in (list, dict)}
+            copies = {id(v): v.copy() for v in variables.before if type(v) in (list, dict)}
+            inside.fresh = {id(copy) for copy in copies.values()}
+            swapped |= copies
             variables.put([swapped.get(id(value), value) for value in variables.before])
             _scale.on, _scale.more = True, 0
             try:

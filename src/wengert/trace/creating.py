@@ -5,14 +5,15 @@ functions of arrays. NumPy itself stays as it is, for all packages that rely on 
 functions that are traced have NumPy under a name (``np``, or ``zeros`` by ``from numpy import``),
 these names mean something else meanwhile, as far as they can be found (`reaching.py`): a module
 with NumPy's attributes, where functions that make arrays make such that traced values can be
-written to (`made.py`), and stack lists of traced values. They do so in threads that trace; for all
-others they are NumPy's own.
+written to (`made.py`), and all stack lists of traced values (`lists.py`). They do so in threads
+that trace; for all others they are NumPy's own.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import sys
 import threading
 from collections.abc import Sequence
 from types import ModuleType
@@ -23,6 +24,7 @@ import numpy as np
 from ..ops.op import Traced
 from ..types import Function
 from .array import FUNCTIONS
+from .lists import TAKING, for_call
 from .made import TRACED, Made, adopt, plain
 from .reaching import FORTH, INSTEAD, NAMES, OBJECTS, Place
 from .tracer import Tracer, current_trace
@@ -136,33 +138,43 @@ def _is_other(dtype: Any) -> bool:
 
 
 class _Module(ModuleType):
-    """NumPy's module, but for the functions that make arrays."""
+    """NumPy's module, or one in it, but for the functions that make arrays or are given lists."""
+
+    def __init__(self, own: ModuleType):
+        super().__init__(own.__name__, own.__doc__)
+        vars(self)["_own"] = own
+        for name in ("__loader__", "__spec__", "__package__"):
+            vars(self)[name] = vars(own)[name]
 
     def __getattr__(self, name: str) -> Any:
-        if name in OBJECTS and current_trace() is not None:
-            return FUNCTIONS[name]
-        return getattr(np, name)
+        found = getattr(self._own, name)
+        if id(found) in TAKING:
+            return for_call(found, sys._getframe(1))
+        if current_trace() is None:
+            return found
+        return FUNCTIONS[name] if name in OBJECTS else FORTH.get(id(found), found)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(np, name, value)
+        setattr(self._own, name, value)
 
     def __dir__(self) -> list[str]:
-        return dir(np)
+        return dir(self._own)
 
     def __repr__(self) -> str:
-        return repr(np)
+        return repr(self._own)
 
     def __reduce__(self) -> Any:
-        return importlib.import_module, ("numpy",)
+        return importlib.import_module, (self._own.__name__,)
 
 
-MODULE = _Module("numpy", np.__doc__)
+MODULE = _Module(np)
 REPLACEMENTS = {name: _replacement(name) for name in NAMES}
-for _name in ("__loader__", "__spec__", "__package__"):
-    vars(MODULE)[_name] = vars(np)[_name]
 vars(MODULE).update(REPLACEMENTS)
-FORTH |= {id(np): MODULE} | {id(vars(np)[name]): REPLACEMENTS[name] for name in NAMES}
-INSTEAD |= {id(MODULE): np} | {id(REPLACEMENTS[name]): vars(np)[name] for name in NAMES}
+FORTH |= {id(vars(np)[name]): REPLACEMENTS[name] for name in NAMES}
+INSTEAD |= {id(REPLACEMENTS[name]): vars(np)[name] for name in NAMES}
+for _module in (MODULE, _Module(np.linalg), _Module(np.fft)):
+    FORTH[id(_module._own)] = _module
+    INSTEAD[id(_module)] = _module._own
 
 
 class Makers:

@@ -3,9 +3,10 @@
 Most functions do not, and for them all names stay what they are (see `creating.py`): that takes
 less time. What counts are the names in the code of a function and of all that it can reach:
 NumPy's functions that make arrays of values (`np.array`, `np.full`), and those that make constant
-ones (`np.zeros`, `np.eye`) if anything is written in place as well. What is called in ways that are
-not followed counts as if it did all of it. To be wrong costs little: an array is plain, and says so
-when a traced value is written to it.
+ones (`np.zeros`, `np.eye`) if anything is written in place as well; and lists, of which all
+functions of NumPy's make arrays. What is called in ways that are not followed counts as if it did
+all of it. To be wrong costs little: an array is plain, and says so when a traced value is written
+to it.
 
 Where SciPy is reached as well, the names of its functions are changed too (`scipy/arriving.py`):
 those that the code mentions, in SciPy's own modules and classes and wherever else they are held.
@@ -37,7 +38,8 @@ NAMES = (*_CONSTANT, *_OF_VALUES)
 # What is no function, but takes traced values all the same.
 OBJECTS = ("c_", "r_", "vectorize")
 # NumPy and its functions, by `id`.
-OWN: dict[int, Any] = {id(np): np, **{id(vars(np)[name]): vars(np)[name] for name in NAMES}}
+_MODULES = (np, np.linalg, np.fft)
+OWN: dict[int, Any] = {id(one): one for one in (*_MODULES, *[vars(np)[name] for name in NAMES])}
 # What stands in their places and in those of SciPy's functions meanwhile (`creating.py`,
 # `scipy/arriving.py`), and whose place that is.
 FORTH: dict[int, Any] = {}
@@ -46,6 +48,7 @@ INSTEAD: dict[int, Any] = {}
 # What a function may do: make constant arrays, arrays of values, write in place, anything.
 CONSTANT, VALUES, WRITES, ANYTHING = 1, 2, 4, 8
 _EFFECTS = dict.fromkeys(_CONSTANT, CONSTANT) | dict.fromkeys((*_OF_VALUES, *OBJECTS), VALUES)
+_EFFECTS |= dict.fromkeys(("append", "insert"), VALUES)  # to lists, of which arrays are made
 _EFFECTS |= dict.fromkeys(
     "at byteswap copyto fill fill_diagonal flat partition place put put_along_axis putmask "
     "setfield sort".split(),
@@ -186,6 +189,8 @@ class _Mentions:
                 operation == "BINARY_OP" and one.argrepr.endswith("=")
             ):
                 self.effects |= WRITES
+            elif operation == "LIST_APPEND" or (operation == "BUILD_LIST" and one.arg):
+                self.effects |= VALUES
             elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self.look_up(self.scope, name, modules)
             elif operation in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"):
@@ -217,8 +222,7 @@ class _Mentions:
         if id(value) in OWN:
             place = Place(scope, name)
             self.places += [] if place in self.places else [place]
-            if value is not np:
-                self.effects |= _EFFECTS[value.__name__]
+            self.effects |= _EFFECTS.get(value.__name__, 0)
         elif is_scipys(value):
             self.scipys.append((value, Place(scope, name)))
         elif isinstance(value, ModuleType):
@@ -318,7 +322,7 @@ class _Plan:
 
 _PASSIVE = _DATA | {tuple, list, dict, set, frozenset}
 _VALUES = (np.ndarray, Typed)
-_plans: dict[int, _Plan] = {}
+_plans: dict[tuple[int, int], _Plan] = {}
 
 
 def _are_passive(values: Sequence[Any]) -> bool:
@@ -353,22 +357,23 @@ def places_to_change(
 ) -> list[Place]:
     """Where a function names NumPy, if traced values may be written to arrays that it makes.
 
-    Arguments that are given to it as they are may be functions too.
+    Arguments that are given to it as they are may be functions too, or lists of traced values.
     """
     given = (*args, *kwargs.values()) if kwargs else args
+    effects = VALUES if any(type(one) is list or type(one) is tuple for one in given) else 0
     if type(function) is not FunctionType or not _are_passive(given):
-        return _Search([function, *given]).places
-    plan = _plans.get(id(function.__code__))
+        return _Search([function, *given], effects).places
+    plan = _plans.get((id(function.__code__), effects))
     if plan is not None and plan.fits(function):
         return plan.places
-    search = _Search([function])
+    search = _Search([function], effects)
     plan = _plan(function) if search.by_names else None
     if plan is not None:
         plan.places = search.places
         plan.basis = [one for names in search.basis for one in names.basis]
         if len(_plans) >= _REMEMBERED:
             _plans.clear()
-        _plans[id(function.__code__)] = plan
+        _plans[id(function.__code__), effects] = plan
     return search.places
 
 
@@ -380,14 +385,14 @@ def reached(function: Any) -> list[Any]:
 class _Search:
     """All that can be reached from some values: `places`, if these must be changed."""
 
-    def __init__(self, pending: list[Any]):
+    def __init__(self, pending: list[Any], effects: int = 0):
         self.objects: list[Any] = []
         self.places: list[Place] = []
         self.basis: list[_Mentions] = []
         self.scipys: list[tuple[Any, Place | None]] = []
         # whether all places are names, none of them a cell, and all was looked at
         self.by_names = True
-        effects, seen = 0, set[int]()
+        seen = set[int]()
         while pending and len(seen) < _MOST:
             value = pending.pop()
             kind = type(value)
@@ -436,7 +441,7 @@ class _Search:
             self.held(cell, name, value, pending)
             return 0
         places.append(Place(cell, name))
-        return 0 if value is np else _EFFECTS[value.__name__]
+        return _EFFECTS.get(value.__name__, 0)
 
     def inside(self, value: Any, pending: list[Any]) -> int:
         """Add what a value that is no function holds; what it can do by itself."""
