@@ -1,8 +1,11 @@
 """Sorting and counting: NumPy's results, derivatives that follow the elements, clear errors."""
 
+import functools
+
 import numpy as np
 import pytest
 
+import wengert as wg
 import wengert.numpy as wnp
 from wengert import jit
 from wengert.errors import AbstractValueError, OutOfRangeError, ShapeError
@@ -139,23 +142,54 @@ def test_digitize():
         wnp.digitize(REAL, [0.0, 2.0, 1.0])
 
 
-def test_unique_gives_constants():
+def test_unique_values_are_elements():
     x = np.array([3.0, 1.0, 3.0])
     seen = []
 
     def f(x):
-        seen.append((wnp.unique(x), np.unique(x, return_inverse=True), wnp.unique_counts(x)))
+        assert_same(wg.stop_gradient(wnp.unique(x)), [1.0, 3.0])
+        seen.extend((np.unique(x, return_inverse=True)[1], wnp.unique_counts(x).counts))
         return wnp.sum(x * wnp.unique(x)[1])
 
-    np.testing.assert_array_equal(grad(f)(x), [3.0, 3.0, 3.0])
-    values, (_, inverse), counted = seen[0]
-    assert_same(values, [1.0, 3.0])
-    assert_same(inverse, [1, 0, 1])
-    assert_same(counted.counts, [1, 2])
+    np.testing.assert_array_equal(grad(f)(x), [10.0, 3.0, 3.0])  # of equal ones the first
+    assert_same(seen[0], [1, 0, 1])
+    assert_same(seen[1], [1, 2])
     for name in ("unique_all", "unique_inverse", "unique_counts"):
         for got, expected in zip(getattr(wnp, name)(x), getattr(np, name)(x), strict=True):
             assert_same(got, expected)
     assert_same(wnp.unique_values(x), np.unique_values(x))
+
+
+SETS = {  # slopes of the values, weighted with 1, 2, ..., by elements of both lines
+    lambda x, y: np.unique_values(x): ([4, 2, 3, 1], [0, 0, 0]),
+    np.union1d: ([4, 2, 3, 1], [0, 5, 0]),
+    np.intersect1d: ([0, 1, 2, 0], [0, 0, 0]),
+    np.setdiff1d: ([2, 0, 0, 1], [0, 0, 0]),
+    np.setxor1d: ([2, 0, 0, 1], [0, 3, 0]),
+    functools.partial(np.setdiff1d, assume_unique=True): ([1, 0, 0, 2], [0, 0, 0]),
+    lambda x, y: np.unique(x): ([4, 2, 3, 1], [0, 0, 0]),
+    lambda x, y: np.unique(x, return_counts=True)[0]: ([4, 2, 3, 1], [0, 0, 0]),
+    lambda x, y: np.unique_all(x).values: ([4, 2, 3, 1], [0, 0, 0]),
+    lambda x, y: np.intersect1d(x, y, return_indices=True)[0]: ([0, 1, 2, 0], [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("f", SETS)
+def test_values_of_sets_have_the_derivatives_of_their_elements(f):
+    x, y = np.array([3.0, 1.0, 2.5, 0.5]), np.array([2.5, 4.0, 1.0])
+    weights = np.arange(1.0, f(x, y).size + 1)
+    by_x, by_y = grad(lambda x, y: np.sum(weights * f(x, y)), (0, 1))(x, y)
+    np.testing.assert_array_equal(by_x, SETS[f][0])
+    np.testing.assert_array_equal(by_y, SETS[f][1])
+    assert_same(wg.jvp(f, (x, y), (x, y))[0], f(x, y))
+
+
+ROWS = np.array([[2.0, 1.0], [0.5, 1.5], [2.0, 1.0]])
+
+
+def test_rows_that_differ_have_the_derivatives_of_their_elements():
+    slopes = grad(lambda x: np.sum(np.array([[1.0, 2.0], [3.0, 4.0]]) * np.unique(x, axis=0)))(ROWS)
+    np.testing.assert_array_equal(slopes, [[3.0, 4.0], [1.0, 2.0], [0.0, 0.0]])
 
 
 def test_nonzero():

@@ -1,8 +1,9 @@
 """Sets: the different values of arrays, which of them are in others, unions and differences.
 
-How many values there are depends on them, so that without more they must be known, and come as
-constants. With `size` there are as many: the first ones in order, filled up with `fill_value`
-where there are fewer. That works under `jit` and `vmap`, and has the derivatives of the elements.
+How many values there are depends on them, so that without more they must be known. With `size`
+there are as many: the first ones in order, filled up with `fill_value` where there are fewer. That
+works under `jit` and `vmap`. Either way a value has the derivative of the element that it is, of
+equal ones that of the first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..ops import logic
 from ..ops.cumulative import cumsum
 from ..ops.indexing import gather, index, scatter_add, scatter_set
 from ..ops.layout import reshape
+from ..ops.op import Traced
 from ..ops.sorting import argsort, searchsorted
 from ..ops.structure import concatenate
 from ..trace.lying import in_order
@@ -24,6 +26,7 @@ from ..trace.orders import C_ORDER
 from ..types import result_dtype, type_of
 from .common import as_value, cast, known_values, ndim, shape, strong
 from .creation import zeros
+from .indexing import take
 from .reductions import any as any_of
 from .sorting import SIZED, fixed_size, places_of
 
@@ -68,6 +71,23 @@ def _found(x: Any, others: Any) -> Any:
     place = searchsorted(ordered, x, side="left", leading=0)
     place = ew.minimum(place, shape(others)[0] - 1)
     return logic.equal(gather(ordered, place, axes=(0,)), x)
+
+
+# ---------------------------------------------------------------- values of any number
+
+
+def _has_derivative(x: Any) -> bool:
+    return isinstance(x, Traced) and type_of(x).inexact
+
+
+def _elements(found: np.ndarray, *arrays: Any) -> Any:
+    """Values that NumPy found in arrays, as the elements that they are, with their derivatives."""
+    if not any(_has_derivative(x) for x in arrays):
+        return found
+    line = cast(_joined(*[_flat(x) for x in arrays]), found.dtype)
+    values = known_values("unique", line)
+    order = np.argsort(values, kind="stable")
+    return gather(line, order[np.searchsorted(values, found, sorter=order)], axes=(0,))
 
 
 # ---------------------------------------------------------------- values of a fixed number
@@ -127,9 +147,13 @@ def unique(
     """
     if size is None:
         find: Any = np.unique
-        asked = (return_index, return_inverse, return_counts, axis)
+        asked = (return_inverse, return_counts, axis)
         options = {"equal_nan": equal_nan, "sorted": sorted}
-        return find(known_values("unique", ar, SIZED), *asked, **options)
+        found, places, *others = find(known_values("unique", ar, SIZED), True, *asked, **options)
+        if _has_derivative(ar):
+            found = take(ar, places, axis)
+        results = [found, *([places] if return_index else []), *others]
+        return tuple(results) if len(results) > 1 else found
     if axis is not None:
         raise ShapeError(explain("unique", f"got axis={axis} and size", "Use vmap for rows."))
     size = fixed_size("unique", size)
@@ -149,24 +173,32 @@ def unique(
     return tuple(results) if len(results) > 1 else results[0]
 
 
+def _as_array_api(function: Any, x: Any) -> Any:
+    """What a function of NumPy's says of the different values, these as elements of `x`."""
+    found = function(known_values(function.__name__, x, "or use unique with a size"))
+    if isinstance(found, np.ndarray):
+        return _elements(found, x)
+    return found._replace(values=_elements(found.values, x))
+
+
 def unique_values(x: Any) -> Any:
-    """``numpy.unique_values``: the different values; constants for the derivative."""
-    return np.unique_values(known_values("unique_values", x, "or use unique with a size"))
+    """``numpy.unique_values``: the different values."""
+    return _as_array_api(np.unique_values, x)
 
 
 def unique_counts(x: Any) -> Any:
     """``numpy.unique_counts``: the different values and how often each occurs."""
-    return np.unique_counts(known_values("unique_counts", x, "or use unique with a size"))
+    return _as_array_api(np.unique_counts, x)
 
 
 def unique_inverse(x: Any) -> Any:
     """``numpy.unique_inverse``: the different values and which of them each element is."""
-    return np.unique_inverse(known_values("unique_inverse", x, "or use unique with a size"))
+    return _as_array_api(np.unique_inverse, x)
 
 
 def unique_all(x: Any) -> Any:
     """``numpy.unique_all``: the different values, first places, inverse and counts."""
-    return np.unique_all(known_values("unique_all", x, "or use unique with a size"))
+    return _as_array_api(np.unique_all, x)
 
 
 # ---------------------------------------------------------------- two sets
@@ -180,7 +212,10 @@ def _joined(*lines: Any) -> Any:
 def _plainly(function: Any, ar1: Any, ar2: Any, *options: bool) -> Any:
     """NumPy's own function, of values that must be known."""
     first, second = (known_values(function.__name__, x, SIZED) for x in (ar1, ar2))
-    return function(first, second, *options)
+    found = function(first, second, *options)
+    if isinstance(found, tuple):  # with the places
+        return _elements(found[0], ar1), *found[1:]
+    return _elements(found, ar1, ar2)
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
