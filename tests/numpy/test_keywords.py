@@ -243,3 +243,65 @@ def test_arrays_are_made_on_the_processor():
         make("cpu")
         with pytest.raises(OptionError, match=r"got device='gpu'\. Give 'cpu', or leave it out"):
             make("gpu")
+
+
+MASK = np.array([[True, False, True], [False, True, True]])
+
+
+def assert_same(got, expected):
+    assert (np.shape(got), np.asarray(got).dtype) == (
+        np.shape(expected),
+        np.asarray(expected).dtype,
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+BY_PLACE = {
+    "sum": (0, None, None, True, 2.0, MASK),
+    "prod": (0, float, None, True, 2.0, MASK),
+    "max": (1, None, True, 2.0, MASK),
+    "mean": (0, None, None, True),
+    "var": (0, None, None, 1, True),
+    "median": (0, None, False, True),
+    "quantile": (0.3, 0, None, False, "hazen", True),
+    "nanpercentile": (30, 0, None, False, "hazen", True),
+    "nansum": (0, None, None, True, 2.0),
+    "nanstd": (0, None, None, 1, True),
+    "ptp": (0, None, True),
+    "argmax": (0, None),
+}
+
+
+@pytest.mark.parametrize("name", BY_PLACE)
+def test_arguments_by_place_are_numpys(name):
+    x, given = np.array([[3.0, 1.0, 2.0], [0.5, 4.0, -1.0]]), BY_PLACE[name]
+    f = lambda x: getattr(np, name)(x, *given)
+    assert_same(wg.jit(f)(x), f(x))
+    if hasattr(x, name):
+        method = lambda x: getattr(x, name)(*given)
+        assert_same(wg.jit(method)(x), method(x))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, out: np.sum(x, 0, None, out),
+        lambda x, out: np.max(x, 0, out),
+        lambda x, out: x.mean(0, None, out),
+        lambda x, out: np.median(x, 0, out),
+        lambda x, out: np.dot(x.T, np.ones(2), out),
+    ],
+)
+def test_the_output_by_place(f):
+    def run(x):
+        out = 0 * x[0]
+        f(x, out)
+        return out * x[0]
+
+    x = np.array([[3.0, 1.0, 2.0], [0.5, 4.0, -1.0]])
+    assert_same(wg.jit(run)(x), run(x))
+
+
+def test_too_many_arguments_by_place():
+    with pytest.raises(TypeError, match="positional arguments"):
+        wg.jit(lambda x: x.sum(0, None, None, True, 0.0, True, 1))(np.ones(3))

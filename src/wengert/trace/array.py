@@ -384,8 +384,7 @@ class Array(Views):
     def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         module = func.__module__.removeprefix("numpy").lstrip(".")
         name = f"{module}.{func.__name__}" if module in ("linalg", "fft") else func.__name__
-        out = kwargs.pop("out", None) if "out" in kwargs else None
-        return _into(out, name, _numpy_function(name)(*args, **kwargs))
+        return _call(func, name, args, kwargs)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return importlib.import_module("wengert.numpy")
@@ -526,17 +525,19 @@ _UFUNC_NAMES = {
 }
 
 
-def _into(out: Any, name: str, result: Any) -> Any:
-    if out is None:
-        return result
-    from .outputs import BROADCASTING, write_out
+def _call(theirs: Function, name: str, args: Any, kwargs: Any) -> Any:
+    """Call the function of a name with the arguments that NumPy's takes."""
+    function = _numpy_function(name)
+    if len(args) <= 2 and "out" not in kwargs:  # mostly
+        return function(*args, **kwargs)
+    from .outputs import call_as_numpys
 
-    return write_out(name, (out,), result, broadcasts=name in BROADCASTING)
+    return call_as_numpys(theirs, function, name, args, kwargs)
 
 
 def _method(name: str) -> Function:
-    def method(self: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        return _into(out, name, _numpy_function(name)(self, *args, **kwargs))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _call(getattr(np, name), name, (self, *args), kwargs)
 
     method.__name__ = name
     method.__doc__ = f"``numpy.{name}`` of this array."
