@@ -58,6 +58,7 @@ def lgamma_quotient(x: mp.mpf) -> mp.mpf:
 
 
 DIGAMMA_ROOT = mp.findroot(mp.digamma, mp.mpf("1.4616"))
+EI_ROOT = mp.findroot(mp.ei, mp.mpf("0.3725"))
 
 
 def bessel_small(order: int) -> Function:
@@ -239,6 +240,11 @@ FITS = {
     ),
     "EI_SMALL": (
         "the same in t = x/3 - 1, 0 <= x <= 6", *stretched(entire, 0, 6), 21,
+    ),
+    "EI_ROOT": (
+        "Ei(x) / (x - root) in q = (x-3/8)/(x+3/8), 5/16 <= x <= 7/16",
+        mapped(lambda x: mp.re(mp.ei(x)) / (x - EI_ROOT), 0.375), one,
+        q_of(0.3125, 0.375), q_of(0.4375, 0.375), 13,
     ),
     **{
         f"EI_{name}": (

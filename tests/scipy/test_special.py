@@ -137,6 +137,14 @@ def test_zeta_of_two():
         np.testing.assert_allclose(wsp.special.zeta(x, q), scipy.special.zeta(x, q), rtol=1e-13)
     slope = wg.grad(lambda q: wsp.special.zeta(2.5, q))(1.5)
     np.testing.assert_allclose(slope, -2.5 * scipy.special.zeta(3.5, 1.5), rtol=1e-13)
+    high = np.array([0.001, 0.0025, 0.5, 3.0, -0.5, -1.5])  # the factorial of 79 is not in it
+    np.testing.assert_allclose(
+        wg.jit(lambda q: wsp.special.zeta(80, q))(high), scipy.special.zeta(80, high), rtol=1e-13
+    )
+    corners = np.array([0.0, -0.0, -1.0, -3.0, np.inf, np.nan])
+    for x in (2, 2.5, 3):
+        found = wsp.special.zeta(x, corners)
+        np.testing.assert_array_equal(found, scipy.special.zeta(x, corners))
     with pytest.raises(wg.errors.DTypeError, match=r"^zeta.*: got x = .* beside q, expected a num"):
         wsp.special.zeta(0.5, q)
 

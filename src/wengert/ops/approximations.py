@@ -457,16 +457,23 @@ def polygamma(x: Array, n: int) -> Array:
     if n == 0:
         return digamma(x)
     size = (1.0 if n % 2 else -1.0) * math.factorial(n)
+    value = size * whole_hurwitz(n + 1, x)
+    return value if n % 2 else np.where((x < 0) & (x == np.floor(x)), np.nan, value)
+
+
+def whole_hurwitz(s: int, x: Array) -> Array:
+    """Hurwitz's zeta(s, x) for whole s > 1; of any x, infinite at the poles."""
+    size = (-1.0 if s % 2 else 1.0) * math.factorial(s - 1)
 
     def mirrored(x: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            turned = polynomial(cot_pi(x), _cotangent_derivative(n)) * math.pi ** (n + 1)
+            turned = polynomial(cot_pi(x), _cotangent_derivative(s - 1)) * (math.pi**s / size)
             # 1 - x would round: the sum of the powers of k - x starts with k = 1
-            rest = hurwitz(n + 1, -x, start=1)
-            value = (-1) ** n * size * rest - turned
-        return np.where(x == np.floor(x), np.inf if n % 2 else np.nan, value)
+            rest = hurwitz(s, -x, start=1)
+            value = (-rest if s % 2 == 0 else rest) - turned
+        return np.where(x == np.floor(x), np.inf, value)
 
-    return pieces(x, (0.0,), mirrored, lambda x: size * hurwitz(n + 1, x))
+    return pieces(x, (0.0,), mirrored, lambda x: hurwitz(s, np.abs(x)))  # -0.0 as 0.0
 
 
 def hurwitz(s: float, x: Array, start: int = 0) -> Array:

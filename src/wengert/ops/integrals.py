@@ -32,6 +32,8 @@ from .op import Op
 from .special import polygamma, special
 
 EULER = 0.5772156649015329
+# Where Ei is 0, as a sum of two floats.
+EI_ROOT = (0.3725074107813666, 1.3140183414386028e-17)
 
 
 def exp1(x: Array) -> Array:
@@ -53,9 +55,16 @@ def expi(x: Array) -> Array:
     """Ei(x), the principal value."""
     negative = lambda x: -exp1(-x)
 
-    def small(x: Array) -> Array:
+    def beside_root(x: Array) -> Array:
+        factor = (x - EI_ROOT[0]) - EI_ROOT[1]
+        return factor * polynomial(centred(x, 0.375), c.EI_ROOT)
+
+    def beyond(x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return x * polynomial(x * (1 / 3) - 1, c.EI_SMALL) + (np.log(x) + EULER)
+
+    def small(x: Array) -> Array:
+        return choose(np.abs(x - 0.375) < 0.0625, beside_root, beyond, x)
 
     def far(x: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):

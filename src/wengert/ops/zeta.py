@@ -18,11 +18,11 @@ from .approximations import (
     BERNOULLI,
     Array,
     choose,
-    constant,
     gamma_large,
     hurwitz,
     pieces,
     sin_pi,
+    whole_hurwitz,
 )
 from .elementwise import cos, exp, real, select, sin
 from .incomplete import along
@@ -187,11 +187,24 @@ complex_riemann_zeta: Op = cf.holomorphic(
     complex_riemann,
     _slope(complex_derivative_right, cf.gamma_op, lambda z: cf.polygamma_op(z, n=0)),
 )
-# Hurwitz's zeta(s, x) for x > 0 and a number s > 1.
+
+
+# Of whole exponents up to it the factorials are floats.
+WHOLE = 170
+
+
+def hurwitz_of(x: Array, s: float) -> Array:
+    """Hurwitz's zeta(s, x) for a number s > 1; of x < 0 NaN but for whole s and at the poles."""
+    if s.is_integer() and s <= WHOLE:
+        return whole_hurwitz(int(s), x)
+    poles = lambda x: np.where(x == np.floor(x), np.inf, np.nan)
+    return pieces(x, (0.0,), poles, lambda x: hurwitz(s, np.abs(x)))
+
+
 hurwitz_zeta: Op = sp.special(
     "hurwitz_zeta",
-    lambda x, s: pieces(x, (0.0,), constant(np.nan), lambda x: hurwitz(s, x)),
+    hurwitz_of,
     lambda ans, x, s: -s * hurwitz_zeta(x, s=s + 1),
     domains=((0.5, 5.0),),
-    params=({"s": 2.5},),
+    params=({"s": 2.5}, {"s": 4.0}),
 )

@@ -422,11 +422,7 @@ def zeta(x: Any, q: Any = None) -> Any:
                 "Arrays of x and derivatives by x are not there.",
             )
         )
-    s = float(exponent)
-    if s.is_integer() and s < 100:
-        sign = 1.0 if s % 2 == 0 else -1.0
-        return sp.polygamma(as_value(q), n=int(s) - 1) * (sign / math.factorial(int(s) - 1))
-    return zeta_functions.hurwitz_zeta(as_value(q), s=s)
+    return zeta_functions.hurwitz_zeta(as_value(q), s=float(exponent))
 
 
 # The ufuncs that SciPy's functions of these names call: on traced values they arrive here.
