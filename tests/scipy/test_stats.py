@@ -87,6 +87,21 @@ def test_outside_and_at_the_ends(name, method):
     assert np.isnan(own(0.5 * (sum(CONTINUOUS[name][1])), *shapes, 0.0, -1.0))
 
 
+INFINITIES = {
+    "logpdf": (-np.inf, -np.inf), "pdf": (0, 0), "cdf": (0, 1), "sf": (1, 0),
+    "logcdf": (-np.inf, 0), "logsf": (0, -np.inf),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name, method", CASES)
+def test_at_infinity(name, method):
+    own = lambda x: getattr(getattr(stats, name), method)(x, *CONTINUOUS[name][0])
+    both = np.array([-np.inf, np.inf])
+    for dtype in (np.float64, np.float32):
+        np.testing.assert_array_equal(own(both.astype(dtype)), INFINITIES[method])
+    np.testing.assert_array_equal(wg.vmap(wg.grad(own))(both), 0.0)
+
+
 @pytest.mark.parametrize("name, method", CASES)
 def test_derivatives(name, method):
     shapes, (low, high) = CONTINUOUS[name]

@@ -28,6 +28,7 @@ Formula = Callable[..., Any]
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 INFINITE = (-math.inf, math.inf)
 POSITIVE = (0.0, math.inf)
+LARGEST = np.finfo(np.float64).max
 
 __all__ = [
     "bernoulli", "beta", "binom", "cauchy", "chi2", "dirichlet", "expon", "f", "gamma", "geom",
@@ -95,7 +96,8 @@ class Distribution:
         shapes, loc, scale = self._arguments(method, args, named)
         y = self._standardized(as_value(x), loc, scale)
         low, high = self.ends(*shapes) if callable(self.ends) else self.ends
-        below, above = y < low, y > high
+        # infinite numbers are outside of all supports
+        below, above = (y < np.clip(low, -LARGEST, LARGEST), y > np.clip(high, -LARGEST, LARGEST))
         inside = wnp.logical_not(wnp.logical_or(below, above))
         value = formula(wnp.where(inside, y, self._inner(low, high)), *shapes)
         value = wnp.where(inside, value, wnp.where(below, outside[0], outside[1]))
