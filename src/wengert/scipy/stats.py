@@ -20,6 +20,7 @@ from ..numpy.common import as_value
 from ..ops.densities import beta_density, gamma_density
 from ..ops.incomplete import MANY, along, student
 from ..transforms import stop_gradient
+from ..types import type_of
 from . import special as sp
 from .frozen import Frozen
 from .multivariate import dirichlet, multivariate_normal
@@ -28,7 +29,6 @@ Formula = Callable[..., Any]
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 INFINITE = (-math.inf, math.inf)
 POSITIVE = (0.0, math.inf)
-LARGEST = np.finfo(np.float64).max
 
 __all__ = [
     "bernoulli", "beta", "binom", "cauchy", "chi2", "dirichlet", "expon", "f", "gamma", "geom",
@@ -96,8 +96,7 @@ class Distribution:
         shapes, loc, scale = self._arguments(method, args, named)
         y = self._standardized(as_value(x), loc, scale)
         low, high = self.ends(*shapes) if callable(self.ends) else self.ends
-        # infinite numbers are outside of all supports
-        below, above = (y < np.clip(low, -LARGEST, LARGEST), y > np.clip(high, -LARGEST, LARGEST))
+        below, above = y < self._finite(low, y), y > self._finite(high, y)
         inside = wnp.logical_not(wnp.logical_or(below, above))
         value = formula(wnp.where(inside, y, self._inner(low, high)), *shapes)
         value = wnp.where(inside, value, wnp.where(below, outside[0], outside[1]))
@@ -120,6 +119,14 @@ class Distribution:
                 return 0.0
             return low + 1.0 if math.isinf(high) else 0.5 * (low + high)
         return wnp.where(high < math.inf, 0.5 * (low + wnp.where(high < math.inf, high, low)), low)
+
+    @staticmethod
+    def _finite(end: Any, y: Any) -> Any:
+        """An end of the support for such numbers, which does not take in the infinite ones."""
+        largest = float(np.finfo(type_of(y).dtype).max)
+        if isinstance(end, float):
+            return max(-largest, min(end, largest))
+        return wnp.clip(end, -largest, largest)
 
     def _standardized(self, x: Any, loc: Any, scale: Any) -> Any:
         return (x - loc) / scale
