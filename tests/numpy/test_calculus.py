@@ -122,3 +122,4 @@ def test_unwrap():
     same(wnp.unwrap(whole, period=4), np.unwrap(whole, period=4))
     same(wnp.unwrap(whole * 1.0, period=5), np.unwrap(whole * 1.0, period=5))
     check_grads(lambda x: np.unwrap(x) ** 2, (wrapped,), order=1)
+    check_grads(lambda x, p: wnp.unwrap(x, period=p) ** 2, (wrapped, 6.0), order=2)

@@ -13,6 +13,7 @@ from ..ops import logic
 from ..ops.cumulative import cumsum
 from ..ops.indexing import gather, index
 from ..ops.layout import broadcast_to, reduce_sum, reshape
+from ..ops.op import Traced
 from ..ops.sorting import searchsorted
 from ..ops.structure import concatenate
 from ..trace.lying import in_order
@@ -292,6 +293,15 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         wrapped = ew.select(at_edge, half, wrapped)
     correction = ew.select(logic.less(ew.absolute(jumps), limit), 0, wrapped - jumps)
     first = _part(p, axis, 0, 1)
-    shifts = cumsum(logic.stop_gradient(correction), axis=axis, reverse=False)
+    correction = _whole_periods(logic.stop_gradient(correction), period)
+    shifts = cumsum(correction, axis=axis, reverse=False)
     rest = _part(p, axis, 1, shape(p)[axis]) + shifts
     return cast(concatenate(cast(first, dtype), cast(rest, dtype), axis=axis), dtype)
+
+
+def _whole_periods(correction: Any, period: Any) -> Any:
+    """So many whole periods as the number is, which grow as the period does."""
+    if not isinstance(period, Traced) or not type_of(period).inexact:
+        return correction
+    fixed = logic.stop_gradient(period)
+    return correction + correction / fixed * (period - fixed)
