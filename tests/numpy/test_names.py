@@ -317,3 +317,13 @@ def test_vectorize_of_what_looks_at_values():
     np.testing.assert_allclose(wg.grad(lambda x: np.sum(bent(x)))(X), np.where(X > 0, 2 * X, -1))
     with pytest.raises(ShapeError, match=r"vectorize .*: got no elements"):
         wg.vjp(bent, np.zeros(0))
+
+
+def test_vectorize_of_no_elements():
+    empty = np.zeros((0, 2))
+    for otypes in ([float], "fi"):
+        f = lambda x, otypes=otypes: np.vectorize(lambda a: (a, 1), otypes=otypes)(x)
+        for got, want in zip(
+            wg.tree.leaves(wg.jit(f)(empty)), wg.tree.leaves(f(empty)), strict=True
+        ):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)

@@ -15,6 +15,7 @@ import pytest
 import scipy.linalg
 import scipy.special
 from numpy import array as array_by_name
+from numpy import piecewise as piecewise_by_name
 from numpy import zeros as zeros_by_name
 
 import wengert as wg
@@ -952,3 +953,35 @@ def with_dataclasses(x):
 def test_functions_that_use_pythons_own_modules(f):
     """These reach so much that nothing else would be looked at."""
     same(wg.grad(f)(X), 2 * X)
+
+
+GRID, TABLE = np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3)
+HOLDING = {  # functions of plain arrays, with traced values where NumPy does not look for them
+    "vectorize": lambda a: np.vectorize(lambda t: a * t)(GRID),
+    "vectorize, excluded": lambda a: np.vectorize(lambda t, s: s * t, excluded=[1])(GRID, a),
+    "vectorize, two": lambda a: np.vectorize(lambda t: (t, a * t))(GRID)[1],
+    "vectorize, by value": lambda a: np.vectorize(lambda t: t if t > 1 else a * t)(GRID),
+    "piecewise": lambda a: np.piecewise(GRID, [GRID > 1], [lambda t: a * t, 0.0]),
+    "piecewise, imported": lambda a: piecewise_by_name(GRID, [GRID > 1], [lambda t: a * t, a]),
+    "apply_along_axis": lambda a: np.apply_along_axis(lambda row: a * row, 1, TABLE),
+    "pad": lambda a: np.pad(GRID, 2, constant_values=a),
+    "select": lambda a: np.select([GRID > 1], [GRID], default=a),
+    "polyint": lambda a: np.polyint(GRID, k=a),
+    "unwrap": lambda a: np.unwrap(3 * GRID, period=a + 1),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_traced_values_where_numpy_does_not_look_for_them(name):
+    f = HOLDING[name]
+    np.testing.assert_allclose(wg.jit(f)(0.7), f(0.7), rtol=1e-14)
+    slope = (f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(wg.jacobian(f)(0.7), slope, atol=1e-8)
+
+
+def test_errors_of_functions_that_numpy_calls_are_their_own():
+    def refuses(t):
+        raise KeyError("refused")
+
+    with pytest.raises(KeyError, match="refused"):
+        wg.grad(lambda a: np.sum(a * np.piecewise(GRID, [GRID > 1], [refuses])))(0.7)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AbstractValueError, ShapeError, explain
+from ..errors import AbstractValueError, ConversionError, ShapeError, explain
 from ..ops.layout import broadcast_to, permute, reshape
 from ..trace.lying import in_order
 from ..trace.orders import UNKNOWN
-from ..trace.tracer import concrete
+from ..trace.tracer import concrete, current_trace
 from ..transforms.batching import vmap_unconverted
 from ..types import Function, type_of
 from .common import as_value, cast, contains_traced, ndim, shape
@@ -151,7 +151,11 @@ class vectorize:  # noqa: N801 - NumPy's name
         varied = [as_value(args[k]) for k in places] + [as_value(kwargs[name]) for name in names]
         if not contains_traced(varied):
             plain = np.vectorize(self.pyfunc, self.otypes, cache=self.cache, **options)
-            return plain(*args, **kwargs)
+            try:
+                return plain(*args, **kwargs)
+            except (AbstractValueError, ConversionError):  # the function holds traced values
+                if current_trace() is None:
+                    raise
 
         def of_varied(*values: Any) -> Any:
             filled, words = list(args), dict(kwargs)
@@ -170,9 +174,7 @@ class vectorize:  # noqa: N801 - NumPy's name
         outer = np.broadcast_shapes(*shapes)
         size = int(np.prod(outer))
         if size == 0:
-            raise ShapeError(
-                explain("vectorize", "got no elements", "Give at least one to find the result of.")
-            )
+            return self._empty(outer)
         lines = []
         for x, core in zip(values, cores, strict=True):
             inner = shape(x)[ndim(x) - core :]
@@ -184,6 +186,15 @@ class vectorize:  # noqa: N801 - NumPy's name
         if self.otypes is not None:
             results = [cast(y, t) for y, t in zip(results, list(self.otypes), strict=True)]
         return tuple(results) if many else results[0]
+
+    def _empty(self, outer: tuple[int, ...]) -> Any:
+        """What comes of no elements, which only the types tell."""
+        if self.otypes is None or self.signature is not None:
+            raise ShapeError(
+                explain("vectorize", "got no elements", "Give at least one, or otypes.")
+            )
+        results = [np.empty(outer, dtype) for dtype in list(self.otypes)]
+        return tuple(results) if len(results) > 1 else results[0]
 
 
 def _cores(signature: str | None, count: int) -> list[int]:

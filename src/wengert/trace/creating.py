@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import AbstractValueError, ConversionError
 from ..ops.op import Traced
 from ..types import Function
 from .array import FUNCTIONS
 from .lists import TAKING, for_call
 from .made import TRACED, Made, adopt, plain
-from .reaching import FORTH, INSTEAD, NAMES, OBJECTS, Place
+from .reaching import FORTH, INSTEAD, NAMES, OBJECTS, UNASKED, Place
 from .tracer import Tracer, current_trace
 
 # Where arrays begin with whatever is in memory, zeros do as well, and are always the same.
@@ -49,15 +50,24 @@ _THEMSELVES = frozenset(
 
 def _replacement(name: str) -> Function:
     own: Any = getattr(np, name)
+    instead = _asked if name in UNASKED else _make
 
     @functools.wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
         now: Any = getattr(np, name)
         if current_trace() is None or now is not own:  # or somebody has put another one there
             return now(*args, **kwargs)
-        return _make(name, own, args, kwargs)
+        return instead(name, own, args, kwargs)
 
     return function
+
+
+def _asked(name: str, own: Function, args: Any, kwargs: Any) -> Any:
+    """NumPy's function; ours where that meets a traced value for which it did not ask."""
+    try:
+        return own(*args, **kwargs)
+    except (AbstractValueError, ConversionError):
+        return FUNCTIONS[name](*args, **kwargs)
 
 
 def _make(name: str, own: Function, args: Any, kwargs: Any) -> Any:

@@ -34,7 +34,10 @@ _OF_VALUES = (
     "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite require copy full "
     "full_like arange linspace logspace geomspace fromiter"
 ).split()
-NAMES = (*_CONSTANT, *_OF_VALUES)
+# Those that NumPy asks of their first arguments alone, while others, and functions among them, may
+# hold traced values too.
+UNASKED = "apply_along_axis pad piecewise polyint select unwrap".split()
+NAMES = (*_CONSTANT, *_OF_VALUES, *UNASKED)
 # What is no function, but takes traced values all the same.
 OBJECTS = ("c_", "r_", "vectorize")
 # NumPy and its functions, by `id`.
@@ -47,7 +50,9 @@ INSTEAD: dict[int, Any] = {}
 
 # What a function may do: make constant arrays, arrays of values, write in place, anything.
 CONSTANT, VALUES, WRITES, ANYTHING = 1, 2, 4, 8
-_EFFECTS = dict.fromkeys(_CONSTANT, CONSTANT) | dict.fromkeys((*_OF_VALUES, *OBJECTS), VALUES)
+_EFFECTS = dict.fromkeys(_CONSTANT, CONSTANT) | dict.fromkeys(
+    (*_OF_VALUES, *UNASKED, *OBJECTS), VALUES
+)
 _EFFECTS |= dict.fromkeys(("append", "insert"), VALUES)  # to lists, of which arrays are made
 _EFFECTS |= dict.fromkeys(
     "at byteswap copyto fill fill_diagonal flat partition place put put_along_axis putmask "
