@@ -305,3 +305,18 @@ def test_the_output_by_place(f):
 def test_too_many_arguments_by_place():
     with pytest.raises(TypeError, match="positional arguments"):
         wg.jit(lambda x: x.sum(0, None, None, True, 0.0, True, 1))(np.ones(3))
+
+
+@pytest.mark.parametrize("name, shapes", [
+    ("matmul", ((2, 3), (3, 4))), ("vecdot", ((2, 3), (3,))), ("matvec", ((2, 3), (3,))),
+    ("vecmat", ((3,), (3, 4))),
+])  # fmt: skip
+def test_products_in_a_dtype(name, shapes):
+    x, y = (RNG.normal(size=shape) for shape in shapes)
+    f = lambda x, y: getattr(np, name)(x, y, dtype=np.float32)
+    got = wg.jit(f)(x, y)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, f(x, y), rtol=1e-6)
+    check_grads(lambda x, y: getattr(wnp, name)(x, y, dtype=complex).real, (x, y), order=1)
+    with pytest.raises(wg.errors.DTypeError, match=name):
+        getattr(wnp, name)(x, y, dtype=int)

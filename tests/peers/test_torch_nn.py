@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 def assert_close(found, wanted):
     """Equal to float32 rounding, which is relative to the largest number in a sum."""
     largest = max(1.0, np.abs(wanted).max(initial=0.0))
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-5, atol=2e-6 * largest)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-6 * largest)
 
 
 def floats(*shape):

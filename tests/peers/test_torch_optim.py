@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 SHAPES = [(4, 3), (3,), (), (2, 2, 2)]
 MATRICES = [(4, 3), (1, 3), (1, 1), (2, 4)]
 STEPS = 8
-TOLERANCE = {np.float32: {"rtol": 2e-5, "atol": 2e-6}, np.float64: {"rtol": 1e-12, "atol": 1e-13}}
+TOLERANCE = {np.float32: {"rtol": 1e-5, "atol": 1e-6}, np.float64: {"rtol": 1e-12, "atol": 1e-13}}
 
 OPTIMIZERS = [
     ("SGD", {"lr": 0.1}),

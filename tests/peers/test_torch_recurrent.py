@@ -45,7 +45,7 @@ def leaves(tree):
 
 
 def assert_close(found, wanted):
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=3e-5, atol=3e-6)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=2e-6)
 
 
 def compare(ours, theirs, x, hx, compiled):

@@ -198,3 +198,14 @@ def test_compiled_places_outside_are_not_numbers():
 
 def test_names_are_scipys():
     assert [name for name in interpolate.__all__ if not hasattr(scipy.interpolate, name)] == []
+
+
+@pytest.mark.parametrize("kind", ["linear", "nearest", "previous", "cubic"])
+def test_interp1d_between_places_that_are_not_known(kind):
+    shuffled = RNG.permutation(X.size)
+    at = 0.5 * (X[1:] + X[:-1]) + 0.01
+    f = lambda x, y: interpolate.interp1d(x, y, kind)(at)
+    want = scipy.interpolate.interp1d(X, Y, kind)(at)
+    np.testing.assert_allclose(wg.jit(lambda x: f(x, Y[shuffled]))(X[shuffled]), want, rtol=1e-12)
+    np.testing.assert_allclose(wg.jit(lambda y: f(X[shuffled], y))(Y[shuffled]), want, rtol=1e-12)
+    wg.check_grads(lambda x: f(x, Y), (X,), order=1)

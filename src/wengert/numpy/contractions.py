@@ -27,7 +27,8 @@ from ..ops.structure import concatenate
 from ..ops.windows import windows_of
 from ..trace.lying import in_order_of
 from ..types import Function, type_of
-from .common import as_factors, as_value, ndim, normal_axis, shape
+from .common import as_factors, as_value, cast, ndim, normal_axis, shape
+from .elementwise import loop_dtypes
 from .labels import einsum, product
 
 __all__ = [
@@ -86,8 +87,10 @@ def _dot_labels(a: int, b: int) -> Spec:
     return rows + summed, columns[:-1] + summed + columns[-1:], rows + columns
 
 
-def matmul(x: Any, y: Any, /, *, axes: Any = None) -> Any:
+def matmul(x: Any, y: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
     """``numpy.matmul``: the product of matrices, of stacks of them, or of vectors."""
+    if dtype is not None:
+        x, y = _for_loop(np.matmul, x, y, dtype)
     if axes is not None:
         left, right = (2 if ndim(as_value(factor)) > 1 else 1 for factor in (x, y))
         return _along("matmul", matmul, x, y, axes, (left, right, left + right - 2))
@@ -127,13 +130,31 @@ def _stacked(name: str, x: Any, x_core: Labels, y: Any, y_core: Labels, out: Lab
     return product(name, x, x_stack + x_core, y, y_stack + y_core, stack + out)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, axes: Any = None, keepdims: bool = False) -> Any:
+def _for_loop(ufunc: np.ufunc, x: Any, y: Any, dtype: Any) -> list[Any]:
+    """The factors of a product that is computed in a dtype."""
+    factors = as_value(x), as_value(y)
+    dtypes = loop_dtypes(ufunc, factors, dtype, "same_kind")
+    return [cast(factor, own) for factor, own in zip(factors, dtypes, strict=False)]
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    axes: Any = None,
+    keepdims: bool = False,
+    dtype: Any = None,
+) -> Any:
     """``numpy.vecdot``: the inner products of vectors along an axis; the first is conjugated.
 
     >>> import numpy as np, wengert.numpy as wnp
     >>> wnp.vecdot(np.ones((2, 3)), np.arange(2.0), axes=[0, 0])
     array([1., 1., 1.])
     """
+    if dtype is not None:
+        x1, x2 = _for_loop(np.vecdot, x1, x2, dtype)
     if axes is not None:
         return _along("vecdot", vecdot, x1, x2, axes, (1, 1, 0))
     x1, x2 = (_axis_last("vecdot", as_value(x), axis) for x in (x1, x2))
@@ -184,25 +205,29 @@ def _along(
     return result if order == tuple(range(rank)) else permute(result, axes=order)
 
 
-def matvec(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+def matvec(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
     """``numpy.matvec``: matrices times vectors.
 
     >>> import numpy as np, wengert.numpy as wnp
     >>> wnp.matvec(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 10.0]))
     array([21., 43.])
     """
+    if dtype is not None:
+        x1, x2 = _for_loop(np.matvec, x1, x2, dtype)
     if axes is not None:
         return _along("matvec", matvec, x1, x2, axes, (2, 1, 1))
     return _stacked("matvec", as_value(x1), (1, 0), as_value(x2), (0,), (1,))
 
 
-def vecmat(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+def vecmat(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
     """``numpy.vecmat``: vectors (conjugated) times matrices.
 
     >>> import numpy as np, wengert.numpy as wnp
     >>> wnp.vecmat(np.array([1.0, 10.0]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([31., 42.])
     """
+    if dtype is not None:
+        x1, x2 = _for_loop(np.vecmat, x1, x2, dtype)
     if axes is not None:
         return _along("vecmat", vecmat, x1, x2, axes, (1, 2, 1))
     return _stacked("vecmat", _conjugated(as_value(x1)), (0,), as_value(x2), (0, 1), (1,))

@@ -47,7 +47,7 @@ __all__ = [
 # ---------------------------------------------------------------- ufuncs
 
 
-def _loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any) -> Sequence[Any]:
+def loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], dtype: Any, casting: Any) -> Sequence[Any]:
     """The dtypes of the arguments for the loop that gives `dtype`."""
     types = [type_of(arg) for arg in args]
     wanted = named_dtype(dtype)
@@ -135,7 +135,7 @@ def of_ufunc(ufunc: np.ufunc, function: Function) -> Function:
             raise TypeError(f"{name}() takes {count} arrays, got {len(args)}")
         values = [_operand(arg) for arg in args]
         if dtype is not None:
-            dtypes = _loop_dtypes(ufunc, values, dtype, casting)
+            dtypes = loop_dtypes(ufunc, values, dtype, casting)
             values = [cast(value, d) for value, d in zip(values, dtypes, strict=True)]
         return _finish(name, function(*values), out, where, casting)
 

@@ -238,6 +238,8 @@ def poly(seq_of_zeros: Any) -> Any:
             )
         )
     zeros = reshape(zeros, shape=(type_of(zeros).size,))
+    if not shape(zeros)[0]:
+        return 1.0  # as NumPy has it
     result: Any = np.ones(1, inexact_dtype(type_of(zeros).dtype))
     for k in range(shape(zeros)[0]):
         factor = concatenate(np.ones(1, type_of(result).dtype), -_part(zeros, k, k + 1), axis=0)

@@ -75,7 +75,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         x, y, self.axis = checked_points("interp1d", x, y, axis, 4 if kind == "cubic" else 1)
         if not assume_sorted:
             order = wnp.argsort(x)
-            x, y = x[order], y[order]
+            x, y = wnp.take(x, order, 0), wnp.take(y, order, 0)
         self.x, self._y = x, y
         self.fill_value = fill_value
         extrapolated = isinstance(fill_value, str)

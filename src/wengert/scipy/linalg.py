@@ -224,10 +224,10 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
     >>> factors, pivots = lu_factor(np.array([[1.0, 2.0], [2.0, 2.0]]))
     >>> factors, pivots
     (array([[2. , 2. ],
-           [0.5, 1. ]]), array([1, 1]))
+           [0.5, 1. ]]), array([1, 1], dtype=int32))
     """
     factors, pivots, *_ = _factors(a)
-    return factors, pivots
+    return factors, wnp.astype(pivots, np.int32)
 
 
 @_lapacks
@@ -292,7 +292,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
     if permute_l:
         return ops._rows(lower, back), upper
     if p_indices:
-        return back, lower, upper
+        return wnp.astype(back, np.int32), lower, upper
     rows = np.eye(m, dtype=ops.real_dtype(type_of(factors).dtype))
     return ops._rows(rows, back), lower, upper
 
