@@ -34,6 +34,7 @@ def check(make, x, y, places, order=2):
 CURVES = {
     "pchip": lambda m: lambda x, y: m.PchipInterpolator(x, y),
     "akima": lambda m: lambda x, y: m.Akima1DInterpolator(x, y),
+    "makima": lambda m: lambda x, y: m.Akima1DInterpolator(x, y, method="makima"),
     "hermite": lambda m: lambda x, y: m.CubicHermiteSpline(x, y, 0.5 * y),
     "spline": lambda m: lambda x, y: m.CubicSpline(x, y),
     "natural": lambda m: lambda x, y: m.CubicSpline(x, y, bc_type="natural"),

@@ -219,20 +219,26 @@ def _end_slope(near: Any, far: Any, rise: Any, next_rise: Any) -> Any:
 class Akima1DInterpolator(CubicHermiteSpline):
     """``scipy.interpolate.Akima1DInterpolator``: cubics whose slopes five points decide.
 
-    Outside of the points it is nan, unless `extrapolate` is True.
+    Outside of the points it is nan, unless `extrapolate` is True. The `method` "makima" bends less
+    beside level stretches than "akima".
 
     >>> Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])(1.5)
     np.float64(2.25)
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, *, extrapolate: Any = None):
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None
+    ):
+        if method not in ("akima", "makima"):
+            known = "Use 'akima' or 'makima'."
+            raise OptionError(explain("Akima1DInterpolator", f"got method={method!r}", known))
         x, y, axis = checked_points("Akima1DInterpolator", x, y, axis)
-        slopes = wnp.moveaxis(_akima_slopes(x, y), 0, axis)
+        slopes = wnp.moveaxis(_akima_slopes(x, y, method == "makima"), 0, axis)
         beyond = False if extrapolate is None else extrapolate
         super().__init__(x, wnp.moveaxis(y, 0, axis), slopes, axis, beyond)
 
 
-def _akima_slopes(x: Any, y: Any) -> Any:
+def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
     rise = wnp.diff(y, axis=0) / columns(wnp.diff(x), np.ndim(y))
     if np.shape(y)[0] == 2:
         return wnp.concatenate([rise, rise])
@@ -241,6 +247,8 @@ def _akima_slopes(x: Any, y: Any) -> Any:
     second = 2 * rise[-1:] - rise[-2:-1]
     slopes = wnp.concatenate([*before, rise, second, 2 * second - rise[-1:]])
     changes = wnp.abs(wnp.diff(slopes, axis=0))
+    if modified:
+        changes = changes + 0.5 * wnp.abs(slopes[1:] + slopes[:-1])
     one, other = changes[2:], changes[:-2]
     total = one + other
     plain = total <= 1e-9 * wnp.max(total)
