@@ -276,12 +276,18 @@ def _of_floats(operation: str, floats: tuple[Expr, ...]) -> Expr:
     return Apply(operation, floats, _FLOAT)
 
 
+def _batch_fits(size: int, flags: Sequence[bool], *numbers: Any, operation: str) -> Any:
+    from .families import batch_elementwise  # which needs what is here
+
+    return batch_elementwise(lambda: fits_64_bits)(size, flags, *numbers, operation=operation)
+
+
 # The first of Python integers, if what the operation makes of all of them fits into 64 bits.
 fits_64_bits: Op = Op(
     "fits_64_bits",
     _checked,
     _checked_type,
-    batch=lambda size, flags, *numbers, operation: fits_64_bits(*numbers, operation=operation),
+    batch=_batch_fits,
     loops=lambda operation: Pointwise(
         lambda index, *operands, operation: operands[0].broadcast(index), check=_fits_loops
     ),
@@ -292,6 +298,7 @@ fits_64_bits: Op = Op(
             for name in _PYTHON
             if name not in ("negative", "absolute")
         ]
+        + [((rng.integers(-9, 9, size=()), rng.integers(1, 9, size=3)), {"operation": "add"})]
         + [((rng.integers(-9, 9, size=3),), {"operation": "negative"})]
     ),
 )
