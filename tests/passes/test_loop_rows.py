@@ -131,7 +131,7 @@ def test_two_rows_of_one_array():
 
     def f(xs):
         ys = -xs
-        body = lambda h, row: (h + row[0] * row[1] + wnp.exp(row[2]), None)
+        body = lambda h, row: (h * row[0] + row[0] * row[1] + wnp.exp(row[2]), None)
         return wg.scan(body, H, (xs, xs, ys))[0]
 
     (loop,) = scans(f, XS)

@@ -94,8 +94,8 @@ def test_the_loop_for_fewer_samples():
     "step, why",
     [
         (lambda h, row: (h + row - wnp.mean(row, axis=0), None), "needs the sum over all samples"),
-        (lambda h, row: (h + wnp.cumsum(row, axis=0), None), "mixes samples"),
-        (lambda h, row: (h + row[::-1], None), "mixes samples"),
+        (lambda h, row: (h * 2 + wnp.cumsum(row, axis=0), None), "mixes samples"),
+        (lambda h, row: (h * 2 + row[::-1], None), "mixes samples"),
     ],
 )
 def test_loops_that_mix_samples(step, why):

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..graph import Graph, Node, Operator
-from ..ops.indexing import gather, index_set, scatter_set
+from ..ops.indexing import gather, index_set, scatter_set, stretch_of
 from ..types import ArrayType, type_of
-from .reads import are_distinct, inputs_of, places_of, read_places, stretch_of
+from .reads import are_distinct, inputs_of, places_of, read_places
 
 # Turns that a value is carried on.
 _LONGEST = 4

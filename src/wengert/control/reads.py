@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
-from ..ops.indexing import gather, index
+from ..ops.indexing import gather, index, stretch_of
 from ..ops.op import Traced
 from ..transforms.batching import evaluate_batched
 from ..types import type_of
@@ -91,13 +91,3 @@ def are_distinct(places: np.ndarray) -> bool:
     """Whether none is there twice; places that rise or fall from turn to turn need no table."""
     steps = np.diff(places)
     return bool((steps > 0).all() or (steps < 0).all()) or len(np.unique(places)) == len(places)
-
-
-def stretch_of(places: np.ndarray, length: int) -> tuple[int, int, int] | None:
-    """Places that lie at equal distances, as the bounds of a slice."""
-    if len(places) < 2 or places.min() < 0 or places.max() >= length:
-        return None
-    step = int(places[1] - places[0])
-    if step == 0 or not np.array_equal(places, places[0] + step * np.arange(len(places))):
-        return None
-    return int(places[0]), int(places[-1]) + (1 if step > 0 else -1), step

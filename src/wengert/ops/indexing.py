@@ -372,6 +372,16 @@ def _clamped(value: Expr, length: int, inside: bool) -> Expr:
     return Apply("minimum", (Apply("maximum", (value, zero), INDEX), last), INDEX)
 
 
+def stretch_of(places: np.ndarray, length: int) -> tuple[int, int, int] | None:
+    """Places that lie at equal distances, as the bounds of a slice."""
+    if len(places) < 2 or places.min() < 0 or places.max() >= length:
+        return None
+    step = int(places[1] - places[0])
+    if step == 0 or not np.array_equal(places, places[0] + step * np.arange(len(places))):
+        return None
+    return int(places[0]), int(places[-1]) + (1 if step > 0 else -1), step
+
+
 def counting_axis(constant: Any, length: int) -> int | None:
     """The axis along which constant indices count 0, 1, 2, ...: each element its own place.
 

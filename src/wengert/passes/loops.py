@@ -185,7 +185,7 @@ def _hoist(node: Operator, used: set[int]) -> list[Node | None] | None:
     fixed, starts, stacks = body.split(node.inputs)
     values = [*zip(constants, fixed, [False] * len(fixed), strict=True)]
     values += zip(rows, stacks, [True] * len(stacks), strict=True)
-    found = _outside(frontier, values, node.params["length"])
+    found = all_steps(frontier, values, node.params["length"])
     stand_ins = {
         one.serial: Variable("", None, ArrayType(*one.type[:2]), active=False) for one in frontier
     }
@@ -232,7 +232,7 @@ def _up_to_products(graph: Graph, tainted: set[int]) -> set[int]:
     return {node.serial for node in reachable(products) if isinstance(node, Operator)}
 
 
-def _outside(
+def all_steps(
     wanted: Sequence[Node], values: Sequence[tuple[Node, Node, bool]], length: int
 ) -> list[tuple[Node, bool]]:
     """Values of the body computed for all steps at once: each a node outside, and whether it has
@@ -241,7 +241,7 @@ def _outside(
     inner = [Variable("", None, ArrayType(*node.type[:2]), active=False) for node, _, _ in values]
     cut = {node.serial: new for (node, _, _), new in zip(values, inner, strict=True)}
     graph = Graph(inner, extract(wanted, cut))
-    with Trace(lazy=True) as trace:
+    with Trace(keep_source=True, lazy=True) as trace:
         inputs = [trace.variable(array_type=outer.type, active=False) for _, outer, _ in values]
         found = evaluate_batched(graph, length, inputs, flags)
         nodes = [trace.node_of(value) for value, _ in found]
@@ -319,7 +319,7 @@ class _Sinking:
                 found = True
                 continue
             once = len(self.users.get(one.serial, ())) + shown.count(one.serial) == 1
-            if isinstance(one, Operator) and one.op is add and once and _same(one):
+            if isinstance(one, Operator) and one.op is add and once and is_plain(one):
                 pending.extend(one.inputs)
             else:
                 terms.append(one)
@@ -401,7 +401,7 @@ class _Sinking:
         if late:
             values = [outside[one.serial] for one in {n.serial: n for n in needed}.values()]
             values += [outside[c.serial] for c in self.constants if c not in needed]
-            found = _outside(late, values, self.node.params["length"])
+            found = all_steps(late, values, self.node.params["length"])
             for k, (value, _) in zip(self.late, found, strict=True):
                 results[k] = value
         return results
@@ -454,7 +454,7 @@ def _is_sum(node: Node) -> bool:
     return isinstance(node, Operator) and node.op is reduce_sum
 
 
-def _same(node: Operator) -> bool:
+def is_plain(node: Operator) -> bool:
     """Whether an addition neither broadcasts nor converts."""
     return all(
         (source.type.dtype, source.type.shape) == (node.type.dtype, node.type.shape)

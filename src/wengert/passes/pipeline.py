@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..graph import Graph
 from ..ops import collectives
+from .all_at_once import all_at_once
 from .carried import carry_numbers
 from .collectives import kept_together
 from .complex_numbers import split_complex
@@ -21,11 +22,13 @@ from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
 from .narrowing import narrow
 from .one_place import join_writes
 from .ordering import put_in_order
+from .own_rows import part_rows
 from .products import turn_products
 from .programs import optimise_programs, prune_programs, write_out_turns
 from .ranges import know_ranges
 from .selection import write_out_selections
 from .simplify import fold_constants, share_common, simplify
+from .slices import take_slices
 from .small_arrays import write_out_small
 
 
@@ -80,6 +83,10 @@ PASSES: list[Callable[[Graph], Graph]] = [
     optimise_programs(optimise),
     prune_loops,
     prune_programs,
+    part_rows,
+    all_at_once,
+    fold_constants,
+    take_slices,
     hoist_products,
     sink_products,
     take_in_totals,

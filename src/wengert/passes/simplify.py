@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..errors import WengertError
 from ..graph import Constant, Graph, Node, Operator
 from ..keeping import LARGE
 from ..lines import is_derived
@@ -372,7 +373,10 @@ def fold_constants(graph: Graph, limit: int = 1 << 12) -> Graph:
                 return _fold_uniform(node, values)
             if node.type.size > limit or any(np.size(value) > limit for value in values):
                 return None
-            result = node.op.evaluate(*values, **node.params)
+            try:
+                result = node.op.evaluate(*values, **node.params)
+            except (WengertError, ArithmeticError, LookupError, ValueError):
+                return None  # it is an error of the program, if it comes to that
         return Constant(np.asarray(result, node.type.dtype), node.type)
 
     return rebuild(graph, rule)
