@@ -135,6 +135,31 @@ def until_left(x):
     return x
 
 
+def until_returned(x):
+    while True:
+        x = x * 1.5
+        if x > 10:
+            return x
+
+
+def until_returned_in_parts(x):
+    total = 0.0
+    for k in range(3):
+        while 1:
+            x = x * 1.5 - k
+            if x > 10 + k:
+                break
+            if x < -50:
+                return x
+            total = total + x
+    while True:
+        total = total - 7
+        for k in range(3):
+            if total < k:
+                return total * x
+    print("not reached")
+
+
 def written(x):
     y = x.copy()
     if x[0] > 0:
@@ -315,6 +340,8 @@ CASES = [
     ("skipping behind try", skipping_behind_try, [np.arange(-3.0, 9), np.array([1, -1, 0.5])]),
     ("guarded", guarded, [np.ones(4), np.array([1.0, 2, -1, 3])]),
     ("until left", until_left, [0.5, 20.0]),
+    ("until returned", until_returned, [0.5, 20.0]),
+    ("until returned in parts", until_returned_in_parts, [5.5, 20.0, -1.0]),
     ("written", written, [np.array([1.0, 2, 3]), np.array([-1.0, 2, 5])]),
     ("written by helper", written_by_helper, [np.ones(3), -np.ones(3)]),
     ("nested returns", returns_from_nested_loops, [np.zeros((3, 4)), np.eye(3, 4) * 2]),
@@ -338,6 +365,12 @@ def test_derivatives(f):
     derivative = wg.jit(wg.grad(lambda x: f(x) * x))
     for x in NUMBERS[1:]:
         np.testing.assert_allclose(derivative(x), wg.grad(lambda x: f(x) * x)(x), rtol=1e-12)
+
+
+def test_derivative_of_a_loop_until_a_return():
+    derivative = wg.jit(wg.grad(until_returned))
+    for x in (0.5, 20.0):
+        assert derivative(x) == wg.grad(until_returned)(x)
 
 
 def test_samples():

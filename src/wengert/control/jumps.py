@@ -80,8 +80,10 @@ class _Lowering:
             elif isinstance(statement, ast.If):
                 return made + self._branches(statement, rest, loop)
             elif isinstance(statement, _LOOPS):
-                made += self._loop(statement)
                 stop = [] if loop is None else [_assign(loop.broken, ast.Constant(True), statement)]
+                if _has_no_end(statement):  # what follows is never reached
+                    return [*made, *self._loop(statement), *stop]
+                made += self._loop(statement)
                 if rest or stop:
                     self.reads_returned = True
                     following = self.block(rest, loop)
@@ -233,7 +235,16 @@ def _always(statements: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(statement, ast.If) and _always(statement.body) and _always(statement.orelse):
             return True
+        if isinstance(statement, _LOOPS) and _has_no_end(statement):
+            return True
     return False
+
+
+def _has_no_end(loop: ast.For | ast.While) -> bool:
+    """Whether a loop is left by `return` alone."""
+    test = getattr(loop, "test", None)
+    endless = isinstance(test, ast.Constant) and bool(test.value)
+    return endless and "break" not in set().union(*[_jumps(s) for s in loop.body], set())
 
 
 def _without(statements: list[ast.stmt], name: str) -> list[ast.stmt]:
