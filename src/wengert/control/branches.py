@@ -26,8 +26,10 @@ from ..trace.either import Either, may_be
 from ..trace.lying import in_order, is_decided, strides_of
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
+from .alike import SameContainers
 from .contents import Changed, described, put, slot_name
 from .conversion import local
+from .held_arrays import SameArrays
 from .jumps import RESULT, RETURNED
 from .pieces import TracedPiece, captured, closed, recursion
 from .rewriting import Statement
@@ -236,6 +238,8 @@ class _Merge:
         self.types: list[ArrayType] = []
         self.orders: dict[int, Any] = {}  # how results lie in memory, by their number
         self.outside: dict[int, Sequence[Any]] = {}  # arrays that results may be, likewise
+        # what both sides leave in variables and slots that are made of results
+        self.places: dict[Any, list[Any]] = {}
         self.returns = [self._returns(side) for side in sides]
 
     def _returns(self, side: _Side) -> bool:
@@ -261,6 +265,21 @@ class _Merge:
         self.types.append(wanted)
         return number
 
+    def keep_alike(self, values: list[Any], changed: Sequence[tuple[Changed, Any]]) -> None:
+        """Let variables and slots hold the same container, where they do on both sides."""
+
+        def same(one: Any) -> Any:
+            return one if any(side.inside.is_old(one) for side in self.sides) else None
+
+        def outside(one: Any) -> list[Any]:
+            return [] if same(one) is None else [one]
+
+        made = SameContainers(True, same, outside)
+        held = {id(kept): slots for kept, slots in changed}
+        for (key, slot), ends in self.places.items():
+            own = values if key is None else held[key]
+            own[slot] = made.add(own[slot], ends)
+
     def contents(self) -> list[tuple[Any, int]]:
         """The arrays that are written on a side, with the numbers of their new contents."""
         found = []
@@ -285,6 +304,7 @@ class _Merge:
         empty = [_is_empty(one.value) for one in pair]
         if any(empty) or self._differs(name, pair):
             return self._one_sided(name, pair, empty)
+        self.places[None, place] = [one.value for one in pair]
         return self._both(_named(name), pair)
 
     def changed(self) -> list[tuple[Changed, dict[Any, Make]]]:
@@ -314,8 +334,12 @@ class _Merge:
         pairs = zip(self.sides, found, strict=True)
         pair = [side.unchanged(kept.before[slot]) if one is None else one for side, one in pairs]
         first, second = (one.value for one in pair)
+        unknown = next((one for one in (first, second) if isinstance(one, Partial)), None)
+        if unknown is not None:
+            return lambda results: unknown
         if first is second or equal(first, second):
             return lambda results: first
+        self.places[id(kept), slot] = [first, second]
         return self._both(slot_name(kept.thing, slot), pair)
 
     def _differs(self, name: str, pair: Sequence[_Left]) -> bool:
@@ -334,6 +358,7 @@ class _Merge:
             return lambda results: partial
         given = pair[1 - missing]
         value = given.value
+        self.places[None, self.variables.names.index(name)] = [value]
         if isinstance(value, Partial) or any(n is None for n in given.nodes):
             if any(node is not None for node in given.nodes):
                 raise self._mismatch(_named(name), pair)
@@ -408,22 +433,30 @@ def decide(
         sides = [_Side(variables, arrays, piece) for piece in (orelse, then)]
         merge = _Merge(variables, arrays, sides)
         contents = merge.contents()
-        made = [merge.variable(place) for place in range(variables.statement.changed)]
         changed = merge.changed()
+        made = [merge.variable(place) for place in range(variables.statement.changed)]
         for kept, _ in changed:
             if local.inside is not None:
                 local.inside.changes(kept.thing, kept.how)
         results = run(chosen, merge.outputs, merge.types)
         for number, order in merge.orders.items():
             results[number] = in_order(results[number], order)
+        same = SameArrays(True)
+        whole = list(results)
+        for number, order in merge.orders.items():
+            results[number] = same.add(results[number], order.args[0])
         values = [make(results) for make in made]
+        held = [
+            (kept, {slot: make(results) for slot, make in slots.items()}) for kept, slots in changed
+        ]
+        merge.keep_alike(values, held)
         for array, number in contents:
             array._write(results[number])
         for number in merge.orders:
-            may_be(results[number], merge.outside[number])
+            may_be(whole[number], [*merge.outside[number], *same.others(whole[number])])
         variables.finish(values)
-        for kept, slots in changed:
-            put(kept.thing, {slot: make(results) for slot, make in slots.items()})
+        for kept, slots in held:
+            put(kept.thing, slots)
 
     variables.retrying(work)
 

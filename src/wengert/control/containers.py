@@ -11,10 +11,11 @@ Those that a turn sets, or whose array it writes to, are carried.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tree
+from .alike import SameContainers, containers_in, written
 from .contents import is_plain_object
 from .pieces import Abandon
 from .values import is_number, is_own_array
@@ -46,6 +47,36 @@ class Twin:
         replaced = any(part.copy is not now for part, now in pairs)
         return [*found, *([self.original] if replaced else [])]
 
+    def lost(self, after: Any) -> list[Any]:
+        """The containers of the turn that it has changed and then replaced by others."""
+        if self.parts is None:
+            return []
+        left = tree.take_apart(self.copy)[0]  # type: ignore[index]
+        alike = len(left) == len(self.parts)
+        changed = not alike or any(
+            part.copy is not now for part, now in zip(self.parts, left, strict=True)
+        )
+        kept = after is self.copy
+        following = left if kept and alike else [None] * len(self.parts)
+        pairs = zip(self.parts, following, strict=True)
+        found = [one for part, now in pairs for one in part.lost(now)]
+        return [*found, *([self.copy] if changed and not kept else [])]
+
+    def copies(self) -> dict[int, Any]:
+        """What the containers of the turn stand for, by their `id`."""
+        parts = [part.copies() for part in self.parts or ()]
+        own = {} if self.parts is None else {id(self.copy): self.original}
+        return {key: value for found in (own, *parts) for key, value in found.items()}
+
+    def kept(self, after: Any) -> dict[int, Any]:
+        """The same for those that are still where they were after a turn."""
+        if self.parts is None or after is not self.copy:
+            return {}
+        left = tree.take_apart(after)[0]  # type: ignore[index]
+        parts = [part.kept(now) for part, now in zip(self.parts, left, strict=False)]
+        own = {id(self.copy): self.original}
+        return {key: value for found in (own, *parts) for key, value in found.items()}
+
     def back(self, after: Any, result: Any) -> Any:
         """What is there behind the loop: the value itself with the results in it, or another."""
         if after is not self.copy:
@@ -64,6 +95,7 @@ class Twin:
 
 def _refilled(container: Any, new: Any) -> Any:
     """A container with another content; a new one where it cannot be changed."""
+    written(container)
     if isinstance(container, list):
         container[:] = new
     elif isinstance(container, dict):
@@ -130,6 +162,14 @@ class Attributes:
         pairs = zip(self.names, self.twins, strict=True)
         return [one for name, twin in pairs for one in twin.changed(self.after[name])]
 
+    def is_shared(self) -> bool:
+        """Whether a container that a turn changes is replaced then, or held twice."""
+        left = [self.after[name] for name in self.names]
+        pairs = list(zip(self.twins, left, strict=True))
+        held = [one for value in left for one in containers_in(value)]
+        changed = any(twin.changed(now) for twin, now in pairs) and held_twice(held, left)
+        return changed or any(twin.lost(now) for twin, now in pairs)
+
     def leave(self) -> None:
         """Give the object its attributes back."""
         vars(self.thing).clear()
@@ -141,16 +181,12 @@ class Attributes:
             made = tree.unflatten(shape, [next(following) for _ in range(shape.leaf_count)])
             vars(self.thing)[name] = twin.back(self.after[name], made)
 
-
-def containers_in(values: Iterable[Any]) -> Iterator[Any]:
-    """All that values are made of and that can be taken apart."""
-    pending = [*values]
-    while pending:
-        now = pending.pop()
-        taken = tree.take_apart(now)
-        if taken is not None:
-            yield now
-            pending += taken[0]
+    def keep_alike(self, made: SameContainers) -> None:
+        """Let attributes hold the same containers as others, where they did after a turn."""
+        own = vars(self.thing)
+        for name in self.names:
+            if own[name] is not self.before[name]:
+                own[name] = made.add(own[name], [self.after[name]])
 
 
 def objects_in(values: Iterable[Any]) -> list[Any]:

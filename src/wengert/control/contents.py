@@ -129,14 +129,16 @@ def slot_name(thing: Any, slot: Any) -> str:
 def is_plain_object(thing: Any) -> bool:
     """Whether attributes of an object are no more than what was put there."""
     kind: Any = type(thing)
+    own = is_users_kind(kind) and hasattr(thing, "__dict__")
+    return own and kind.__setattr__ is object.__setattr__
+
+
+def is_users_kind(kind: type) -> bool:
+    """Whether a class is no one of Python's, NumPy's or ours."""
     module = kind.__module__
-    ours = module.partition(".")[0] in ("wengert", "numpy", "builtins")
     # the programs that are measured are written as users write
-    return (
-        (not ours or module.startswith("wengert.bench.programs"))
-        and hasattr(thing, "__dict__")
-        and kind.__setattr__ is object.__setattr__
-    )
+    ours = module.partition(".")[0] in ("wengert", "numpy", "builtins")
+    return not ours or module.startswith("wengert.bench.programs")
 
 
 # ---------------------------------------------------------------- what calls do

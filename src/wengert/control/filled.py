@@ -55,6 +55,10 @@ class Filled(Growing):
             if is_own_array(leaf) and leaf._storage()._version > 0:
                 raise Abandon  # the list's own array would be another one then
 
+    def _latest_item(self, place: int) -> Any:
+        """What the last turn has put into the list, as it is there."""
+        return self._original[self._places[-1]]
+
     def _put(self, items: Sequence[Any]) -> None:
         for place, item in zip(self._places, items, strict=True):
             self._original[place] = item

@@ -22,6 +22,7 @@ from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
 from ..types import ArrayType, weaken
+from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
 from .pieces import Abandon, TracedPiece
@@ -100,6 +101,7 @@ class Growing:
             tree.unflatten(kind, [next(leaves) for _ in range(kind.leaf_count)])
             for kind in self._kinds
         ]
+        self._given = [Twin(item, item) for item in self._held]
         self._new: list[Any] = []
         self._nodes: list[tuple[tree.Structure, list[Node]]] = []
         self._outside: list[list[Any]] = []  # arrays that what is appended may be, or be views of
@@ -117,6 +119,8 @@ class Growing:
 
     def _appended(self) -> list[Node]:
         """What a turn appends, in order; it must be then what it is at the end of the turn."""
+        if any(twin.changed(twin.copy) for twin in self._given):
+            raise Abandon  # an item of the list would be another one then
         for item, (_, nodes) in zip(self._new, self._nodes, strict=True):
             for leaf, node in zip(tree.leaves(item), nodes, strict=True):
                 if is_own_array(leaf) and self._inside.trace.node_of(leaf) is not node:
@@ -141,6 +145,12 @@ class Growing:
             for structure, nodes in self._nodes:
                 items.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
         self._put(items)
+
+    def _latest_item(self, place: int) -> Any:
+        """What the last turn has put into the list, as it is there."""
+        if self._front:
+            return self._original[len(self._new) - 1 - place]
+        return self._original[place - len(self._new)]
 
     def _put(self, items: Sequence[Any]) -> None:
         if self._front:

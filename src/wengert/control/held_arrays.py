@@ -75,6 +75,36 @@ class HeldArray:
         )
 
 
+class SameArrays:
+    """The results of a branch or loop, of which some may be one array, or share its memory."""
+
+    def __init__(self, sure: bool):
+        self.sure = sure  # whether one of the ends that are told was reached
+        self.known: list[tuple[Any, Sequence[Any]]] = []  # with what they are at these ends
+
+    def add(self, result: Any, ends: Sequence[Any]) -> Any:
+        """The result, or one that was added before and is the same at each end."""
+        arrays = [end for end in ends if memory_of(end)]
+        if not arrays or not is_own_array(result):
+            return result
+        for other, at in self.known if self.sure else ():
+            if len(at) == len(ends) and all(a is b for a, b in zip(at, ends, strict=True)):
+                return other
+        self.known.append((result, ends))
+        return result
+
+    def others(self, result: Any) -> list[Any]:
+        """The storages of results that were added before and may be this one."""
+        found: list[Any] = []
+        place = next((k for k, (one, _) in enumerate(self.known) if one is result), 0)
+        own = {key for end in self.known[place][1] for key in memory_of(end)} if place else set()
+        for other, ends in self.known[:place]:
+            if any(not own.isdisjoint(memory_of(end)) for end in ends):
+                storage = other._storage()
+                found += getattr(storage, "storages", (storage,))
+        return found
+
+
 def memory_of(leaf: Any) -> set[int]:
     """The arrays that a value is, or is a view of, by the `id` of their storage."""
     return set(storages_of(leaf)) if is_own_array(leaf) and leaf.type.shape else set()

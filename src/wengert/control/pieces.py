@@ -27,7 +27,7 @@ from ..trace.conditional import conditional, storages_of
 from ..trace.lying import strides_of
 from ..trace.views import is_array
 from ..types import ArrayType
-from .contents import Comparison, Contents, MadeInsideError, content
+from .contents import Comparison, Contents, MadeInsideError, content, is_users_kind
 from .conversion import local
 from .values import failure
 
@@ -178,7 +178,7 @@ class TracedPiece:
         if self._old is None:
             self._old = {}
         if self._rooted < len(self.roots):
-            _collect(self.roots[self._rooted :], self._old)
+            _collect(self.roots[self._rooted :], self._old, self.trace.level)
             self._rooted = len(self.roots)
         return self._old
 
@@ -243,28 +243,39 @@ def recursion(where: str) -> ControlFlowError:
     )
 
 
-def _collect(roots: Sequence[Any], found: dict[int, Any]) -> None:
-    """The objects that can be reached, by their `id`."""
+def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
+    """The objects that can be reached, by their `id`, but for those that a piece has made: they
+    hold values of its level."""
     pending = list(roots)
     while pending and len(found) < _MOST_OBJECTS:
         now = pending.pop()
         if id(now) in found or isinstance(now, (str, bytes, int, float, type, Traced)):
             continue
-        found[id(now)] = now
-        if isinstance(now, dict):
-            pending += [*now.values()]
-        elif isinstance(now, (list, tuple, set, frozenset, collections.deque)):
-            pending += [*now]
-        elif isinstance(now, types.CellType):
-            pending += content(now).values()
-        elif isinstance(now, types.FunctionType):
-            pending += [*(now.__closure__ or ()), *(now.__defaults__ or ())]
-        elif isinstance(now, functools.partial):
-            pending += [now.func, now.args, now.keywords]
-        elif isinstance(now, (types.MethodType, types.BuiltinMethodType)):
-            pending.append(now.__self__)
-        elif type(now).__module__.partition(".")[0] not in ("numpy", "builtins", "wengert"):
-            pending.append(getattr(now, "__dict__", None))
+        parts = _parts(now)
+        if type(now) is types.CellType or not any(_is_of(part, level) for part in parts):
+            found[id(now)] = now
+            pending += parts
+
+
+def _is_of(value: Any, level: int) -> bool:
+    return isinstance(value, Traced) and value._trace.level >= level
+
+
+def _parts(thing: Any) -> list[Any]:
+    """What an object holds."""
+    if isinstance(thing, dict):
+        return [*thing.values()]
+    if isinstance(thing, (list, tuple, set, frozenset, collections.deque)):
+        return [*thing]
+    if isinstance(thing, types.CellType):
+        return [*content(thing).values()]
+    if isinstance(thing, types.FunctionType):
+        return [*(thing.__closure__ or ()), *(thing.__defaults__ or ())]
+    if isinstance(thing, functools.partial):
+        return [thing.func, thing.args, thing.keywords]
+    if isinstance(thing, (types.MethodType, types.BuiltinMethodType)):
+        return [thing.__self__]
+    return [getattr(thing, "__dict__", None)] if is_users_kind(type(thing)) else []
 
 
 # ---------------------------------------------------------------- graphs

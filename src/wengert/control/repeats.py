@@ -25,8 +25,9 @@ from ..trace.either import may_be
 from ..trace.orders import is_line
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
+from .alike import SameContainers, containers_in, may_be_alike, others
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, containers_in, held_twice, objects_in, owner_of
+from .containers import Attributes, Twin, held_twice, holders, objects_in, owner_of
 from .contents import is_plain_object
 from .filled import Filled
 from .growing import Deeper, Growing
@@ -34,6 +35,7 @@ from .held_arrays import (
     ChangedType,
     HeldArray,
     KeptOrder,
+    SameArrays,
     check_held,
     last_place,
     made_arrays,
@@ -165,6 +167,8 @@ class Turns:
             inside.is_turn, inside.counter = True, self.index
             inside.rows = self.at_most if self.rows is None else self.rows
             inside.length = self.length
+            if self.held:
+                inside.is_old(None)  # looks at their attributes, which hold other things in a turn
             try:
                 self.inputs = self._enter(inside)
                 item = self.item(self._index(inside))
@@ -267,6 +271,7 @@ class Turns:
         self.twins: dict[int, Twin] = {}
         self.orders: dict[tuple[int, int], KeptOrder] = {}
         self.outside: dict[tuple[int, int], list[Any]] = {}  # arrays that results may be
+        self.leaves: dict[tuple[int, int], Any] = {}  # what is carried after a turn
         for one in self.carried:
             leaves = one.inner = [self._inner(leaf, following) for leaf in one.leaves]
             for number, (leaf, tracer) in enumerate(zip(one.leaves, leaves, strict=True)):
@@ -293,7 +298,7 @@ class Turns:
         self.values: list[Any] = values
         copies = [values[one.place] for one in self.carried]
         copies += [twin.copy for held in self.held for twin in held.twins]
-        inside.fresh = {id(one) for one in containers_in(copies)}
+        inside.fresh = {id(one) for copy in copies for one in containers_in(copy)}
         self.variables.put(values)
         return nodes
 
@@ -344,6 +349,7 @@ class Turns:
                 if not is_number(leaf):
                     raise self._mismatch(one.place, after[one.place])
                 found.append(inside.trace.node_of(leaf))
+                self.leaves[one.place, number] = leaf
                 read = self.names[one.place] in self.variables.statement.enters
                 inner = one.inner[number]
                 held.append(HeldArray(self.names[one.place], old, inner, leaf, read, one.place))
@@ -356,6 +362,7 @@ class Turns:
                     kept.after = leaf
                     kept.check(self.names[one.place], self.variables.where)
         self.appended: list[Node] = []
+        self.set_now: list[Any] = []  # the leaves of attributes after a turn
         for place, value in enumerate(self.values):
             stands = isinstance(value, Growing) and type(value._original) is list
             if stands and after[place] is not value:
@@ -368,12 +375,14 @@ class Turns:
             if set_now is None:
                 return None
             found += [inside.trace.node_of(leaf) for leaf in set_now]
-            pairs = zip(attributes.leaves, attributes.inner, set_now, strict=True)
+            pairs = list(zip(attributes.leaves, attributes.inner, set_now, strict=True))
             held += [HeldArray("an attribute", *three, True) for three in pairs]
+            self._check_replaced(inside, pairs, after)
+            self.set_now += set_now
         if self._are_written(held):
             return None
-        self._check_held_once(after)
-        self.after = after
+        self._check_held_once(inside, after)
+        self.after, self.inside = after, inside
         return None if self._come_late(inside, after) else found
 
     def _are_written(self, held: list[HeldArray]) -> bool:
@@ -396,6 +405,19 @@ class Turns:
                 raise Abandon from None
             raise
         return False
+
+    def _check_replaced(self, inside: TracedPiece, attributes: list[Any], after: list[Any]) -> None:
+        """Refuse a write to the array of an attribute that is then replaced by another, but for one
+        that the turn makes and no other holds."""
+        held = [*after, *(now for _, _, now in attributes)]
+        for _, inner, now in attributes:
+            if not is_own_array(inner) or now is inner or not inner._storage()._version:
+                continue
+            made = is_own_array(now) and now._trace is inside.trace and not holders(now, self.given)
+            if not made or holders(now, held) > 1:
+                raise Abandon
+            if not self.first_is_done:
+                raise ChangedType  # the first turn writes to what others may hold
 
     def _shrinks(self, after: list[Any]) -> bool:
         """Whether there are more variables of which a turn takes rows away."""
@@ -469,22 +491,50 @@ class Turns:
                 raise Abandon
         return grown._appended()
 
-    def _check_held_once(self, after: list[Any]) -> None:
+    def _check_held_once(self, inside: TracedPiece, after: list[Any]) -> None:
         """Refuse to change a container that other variables hold too: they would not see it."""
+        before = self.variables.before
+        enters = self.variables.statement.enters
+        entering = [after[place] for place in self.wanted if self.names[place] in enters]
+        entering += [item for grown in self.growing for item in grown._new]
         for held in self.held:
-            if held_twice(held.changed(), self.variables.before):
+            if self._is_shared(held.changed(), before) or held.is_shared():
                 raise Abandon
+        stand_ins = self._stand_ins()
+        for one in containers_in([item for grown in self.growing for item in grown._new]):
+            if id(one) in stand_ins or inside.is_old(one):
+                raise Abandon  # the list holds it more than once
         for place, twin in self.twins.items():
+            copies = twin.copies()
             changed = twin.changed(after[place])
-            if changed and held_twice(changed, self.variables.before):
-                if self.attempt:
-                    raise Abandon
+            inner = [one for one in containers_in(after[place]) if id(one) in copies]
+            shared = self._is_shared(changed, before) or (changed and held_twice(inner, entering))
+            if twin.lost(after[place]):
+                own = [*containers_in(after[place])]
+                known = any(id(one) in stand_ins or inside.is_old(one) for one in own)
+                shared = shared or known or held_twice(own, entering)
+                if not shared and not self.first_is_done:
+                    raise ChangedType  # the first turn changes what others may hold
+            if shared and self.attempt:
+                raise Abandon
+            if shared:
                 raise failure(
                     self.variables.where,
                     f"what {self.names[place]!r} holds is changed in a loop that a traced "
                     "condition decides on, and another variable holds it too",
                     "Change it by one name alone, or copy it before the loop.",
                 )
+
+    def _is_shared(self, changed: Sequence[Any], values: Sequence[Any]) -> bool:
+        """Whether containers or arrays that are changed can be reached in several ways."""
+        may_be = [other for one in changed for other in others(one)]
+        known = any(held_twice([other], [other, *values]) for other in may_be)
+        return known or held_twice(changed, values)
+
+    def _stand_ins(self) -> dict[int, Any]:
+        """What the containers of a turn stand for, by their `id`."""
+        twins = [*self.twins.values(), *(twin for held in self.held for twin in held.twins)]
+        return {key: value for twin in twins for key, value in twin.copies().items()}
 
     def _come_late(self, inside: TracedPiece, after: list[Any]) -> bool:
         """Variables that had no value before the loop and are read after it."""
@@ -574,6 +624,7 @@ class Turns:
         following = iter(results[len(self.arrays) :])
         known = set()
         shared: list[tuple[Any, Sequence[Any]]] = []
+        same = SameArrays(self.runs)
         for one in self.carried:
             known.add(one.place)
             leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
@@ -581,6 +632,8 @@ class Turns:
                 kept = self.orders.get((one.place, number))
                 if kept is not None and isinstance(result, Traced):
                     result.node.order = (kept.at_the_end,)  # type: ignore[attr-defined]
+                left = self.leaves.get((one.place, number))
+                leaves[number] = same.add(result, [] if left is None else [left])
                 shared.append((result, self.outside.get((one.place, number), ())))
             if one.place in self.shrinking and self.rows is not None:
                 leaves = [self.shrinking[one.place].last(leaves[0], len(self.rows))]
@@ -590,8 +643,13 @@ class Turns:
         for grown in self.growing:
             for kind in grown._kinds:
                 [next(following) for _ in range(kind.leaf_count)]
+        rest = [same.add(next(following), [left]) for left in self.set_now]
+        outside = map(self.inside.seen_outside, self.set_now)
+        shared += zip(rest, outside, strict=True)
+        following = iter(rest)
         for held in self.held:
             held.finish(following)
+        self._keep_alike(values)
         for place in self.wanted:
             if place in self.is_item and last is not UNDEFINED and place not in known:
                 values[place] = last
@@ -602,8 +660,38 @@ class Turns:
                 values[place] = last
         self._write(results[: len(self.arrays)], values)
         for result, storages in shared:
-            may_be(result, storages)
+            may_be(result, [*storages, *same.others(result)])
         self.variables.finish(values)
+
+    def _keep_alike(self, values: list[Any]) -> None:
+        """Let variables hold the same container, where they did at the end of a turn."""
+        pairs = [(twin, self.after[place]) for place, twin in self.twins.items()]
+        for held in self.held:
+            pairs += zip(held.twins, map(held.after.get, held.names), strict=True)
+        kept = {key: value for twin, now in pairs for key, value in twin.kept(now).items()}
+        stand_ins = self._stand_ins()
+
+        def same(one: Any) -> Any:
+            return one if self.inside.is_old(one) else kept.get(id(one))
+
+        def outside(one: Any) -> list[Any]:
+            found = one if self.inside.is_old(one) else stand_ins.get(id(one))
+            return [] if found is None else [found]
+
+        made = SameContainers(self.runs, same, outside)
+        for one in self.carried:
+            before = self.variables.before[one.place]
+            if values[one.place] is before:
+                continue
+            values[one.place] = made.add(values[one.place], [self.after[one.place]])
+            if not self.runs:
+                for new, old in zip(*map(containers_in, (values[one.place], before)), strict=False):
+                    may_be_alike(new, old)
+        for held in self.held:
+            held.keep_alike(made)
+        for grown in self.growing:
+            for place, item in enumerate(grown._new if type(grown._original) is list else ()):
+                made.add([grown._latest_item(place)], [[item]])
 
     def _write(self, results: Sequence[Any], values: list[Any]) -> None:
         """Write to the arrays, and let variables hold those that have changed places."""
@@ -619,7 +707,7 @@ class Turns:
         """The condition as a node, with the nodes of what is carried and of the index."""
         before = self.variables.before
         index = Variable("", None, COUNT, active=False)
-        of_turn = self.inner, self.twins, self.orders, self.outside
+        of_turn = self.inner, self.twins, self.orders, self.outside, self.leaves
         with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
             inputs = self._enter(inside)
             try:
@@ -633,7 +721,7 @@ class Turns:
             finally:
                 self.variables.put(before)
                 self._leave()
-                self.inner, self.twins, self.orders, self.outside = of_turn
+                self.inner, self.twins, self.orders, self.outside, self.leaves = of_turn
         return node, inputs, index
 
 

@@ -25,10 +25,11 @@ from ..ops import logic
 from ..ops.op import Traced
 from ..trace.lists import of_lists, of_lists_of_arrays, takes_arrays, takes_one_array
 from ..trace.made import adopt
-from ..trace.preparing import turn_by_turn
+from ..trace.preparing import alike, turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
+from .alike import written
 from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
@@ -42,6 +43,7 @@ from .lists import (
 )
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
+from .purity import changing_method
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
 from .repeats import Turns
 from .replaced import METHODS, REPLACED
@@ -223,6 +225,8 @@ class Runtime:
         if replaced is not None:
             return replaced
         called = conversion.called(function)
+        if kind is types.BuiltinFunctionType and alike():
+            written(changing_method(function))
         if (function is np.where or function is np.nonzero) and _in_loop():
             return _places_or(called)
         if getattr(function, "__wrapped__", function) is np.arange and _in_loop():
@@ -248,6 +252,7 @@ class Runtime:
 
     def item(self, thing: Any) -> Any:
         """An object whose element or attribute is written."""
+        written(thing)
         if local.inside is not None:
             local.inside.changes(thing, "an assignment")
             if type(thing) is list and local.inside.attempt:
@@ -262,6 +267,8 @@ class Runtime:
             for item in value:
                 conversion.called(thing.append)(item)
             return thing
+        if isinstance(thing, _CHANGED_IN_PLACE):
+            written(thing)
         if local.inside is not None and isinstance(thing, _CHANGED_IN_PLACE):
             local.inside.changes(thing, "an assignment")
         return _IN_PLACE[kind](thing, value)
@@ -655,7 +662,7 @@ class Runtime:
             return further(later[0](), *later[1:])
 
         sides = (rest, lambda: shortcut) if conjunction else (lambda: shortcut, rest)
-        return choose(value, sides[0], sides[1], self._here(), self._roots(later[0]))
+        return choose(value, sides[0], sides[1], self._here(), self._roots(*later))
 
     def not_(self, value: Any) -> Any:
         """``not a``."""

@@ -45,6 +45,8 @@ class Preparing:
         turn_by_turn: bool = False,
     ):
         self.prepare, self.reason, self.turn_by_turn = prepare, reason, turn_by_turn
+        # containers, by their `id`, with others that may be the same: a traced condition decides
+        self.alike: dict[int, tuple[Any, list[Any]]] = {}
 
     def __enter__(self) -> None:
         self.outer, _state.current = _state.current, self
@@ -56,6 +58,11 @@ class Preparing:
 def converting() -> Preparing | None:
     """What converts control flow; None where `jit` has said already whether it is converted."""
     return Preparing(*CONVERTER, turn_by_turn=True) if _state.current is None else None
+
+
+def alike() -> dict[int, tuple[Any, list[Any]]]:
+    """Containers of the functions that are traced now, with others that may be the same."""
+    return {} if _state.current is None else _state.current.alike
 
 
 def turn_by_turn() -> bool:

@@ -1,0 +1,127 @@
+"""Lists, dicts and objects of which a branch or loop decides whether two of them are one.
+
+``best = state`` under a traced condition gives a list that has the numbers of `state` then, but
+whether a write to it is one to `state` is not known. It is as with arrays (`trace/either.py`): as
+long as nobody looks, it does not matter. What is written to one makes the other unreadable.
+
+Where it is certain that two variables hold the same, they do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .. import tree
+from ..trace.either import undecided
+from ..trace.preparing import alike
+from .conversion import local
+from .values import Partial
+
+
+class _Undecided(Partial):
+    """Stands for what may have been changed by a write to something else; to use it is an error."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+
+    def __repr__(self) -> str:
+        return "<unknown>"
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise the error."""
+        raise undecided()
+
+
+for _name in [name for name, value in vars(Partial).items() if value is Partial.refuse]:
+    setattr(_Undecided, _name, _Undecided.refuse)
+
+
+def is_container(value: Any) -> bool:
+    """Whether it is a list, a dict or an object that is a tree and can be changed."""
+    return not isinstance(value, (tuple, type(None))) and tree.take_apart(value) is not None
+
+
+def containers_in(value: Any) -> Iterator[Any]:
+    """The containers in a tree, from the outermost on."""
+    taken = tree.take_apart(value)
+    if taken is not None:
+        if is_container(value):
+            yield value
+        for part in taken[0]:
+            yield from containers_in(part)
+
+
+def may_be_alike(one: Any, other: Any) -> None:
+    """Take down that two containers may be one."""
+    known = alike()
+    if one is not other:
+        for this, that in ((one, other), (other, one)):
+            known.setdefault(id(this), (this, []))[1].append(that)
+
+
+def others(thing: Any) -> Sequence[Any]:
+    """What a container may be, beside itself."""
+    return alike().get(id(thing), (thing, ()))[1]
+
+
+def written(thing: Any) -> None:
+    """A container is changed: nobody may read what may be the same any more."""
+    for other in alike().pop(id(thing), (thing, ()))[1]:
+        _forget(other)
+
+
+def _forget(thing: Any) -> None:
+    if local.inside is not None:
+        local.inside.changes(thing, "a write to what may be the same")
+    if isinstance(thing, list):
+        thing[:] = [_Undecided() for _ in thing]
+    elif isinstance(thing, dict):
+        thing.update({key: _Undecided() for key in thing})
+    elif dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            object.__setattr__(thing, field.name, _Undecided())
+
+
+class SameContainers:
+    """What variables hold behind a branch or loop, beside what they held at its end.
+
+    There may be several ends: those of both sides of a branch.
+    """
+
+    def __init__(
+        self, sure: bool, same: Callable[[Any], Any], outside: Callable[[Any], Sequence[Any]]
+    ):
+        self.sure = sure  # whether one of these ends was reached
+        self.same = same  # for a container at an end what it is behind it, where that is known
+        self.outside = outside  # the containers from outside that it may be
+        self.held: dict[int, tuple[Any, list[Any]]] = {}  # results, by the containers at an end
+        self.whole: dict[tuple[int, ...], Any] = {}
+
+    def add(self, result: Any, ends: Sequence[Any]) -> Any:
+        """What a variable holds: the result, or what was added before and is the same."""
+        if not is_container(result):
+            self._take_down(result, ends)
+            return result
+        key = tuple(map(id, ends))
+        same = self.whole.get(key)
+        if same is None and all(end is ends[0] for end in ends):
+            same = self.same(ends[0])
+        if self.sure and same is not None:
+            return same
+        self.whole[key] = result
+        self._take_down(result, ends)
+        return result
+
+    def _take_down(self, result: Any, ends: Sequence[Any]) -> None:
+        for made, *inside in zip(*map(containers_in, (result, *ends)), strict=False):
+            for end in inside:
+                for one in self.outside(end):
+                    may_be_alike(made, one)
+                known = self.held.setdefault(id(end), (end, []))[1]
+                for other in known:
+                    may_be_alike(made, other)
+                known.append(made)
