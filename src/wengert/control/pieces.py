@@ -252,13 +252,11 @@ def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
         if id(now) in found or isinstance(now, (str, bytes, int, float, type, Traced)):
             continue
         parts = _parts(now)
-        if type(now) is types.CellType or not any(_is_of(part, level) for part in parts):
+        own = getattr(now, "__dict__", {}).values() if is_users_kind(type(now)) else parts
+        made = any(isinstance(one, Traced) and one._trace.level >= level for one in own)
+        if not made or type(now) is types.CellType:
             found[id(now)] = now
             pending += parts
-
-
-def _is_of(value: Any, level: int) -> bool:
-    return isinstance(value, Traced) and value._trace.level >= level
 
 
 def _parts(thing: Any) -> list[Any]:
