@@ -163,3 +163,47 @@ def test_combinations():
     np.testing.assert_array_equal(wsp.special.comb(5, chosen), scipy.special.comb(5, chosen))
     many = wsp.special.comb(5, chosen, repetition=True)
     np.testing.assert_allclose(many, scipy.special.comb(5, chosen, repetition=True))
+
+
+# Arguments where one of the gamma functions that a coefficient is made of has a pole, and beside.
+COEFFICIENTS = {
+    "binom": [
+        (9, 12), (9, 10), (9, -1), (9, -3), (0, 2), (-0.5, -2), (4, 4.45), (4, 4.55), (4, -0.55),
+        (-0.7, 3), (-2.5, 3), (-2.5, 1.3), (100, 103), (5, 5), (2.5, 5),
+    ],
+    "poch": [
+        (0, 0.5), (-2, 0.5), (-3, 4.5), (-1.5, 3), (0.2, -2), (-3.2, -1.7), (0.3, 2), (2.5, 3),
+    ],
+}  # fmt: skip
+
+
+def _by_gamma(name, x, y):
+    if name == "binom":
+        return mp.gamma(x + 1) * mp.rgamma(y + 1) * mp.rgamma(x - y + 1)
+    return mp.gamma(x + y) * mp.rgamma(x)
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+@pytest.mark.parametrize("place", [0, 1])
+def test_derivatives_of_coefficients_at_poles(name, place):
+    function = getattr(wsp.special, name)
+    first = wg.grad(function, place)
+    second = wg.grad(first, place)
+    for point in COEFFICIENTS[name]:
+        exact = [mp.mpf(x) for x in point]
+        for order, derivative in ((1, first), (2, second)):
+            line = lambda t, exact=exact: _by_gamma(
+                name, *[t if k == place else x for k, x in enumerate(exact)]
+            )
+            with mp.workdps(40):
+                want = float(mp.diff(line, exact[place], order))
+            found = float(derivative(*map(float, point)))
+            np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12, err_msg=str(point))
+
+
+def test_polynomials_that_coefficients_are():
+    """Of whole steps below 0, where both gamma functions have poles."""
+    slope = wg.vmap(wg.grad(wsp.special.poch), (0, None))
+    z = np.array([0.0, -1.0, -2.0, -4.0])
+    np.testing.assert_allclose(slope(z, 3.0), 3 * z**2 + 6 * z + 2, rtol=1e-13)
+    np.testing.assert_allclose(slope(z, 0.0), 0.0)

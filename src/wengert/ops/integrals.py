@@ -25,11 +25,12 @@ from .approximations import (
     pieces,
     polynomial,
 )
-from .elementwise import absolute, exp, log, select
+from .elementwise import absolute, cos, exp, log, select
 from .incomplete import inverse_beta, upper_gamma
-from .logic import less
+from .logic import equal, less, logical_and, logical_not, logical_or, rint
 from .op import Op
-from .special import polygamma, special
+from .special import betaln, polygamma, special
+from .special import gamma as gamma_op
 
 EULER = 0.5772156649015329
 # Where Ei is 0, as a sum of two floats.
@@ -265,23 +266,67 @@ def _digamma(x: Any) -> Any:
     return polygamma(x, n=0)
 
 
+def _cos_pi(x: Any) -> Any:
+    return cos(math.pi * (x - 2 * rint(0.5 * x)))
+
+
+def _is_whole(x: Any) -> Any:
+    return equal(x, rint(x))
+
+
+def _by_sine(n: Any, k: Any) -> tuple[Any, Any, Any]:
+    """Where k is above n or below 0 while n > -1, and pi times the slope of what it is there.
+
+    One of the three gamma functions has poles there. By its reflection the value is
+    sin(pi u) beta(n + 1, u) / pi, with u = k - n or u = -k.
+    """
+    right = less(-1, n)
+    above, low = logical_and(right, less(n - k, -0.5)), logical_and(right, less(k, -0.5))
+    some = logical_or(above, low)
+    u = select(some, select(above, k - n, -k), 1.0)
+    turn = exp(betaln(select(some, n, 0.0) + 1, u)) * _cos_pi(u)
+    return above, low, select(some, turn, 0.0)
+
+
+def _counting_by_n(ans: Any, n: Any, k: Any) -> Any:
+    above, _, turn = _by_sine(n, k)
+    # of whole k it is a polynomial, and that of k - n - 1 but for its sign
+    left = logical_and(logical_not(less(-1, n)), logical_and(_is_whole(k), less(-1, k)))
+    first = _digamma(select(left, -n, n + 1))
+    rest = _digamma(select(logical_or(above, left), k - n, n - k + 1))
+    return ans * (first - rest) - select(above, turn, 0.0)
+
+
+def _counting_by_k(ans: Any, n: Any, k: Any) -> Any:
+    above, low, turn = _by_sine(n, k)
+    rest, last = _digamma(select(above, k - n, n - k + 1)), _digamma(select(low, -k, k + 1))
+    return ans * (rest - last) + select(above, turn, -turn)
+
+
 def _counting(name: str, function: Function) -> Op:
-    op: Op = special(
-        name,
-        function,
-        lambda ans, n, k: ans * (_digamma(n + 1) - _digamma(n - k + 1)),
-        lambda ans, n, k: ans * (_digamma(n - k + 1) - _digamma(k + 1)),
-        domains=((4.0, 6.0), (0.5, 3.0)),
-    )
-    return op
+    domains = ((4.0, 6.0), (0.5, 3.0))
+    return special(name, function, _counting_by_n, _counting_by_k, domains=domains)
 
 
 comb = _counting("comb", combinations)
 binom = _counting("binom", binomial)
+
+
+def _poch_by_z(ans: Any, z: Any, m: Any) -> Any:
+    """With the poles of gamma(z), where its reciprocal is 0, and of gamma(z + m) mirrored."""
+    both = logical_and(_is_whole(m), logical_and(less(z, 0.25), less(z + m, 0.25)))
+    left = less(z, 0.25)
+    first = _digamma(select(both, 1 - z - m, z + m))
+    slope = ans * (first - _digamma(select(left, 1 - z, z)))
+    crossing = logical_and(left, logical_not(both))
+    z, m = select(crossing, z, 0.5), select(crossing, m, 0.5)
+    return slope + select(crossing, _cos_pi(z) * gamma_op(z + m) * gamma_op(1 - z), 0.0)
+
+
 poch: Op = special(
     "poch",
     rising,
-    lambda ans, z, m: ans * (_digamma(z + m) - _digamma(z)),
+    _poch_by_z,
     lambda ans, z, m: ans * _digamma(z + m),
     domains=((0.5, 4.0), (0.5, 3.0)),
 )
