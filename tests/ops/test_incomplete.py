@@ -200,3 +200,27 @@ def test_derivatives_at_the_ends():
     close(wg.grad(below, (0, 1, 2))(2.0, 3.0, 1.0), (0, 0, 0))
     second = wg.grad(wg.grad(lambda x: ops.incomplete_gamma(1.0, x, upper=False)))
     close(second(0.0), -1)
+
+
+@pytest.mark.parametrize(
+    "point", [(1.0, 1.0, 0.5), (1.05, 1.05, 0.5), (1.1, 1.0, 0.51), (1.03, 0.3, 0.505)]
+)
+def test_beta_where_the_longer_side_of_a_small_sum_is_integrated(point):
+    """The integrand is followed furthest there, and derivatives further than the value."""
+    exact = [mp.mpf(x) for x in point]
+    value = lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True)
+    function = lambda a, b, x: ops.incomplete_beta(a, b, x, upper=False)
+    orders = {
+        (0,): (1, 0, 0),
+        (1,): (0, 1, 0),
+        (0, 0): (2, 0, 0),
+        (0, 1): (1, 1, 0),
+        (0, 2): (1, 0, 1),
+    }
+    for places, order in orders.items():
+        derivative = function
+        for place in places:
+            derivative = wg.grad(derivative, place)
+        with mp.workdps(30):
+            want = float(mp.diff(value, tuple(exact), order))
+        np.testing.assert_allclose(derivative(*point), want, rtol=1e-10, err_msg=str(places))

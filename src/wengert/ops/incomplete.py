@@ -53,6 +53,8 @@ TINY = 0.25
 # Integrands are followed until they are exp(-ENOUGH), further by MORE for each factor u. The rules
 # of few nodes are for all that follows 0, in units of where the integrand is exp(-NEARLY).
 ENOUGH, MORE, NEARLY = 37.0, 4.0, 32.0
+# Beyond it the logarithm of a level has more digits than its distance from the tangent.
+FAR_LEVEL = 1000.0
 
 
 def exp_square(x: Array) -> Array:
@@ -395,9 +397,13 @@ def beta_moment(a: Array, b: Array, x: Array, m: int, n: int, k: int) -> Array:
     nodes, weights = MANY if m or n or k else FEW_BETA
     u = along(nodes, end) * end
     curve, level, grown = beta_curve(u, share, turn)
+    if m or n or k:
+        # far out, where the integrand of the value itself does not reach, that is a difference of
+        # large numbers, and what it has lost would be in an exponent
+        logarithm = np.log(level)
+        curve = np.where(level > FAR_LEVEL, logarithm - share * (turn * u), curve)
     value = along(weights, end) * np.exp(-slope * u - both * curve)
     if m or n:
-        logarithm = np.log(level)
         inner, outer = np.where(turn < 0, -u, 0.0), np.where(turn < 0, 0.0, u)
         for by_near, count in ((left, m), (~left, n)):
             factor = np.where(by_near, inner, outer) - logarithm
