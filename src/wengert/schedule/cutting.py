@@ -11,6 +11,8 @@ memory.
 from __future__ import annotations
 
 import functools
+import heapq
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -145,6 +147,9 @@ class Cut:
                 way.classify(self, node)
         self.separable = frozenset(self.inside)
         self.phases = self._phases()
+        self._operators = {node.serial: node for node in graph.operators}
+        self._reads: dict[int, set[int]] | None = None  # of each phase
+        self._readers: Counter[int] = Counter()  # in how many phases a value is read, by serial
         self.members = self._by_phase()
         if way.repeats:
             self._repeat_cheap()
@@ -154,6 +159,12 @@ class Cut:
     def part(self) -> Part:
         """A block of the samples."""
         return Part(self.width, self.length)
+
+    @functools.cached_property
+    def products(self) -> list[Operator]:
+        """The products of samples."""
+        products = filter(flops_of, self.graph.operators)
+        return [node for node in products if node.serial in self.axes]
 
     def told_names(self) -> str:
         """The axis, by the names of arguments that have it."""
@@ -269,7 +280,7 @@ class Cut:
             if self.is_member(node) and self.phases[node.serial] not in kept:
                 self.inside.discard(node.serial)
                 self.sums.discard(node.serial)
-        self.members = kept
+        self.members, self._reads = kept, None
 
     # ------------------------------------------------------------ values that are computed again
 
@@ -326,14 +337,18 @@ class Cut:
 
     def wanted_from(self, phase: int) -> set[int]:
         """The values that something outside of a region needs."""
-        found = {node.serial for node in self.graph.outputs if node is not None}
-        others = [nodes for other, nodes in self.members.items() if other != phase]
-        groups = [self._with_cheap_sources(nodes) for nodes in others]
-        groups.append([node for node in self.graph.operators if not self.is_member(node)])
-        for nodes in groups:
-            own = {node.serial for node in nodes}
-            found |= {s.serial for node in nodes for s in node.inputs if s.serial not in own}
-        return found
+        if self._reads is None:
+            self._reads = {
+                other: _reads_of(self._with_cheap_sources(nodes))
+                for other, nodes in self.members.items()
+            }
+            rest = [node for node in self.graph.operators if not self.is_member(node)]
+            shown = {node.serial for node in self.graph.outputs if node is not None}
+            self._readers = Counter(shown | _reads_of(rest))
+            for reads in self._reads.values():
+                self._readers.update(reads)
+        own = self._reads.get(phase, set())
+        return {serial for serial, count in self._readers.items() if count > (serial in own)}
 
     def results_of(self, phase: int) -> tuple[list[Operator], list[Operator]]:
         """What others need of a region, and the operators that compute it."""
@@ -367,14 +382,26 @@ class Cut:
         candidates = self.separable - {node.serial for node in members}
         read = {source.serial for node in members for source in node.inputs}
         again = []
-        for node in reversed(self.graph.operators):
-            if node.serial not in candidates or node.serial not in read or not _is_cheap(node):
+        pending = [-serial for serial in read & candidates]  # what is read comes before its readers
+        heapq.heapify(pending)
+        while pending:
+            node = self._operators[-heapq.heappop(pending)]
+            if not _is_cheap(node):
                 continue
             new = [s for s in node.inputs if s.serial in self.axes and s.serial not in read]
             if not new or (len(new) == 1 and _takes_the_place(new[0], node)):
                 again.append(node)
                 read |= {source.serial for source in new}
+                for source in new:
+                    if source.serial in candidates:
+                        heapq.heappush(pending, -source.serial)
         return sorted([*again, *members], key=lambda node: node.serial)  # inputs first
+
+
+def _reads_of(nodes: Sequence[Operator]) -> set[int]:
+    """What operators read of others, by serial."""
+    own = {node.serial for node in nodes}
+    return {source.serial for node in nodes for source in node.inputs if source.serial not in own}
 
 
 def adds_to_zeros(node: Operator, places: dict[int, int]) -> bool:

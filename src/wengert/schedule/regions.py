@@ -219,8 +219,7 @@ class ChannelBlocks(TimedWay):
         """The classes of axes that products with weights make, the samples apart."""
         return {
             self.classes.find((node.serial, axis))
-            for node in cut.graph.operators
-            if flops_of(node) and node.serial in cut.axes
+            for node in cut.products
             for axis in _made_by_weights(cut, node)
         }
 
