@@ -340,3 +340,33 @@ def test_it_happens_only_where_the_condition_holds(f):
                 wg.jit(f)(x)
         else:
             np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
+
+
+class Counting:
+    """A number that counts what is done with it."""
+
+    def __init__(self, value):
+        self.value, self.uses = value, 0
+
+    def __add__(self, other):
+        self.uses += 1
+        return self.value + other
+
+    @property
+    def half(self):
+        self.uses += 10
+        return self.value / 2
+
+
+def test_operators_with_effects():
+    def f(x):
+        number = Counting(x[1])
+        total = x[0]
+        if x[0] > 0:
+            total = number + x[0]
+        elif x[1] > 0:
+            total = number.half
+        return total * 100 + number.uses
+
+    for x in [*POINTS, np.array([-1.0, 2.0])]:
+        np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)

@@ -32,6 +32,7 @@ from .conversion import local
 from .held_arrays import SameArrays
 from .jumps import RESULT, RETURNED
 from .pieces import TracedPiece, captured, closed, recursion
+from .quiet import are_quiet
 from .rewriting import Statement
 from .values import (
     NOTHING,
@@ -190,7 +191,8 @@ class _Side:
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
             variables.put([swapped.get(id(value), value) for value in before])
             try:
-                run_piece(piece, variables.where)
+                quiet = are_quiet(variables.roots)
+                run_piece(piece if quiet else inside.watched(piece), variables.where)
                 after = list(variables.get())
                 variables.check_outside(after)
                 variables.check_apart(arrays, inner)

@@ -249,7 +249,7 @@ def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
     pending = list(roots)
     while pending and len(found) < _MOST_OBJECTS:
         now = pending.pop()
-        if id(now) in found or isinstance(now, (str, bytes, int, float, type, Traced)):
+        if id(now) in found or isinstance(now, (str, bytes, int, float, Traced)):
             continue
         parts = _parts(now)
         own = getattr(now, "__dict__", {}).values() if is_users_kind(type(now)) else parts
@@ -260,7 +260,7 @@ def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
 
 
 def _parts(thing: Any) -> list[Any]:
-    """What an object holds."""
+    """What an object holds; of a class nothing, but its attributes may be counters."""
     if isinstance(thing, dict):
         return [*thing.values()]
     if isinstance(thing, (list, tuple, set, frozenset, collections.deque)):
@@ -273,7 +273,9 @@ def _parts(thing: Any) -> list[Any]:
         return [thing.func, thing.args, thing.keywords]
     if isinstance(thing, (types.MethodType, types.BuiltinMethodType)):
         return [thing.__self__]
-    return [getattr(thing, "__dict__", None)] if is_users_kind(type(thing)) else []
+    if isinstance(thing, type) or not is_users_kind(type(thing)):
+        return []
+    return [getattr(thing, "__dict__", None)]
 
 
 # ---------------------------------------------------------------- graphs

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..ops.op import Traced
 from .pieces import Abandon
+from .quiet import is_quiet
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FOLDERS = tuple(
@@ -31,7 +32,7 @@ _SCIPYS_FILES = tuple(
     os.path.join(_ROOT, "scipy", f"{name}.py")
     for name in ("special", "linalg", "signal", "ndimage", "stats", "multivariate", "frozen")
 )
-_BUILTINS = frozenset(
+BUILTINS = frozenset(
     getattr(builtins, name)
     for name in "abs all any bool complex dict divmod enumerate float frozenset getattr hasattr "
     "int isinstance issubclass len list max min pow range repr reversed round set slice sorted str "
@@ -53,7 +54,7 @@ _MATH = frozenset(
     if callable(value) and not _changes(module, name)
 )
 _WRITING = frozenset("copyto put place putmask put_along_axis fill_diagonal".split())
-_CHANGING = frozenset(
+CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
     "appendleft popleft fill put itemset resize setfield setflags partition byteswap "
     "difference_update intersection_update symmetric_difference_update".split()
@@ -87,7 +88,7 @@ def changing_method(function: Any) -> Any:
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, (types.ModuleType, type)):
         return None
-    return owner if function.__name__ in _CHANGING else None
+    return owner if function.__name__ in CHANGING else None
 
 
 def pure(function: Any) -> Any:
@@ -175,9 +176,9 @@ def _added(function: Any) -> Any:
 
 
 def _class(kind: type) -> Any:
-    known = kind in _BUILTINS or kind.__module__ == "numpy"
+    known = kind in BUILTINS or kind.__module__ == "numpy"
     named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields") and "__new__" in vars(kind)
-    if known or named_tuple or _is_plain_dataclass(kind):
+    if known or ((named_tuple or _is_plain_dataclass(kind)) and is_quiet(kind)):
         return kind
     raise Abandon
 
@@ -191,13 +192,13 @@ def _is_plain_dataclass(kind: type) -> bool:
     written = vars(kind).get("__init__")  # by Python: a class of that name has no file
     generated = type(written) is types.FunctionType and written.__code__.co_filename == "<string>"
     factories = (field.default_factory for field in dataclasses.fields(kind))
-    return own and generated and all(f is dataclasses.MISSING or f in _BUILTINS for f in factories)
+    return own and generated and all(f is dataclasses.MISSING or f in BUILTINS for f in factories)
 
 
 def _builtin(function: Any) -> Any:
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
-        if function in _BUILTINS or function in _MATH:
+        if function in BUILTINS or function in _MATH:
             return function
     elif isinstance(owner, np.ufunc):
         return _added(function) if function.__name__ == "at" else _watched(function)

@@ -43,6 +43,7 @@ from .held_arrays import (
     storages_before,
 )
 from .pieces import Abandon, Fills, Grows, Sets, TracedPiece
+from .quiet import are_quiet
 from .ragged import Shrinking, Unequal, shrinking
 from .values import (
     NOTHING,
@@ -142,6 +143,8 @@ class Turns:
 
     def trace(self) -> None:
         """Trace a turn until the types of what is carried are settled."""
+        if self.attempt and not are_quiet(self.variables.roots):
+            raise Abandon
         self.prepare()
         patience = _PATIENCE
         for _ in range(_MOST_CHANGES):

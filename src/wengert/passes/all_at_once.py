@@ -44,7 +44,7 @@ def _at_once(node: Operator, used: set[int]) -> Sequence[Node] | None:
     if totals is None or not _fits(_besides(body, totals), length):
         return None
     shown: list[Any] = body.graph.outputs[body.carry :]
-    steps = _Rows(node, [*shown, *[one for total in totals for one in total.reads]])
+    steps = _AllSteps(node, [*shown, *[one for total in totals for one in total.reads]])
     starts = body.split(node.inputs)[1]
     ends = [steps.summed(start, total) for start, total in zip(starts, totals, strict=True)]
     return [
@@ -154,7 +154,7 @@ def _besides(body: Body, totals: Sequence[_Total]) -> list[Operator]:
     return [one for one in kept if isinstance(one, Operator)]
 
 
-class _Rows:
+class _AllSteps:
     """Values of the body in all steps."""
 
     def __init__(self, node: Operator, wanted: Sequence[Node]):

@@ -40,7 +40,7 @@ def _part(node: Operator, used: set[int]) -> Sequence[Node] | None:
     body: Body = node.params["body"]
     if not is_worth_it(node) or not any(one.op in _ACCESSES for one in body.graph.operators):
         return None
-    steps = _Steps(node)
+    steps = _PartedLoop(node)
     users = users_of(body.graph)
     parts = {}
     for number in range(body.carry):
@@ -115,7 +115,7 @@ class _Part:
         return apply(broadcast_to, found, params={"shape": own.type.shape})
 
 
-class _Steps:
+class _PartedLoop:
     """The steps of a loop, and what is known now of all of them."""
 
     def __init__(self, node: Operator):
