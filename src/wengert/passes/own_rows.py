@@ -47,7 +47,7 @@ def _part(node: Operator, used: set[int]) -> Sequence[Node] | None:
         accesses = _accesses(body, number, users)
         axes = steps.own_places(accesses)
         if axes:
-            parts[number] = _Part(accesses, axes)
+            parts[number] = _OwnRow(accesses, axes)
     return steps.parted(parts) if parts else None
 
 
@@ -79,7 +79,7 @@ def _places(access: Operator) -> dict[int, Node]:
     return dict(zip(axes, access.inputs[len(access.inputs) - len(axes) :], strict=True))
 
 
-class _Part:
+class _OwnRow:
     """A carry of which each step has its own row: the axes that tell which, with the place of it,
     in the body and in all steps."""
 
@@ -168,7 +168,7 @@ class _PartedLoop:
             return None  # an error of the program, where it comes to that
         return found
 
-    def parted(self, parts: dict[int, _Part]) -> Sequence[Node]:
+    def parted(self, parts: dict[int, _OwnRow]) -> Sequence[Node]:
         """The loop with rows in place of these carries, and its results put in their places."""
         owner = {serial: part for part in parts.values() for serial in part.accesses}
         own = {self.carry[k].serial: part.row(self.carry[k]) for k, part in parts.items()}
@@ -207,7 +207,7 @@ class _PartedLoop:
         shown = items[len(kept) : len(items) - len(parts)]
         return [*[results[k] for k in range(self.body.carry)], *shown]
 
-    def _outside(self, part: _Part) -> list[Node]:
+    def _outside(self, part: _OwnRow) -> list[Node]:
         """The places of a part in all steps."""
         found = all_steps(part.places, [*self.given.values()], self.length)
         return [

@@ -85,7 +85,7 @@ def _line(places: Any, length: int, rank: int) -> _Line | None:
     return _Line(int(first), steps, counts)
 
 
-class _Places:
+class _SlicedPlaces:
     """Places of an array that are slices and windows of it.
 
     ``x[key]``, with the axes along which windows lie last, has its axes taken apart in windows;
@@ -143,7 +143,7 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(map(int, np.argsort(order)))
 
 
-def _places(node: Operator) -> _Places | None:
+def _places(node: Operator) -> _SlicedPlaces | None:
     """The places of a read or a write, where they are constant and lie at equal distances."""
     axes, shape = node.params["axes"], node.inputs[0].type.shape
     given = node.inputs[len(node.inputs) - len(axes) :]
@@ -158,7 +158,7 @@ def _places(node: Operator) -> _Places | None:
         taken += found.steps
     if len(set(taken)) < len(taken):
         return None  # a diagonal
-    return _Places(node.inputs[0], lines, around)
+    return _SlicedPlaces(node.inputs[0], lines, around)
 
 
 def _read(node: Operator) -> Node | None:
