@@ -223,4 +223,6 @@ def test_beta_where_the_longer_side_of_a_small_sum_is_integrated(point):
             derivative = wg.grad(derivative, place)
         with mp.workdps(30):
             want = float(mp.diff(value, tuple(exact), order))
-        np.testing.assert_allclose(derivative(*point), want, rtol=1e-10, err_msg=str(places))
+        # by symmetry some are 0, as a sum of terms that are not
+        close = {"rtol": 1e-10, "atol": 1e-13, "err_msg": str(places)}
+        np.testing.assert_allclose(derivative(*point), want, **close)
