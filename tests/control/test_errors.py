@@ -78,9 +78,13 @@ def other_structure(x):
     return [x, 2]
 
 
+class OwnError(Exception):
+    """One of the user's."""
+
+
 def raises(x):
     if x > 0:
-        raise ValueError("too large")
+        raise OwnError("too large")
     return x
 
 
@@ -147,7 +151,7 @@ CASES = [
     (Box().put, 1.0, "an assignment changes a Box from outside"),
     (other_shape, 1.0, r"'y' is f64\[3\] if a traced condition holds and f64\[2\] if not"),
     (other_structure, 1.0, r"the function returns \(f64\*, i64\*\) if .* and \[f64\*, i64\*\] if"),
-    (raises, -1.0, r"ValueError is raised in a branch .* \(too large\)"),
+    (raises, -1.0, r"OwnError is raised in a branch .* \(too large\)"),
     (grows, np.ones(3), r"'x' is f64\[3\] before a turn of the loop and f64\[6\] after it"),
     (wider, np.float32(1), "'x' is f32 before a turn of the loop and f64 after it"),
     (ambiguous, np.ones(2), r"the truth of bool\[2\] is ambiguous: it has 2 elements"),

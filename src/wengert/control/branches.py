@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import OutsideWriteError, WengertError
+from ..errors import ControlFlowError, OutsideWriteError, WengertError
 from ..graph import Graph, Node, Operator
 from ..ops import elementwise as ew
 from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
+from ..ops.positions import PYTHONS, provided
 from ..trace.conditional import storages_of
 from ..trace.either import Either, may_be
 from ..trace.lying import in_order, is_decided, strides_of
+from ..trace.tracer import current_trace
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
 from .alike import SameContainers
@@ -146,6 +148,19 @@ class Variables:
         self.put([*values, *self.before[len(values) :]])
 
 
+class RaisedError(ControlFlowError):
+    """A piece raises an error itself."""
+
+    def __init__(self, where: str, error: Exception, piece: Callable[[], Any]):
+        super().__init__(
+            f"{where}: {type(error).__name__} is raised in a branch or loop that a traced "
+            f"condition decides on ({error}): compiled code cannot raise it. Check the arguments "
+            "before the compiled function, give the result a NaN there, or use "
+            'jit(control="trace").'
+        )
+        self.error, self.piece = error, piece
+
+
 def run_piece(piece: Callable[[], Any], where: str) -> Any:
     """Run a piece; what it raises itself is an error of its own under a traced condition."""
     try:
@@ -159,13 +174,7 @@ def run_piece(piece: Callable[[], Any], where: str) -> Any:
         inner = trace.tb_next if trace is not None else None
         if inner is None or inner.tb_next is not None:
             raise
-        raise failure(
-            where,
-            f"{type(error).__name__} is raised in a branch or loop that a traced condition decides "
-            f"on ({error}): compiled code cannot raise it",
-            "Check the arguments before the compiled function, give the result a NaN there, or use "
-            'jit(control="trace").',
-        ) from error
+        raise RaisedError(where, error, piece) from error
 
 
 class _Left:
@@ -460,7 +469,46 @@ def decide(
         for kept, slots in held:
             put(kept.thing, slots)
 
-    variables.retrying(work)
+    try:
+        variables.retrying(work)
+    except RaisedError as raised:
+        if raised.piece not in (then, orelse) or not _is_pythons(raised.error):
+            raise
+        (orelse if raised.piece is then else then)()
+        going = logic.logical_not(chosen) if raised.piece is then else chosen
+        if not _provide(variables, going, raised.error):
+            raise
+
+
+def _is_pythons(error: Exception) -> bool:
+    return PYTHONS.get(type(error).__name__) is type(error)
+
+
+def _provide(variables: Variables, going: Any, error: Exception) -> bool:
+    """Let what is read behind an error that a traced condition raises be there only if it is not
+    raised; whether there is something."""
+    problem = str(error.args[0] if len(error.args) == 1 else error)
+    texts = {"error": type(error).__name__, "name": "", "problem": problem, "remedy": ""}
+    held = list(variables.get())
+    trace, done = current_trace(), False
+    for place, name in enumerate(variables.names):
+        value = held[place]
+        if name not in variables.statement.live or not isinstance(value, Traced):
+            continue
+        if not is_own_array(value) or value._trace is not trace:
+            continue
+        array: Any = value
+        checked: Any = provided(array, going, **texts)
+        if array.type.weak:
+            checked = weaken(checked)
+        if not array.type.shape or array._storage()._writable == "argument":
+            checked._writable = array._storage()._writable
+            held[place] = checked
+        else:
+            array._write(checked)
+        done = True
+    variables.put(held)
+    return done
 
 
 def run(chosen: Any, outputs: Sequence[tuple[Node, Node]], types: Sequence[ArrayType]) -> list[Any]:

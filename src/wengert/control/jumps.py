@@ -231,7 +231,7 @@ def _jumps(statement: ast.AST) -> set[str]:
 def _always(statements: Sequence[ast.stmt]) -> bool:
     """Whether control never reaches the end of these statements by a jump."""
     for statement in statements:
-        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True
         if isinstance(statement, ast.If) and _always(statement.body) and _always(statement.orelse):
             return True

@@ -94,6 +94,13 @@ def _told(outer: dict[str, str]) -> str:
     return f"{PREFIX}.outside(lambda: [{', '.join(held)}], {names!r})"
 
 
+def _raises(node: ast.AST) -> bool:
+    """Whether it raises an error, not in a function inside."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+        return False
+    return isinstance(node, ast.Raise) or any(map(_raises, ast.iter_child_nodes(node)))
+
+
 def _may_loop(node: ast.AST) -> bool:
     """Whether it is a loop, or a call of something that may have one."""
     if isinstance(node, ast.Call):
@@ -111,6 +118,19 @@ def _is_generator(node: ast.AST) -> bool:
         if not isinstance(now, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             pending += ast.iter_child_nodes(now)
     return False
+
+
+class _Asserted(ast.NodeTransformer):
+    """Writes ``assert c, text`` as ``if not c: raise AssertionError(text)``."""
+
+    def visit_Assert(self, node: ast.Assert) -> ast.If:
+        given = [] if node.msg is None else [node.msg]
+        error = ast.Call(ast.Name("AssertionError", ast.Load()), given, [])
+        made = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error)], [])
+        for part in ast.walk(made):
+            if not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return made
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -139,6 +159,7 @@ class _Rewriter(ast.NodeTransformer):
                 raise Unconvertible(f"it calls {used}(), which sees the names of a function")
             return node
         outer_stacks, self.stacks = self.stacks, write_stacks(node)
+        _Asserted().visit(node)
         lower(node)
         names = names_of(node.body)
         given = parameters(node.args)
@@ -212,7 +233,8 @@ class _Rewriter(ast.NodeTransformer):
             {n for n in names.written if self._known(n) or n in self.outer}
             | {n for n in names.touched if self._known(n)}
         )
-        read = sorted(n for n in names.read - set(changed) if self._known(n))
+        later = node.live if any(map(_raises, parts)) else frozenset()
+        read = sorted(n for n in (names.read | later) - set(changed) if self._known(n))
         self.bound |= set(changed) | set(read)
         statement = Statement(
             node.lineno,
@@ -283,6 +305,14 @@ class _Rewriter(ast.NodeTransformer):
             *self._state(number, key, declared, node),
             *self._call(f"{PREFIX}.if_(TEST, {functions}, {number})", node, TEST=test),
         ]
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """What its text says of traced values are their types."""
+        self.generic_visit(node)
+        for part in ast.walk(node):
+            if isinstance(part, ast.FormattedValue):
+                part.value = self._runtime_call("told", part.value, part.value)
+        return node
 
     def visit_While(self, node: ast.While) -> Any:
         self.count += 1

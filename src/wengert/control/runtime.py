@@ -313,6 +313,10 @@ class Runtime:
     def _here(self) -> str:
         return user_line() or self.file
 
+    def told(self, value: Any) -> Any:
+        """What the text of an error says of a value."""
+        return _Told(value) if is_abstract(value) else value
+
     # ------------------------------------------------------------ statements
 
     def if_(self, test: Any, then: Any, orelse: Any, get: Any, put: Any, number: int) -> None:
@@ -748,6 +752,19 @@ class _Zipped(Steps):
 
     def __iter__(self) -> Iterator[Any]:
         return builtins.zip(*self.parts, strict=False)
+
+
+class _Told:
+    """The type of a traced value, whatever it is to be formatted as."""
+
+    def __init__(self, value: Any):
+        self.type = type_of(value)
+
+    def __repr__(self) -> str:
+        return f"<{self.type}>"
+
+    def __format__(self, how: str) -> str:
+        return repr(self)
 
 
 def _row(array: Any, k: Any) -> Any:

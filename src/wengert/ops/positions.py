@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,9 +21,24 @@ _RAISED = (ShapeError, LinearAlgebraError, ControlFlowError, OutOfRangeError)
 ERRORS = {error.__name__: error for error in _RAISED}
 
 
+def _takes_a_text(error: Any) -> bool:
+    try:
+        return isinstance(error(""), Exception)
+    except TypeError:
+        return False
+
+
+# Those that users' programs raise themselves, with a text of their own.
+PYTHONS: dict[str, type[Exception]] = {
+    name: error
+    for name, error in vars(builtins).items()
+    if isinstance(error, type) and issubclass(error, Exception) and _takes_a_text(error)
+}
+
+
 def _provided(x: Any, flag: Any, error: str, name: str, problem: str, remedy: str) -> Any:
     if not np.all(flag):
-        raise ERRORS[error](explain(name, problem, remedy))
+        raise ERRORS[error](explain(name, problem, remedy)) if name else PYTHONS[error](problem)
     return x
 
 
