@@ -137,6 +137,23 @@ def test_errors_are_those_of_python(f, bad):
                 assert raised.value.args == wanted.value.args
 
 
+def test_parameters_in_containers():
+    def f(p):
+        assert p["scale"] > 0, "positive"
+        if np.min(p["places"][0]) < 0:
+            raise ValueError("below")
+        return p["scale"] * np.sum(p["places"][0] ** 2)
+
+    good = {"scale": 2.0, "places": (GOOD, [GOOD])}
+    for compiled in (wg.jit(f), wg.jit(wg.grad(f))):
+        compiled(good)
+        with pytest.raises(AssertionError, match="positive"):
+            compiled({**good, "scale": -1.0})
+        with pytest.raises(ValueError, match="below"):
+            compiled({**good, "places": (-GOOD, [GOOD])})
+    np.testing.assert_allclose(wg.jit(f)(good), f(good), rtol=1e-14)
+
+
 def test_samples():
     mapped = wg.jit(wg.vmap(guarded))
     np.testing.assert_allclose(

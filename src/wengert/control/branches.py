@@ -9,6 +9,7 @@ numbers that cannot fail, both are computed and one result is selected.
 from __future__ import annotations
 
 import functools
+import opcode
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..trace.tracer import current_trace
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
 from .alike import SameContainers
+from .containers import refilled
 from .contents import Changed, described, put, slot_name
 from .conversion import local
 from .held_arrays import SameArrays
@@ -67,6 +69,7 @@ _LIGHT = frozenset(
 )
 _FEW = 12
 _HIGHEST = 4  # of their powers
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 def truth(test: Any, where: str) -> Any:
@@ -481,7 +484,12 @@ def decide(
 
 
 def _is_pythons(error: Exception) -> bool:
-    return PYTHONS.get(type(error).__name__) is type(error)
+    """Whether it is one of Python's exceptions, raised by the statement."""
+    own = PYTHONS.get(type(error).__name__) is type(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return own and trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
 def _provide(variables: Variables, going: Any, error: Exception) -> bool:
@@ -490,25 +498,36 @@ def _provide(variables: Variables, going: Any, error: Exception) -> bool:
     problem = str(error.args[0] if len(error.args) == 1 else error)
     texts = {"error": type(error).__name__, "name": "", "problem": problem, "remedy": ""}
     held = list(variables.get())
-    trace, done = current_trace(), False
+    done = 0
+    trace = current_trace()
+
+    def check(value: Any) -> Any:
+        nonlocal done
+        if is_own_array(value):
+            if value._trace is not trace:
+                return value
+            done += 1
+            checked: Any = provided(value, going, **texts)
+            checked = weaken(checked) if value.type.weak else checked
+            if value.type.shape and value._storage()._writable != "argument":
+                value._write(checked)
+                return value
+            checked._writable = value._storage()._writable
+            return checked
+        taken = tree.take_apart(value)
+        if taken is None or (local.inside is not None and local.inside.is_old(value)):
+            return value
+        parts = [check(part) for part in taken[0]]
+        if all(one is part for one, part in zip(parts, taken[0], strict=True)):
+            return value
+        shape = tree.Structure(type(value), taken[1], (tree.LEAF,) * len(parts))
+        return refilled(value, tree.unflatten(shape, parts))
+
     for place, name in enumerate(variables.names):
-        value = held[place]
-        if name not in variables.statement.live or not isinstance(value, Traced):
-            continue
-        if not is_own_array(value) or value._trace is not trace:
-            continue
-        array: Any = value
-        checked: Any = provided(array, going, **texts)
-        if array.type.weak:
-            checked = weaken(checked)
-        if not array.type.shape or array._storage()._writable == "argument":
-            checked._writable = array._storage()._writable
-            held[place] = checked
-        else:
-            array._write(checked)
-        done = True
+        if name in variables.statement.live:
+            held[place] = check(held[place])
     variables.put(held)
-    return done
+    return done > 0
 
 
 def run(chosen: Any, outputs: Sequence[tuple[Node, Node]], types: Sequence[ArrayType]) -> list[Any]:

@@ -90,12 +90,12 @@ class Twin:
         if all(one is part.original for one, part in zip(new, self.parts, strict=True)):
             return self.original
         shape = tree.Structure(type(result), data, (tree.LEAF,) * len(new))
-        return _refilled(self.original, tree.unflatten(shape, new))
+        written(self.original)
+        return refilled(self.original, tree.unflatten(shape, new))
 
 
-def _refilled(container: Any, new: Any) -> Any:
+def refilled(container: Any, new: Any) -> Any:
     """A container with another content; a new one where it cannot be changed."""
-    written(container)
     if isinstance(container, list):
         container[:] = new
     elif isinstance(container, dict):
