@@ -20,6 +20,7 @@ F = TypeVar("F")
 GENERATED, SOURCES = "<wengert>", "sources"
 _EVALUATING: set[int] = set()
 in_detail: Callable[[FrameType | None], str] | None = None  # what tells more of a line: `lines`
+on_error: Callable[[WengertError], None] | None = None  # what is told of errors: `trace/hidden.py`
 OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
@@ -29,6 +30,11 @@ OURS = (
 
 class WengertError(Exception):
     """The base of all errors that wengert raises on purpose."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        if on_error is not None:
+            on_error(self)
 
 
 class ShapeError(WengertError, ValueError):

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from ..errors import is_users
+from .hidden import none_hidden
 from .reaching import arriving
 
 
@@ -30,9 +31,9 @@ def prepared(function: Any) -> Any:
     """What is called in place of a user's function: the same, or with its control flow traced."""
     function = arriving(function)
     current = _state.current
-    if current is None or current.prepare is None:
-        return function
-    return current.prepare(function)
+    if current is not None and current.prepare is not None:
+        function = current.prepare(function)
+    return none_hidden(function)
 
 
 class Preparing:
