@@ -985,3 +985,23 @@ def test_errors_of_functions_that_numpy_calls_are_their_own():
 
     with pytest.raises(KeyError, match="refused"):
         wg.grad(lambda a: np.sum(a * np.piecewise(GRID, [GRID > 1], [refuses])))(0.7)
+
+
+def test_functions_that_are_given_by_default():
+    """Arrays are made in functions that only the defaults of others name."""
+
+    def doubled(x):
+        out = np.zeros(3)
+        for i in range(3):
+            out[i] = x[i] * 2
+        return out
+
+    def by_place(x, f=doubled):
+        return np.sum(f(x) ** 2)
+
+    def by_name(x, *, f=doubled):
+        return np.sum(f(x) ** 2)
+
+    for function in (by_place, by_name):
+        for gradient in (wg.grad(function), wg.jit(wg.grad(function))):
+            np.testing.assert_allclose(gradient(np.ones(3)), 8 * np.ones(3))

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..trace.reaching import defaults_of
+
 if TYPE_CHECKING:
     from .pieces import TracedPiece
 
@@ -90,7 +92,7 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
         names, known = plain.__code__.co_names, plain.__globals__
         inside.roots += [known[name] for name in names if name in known]
         inside.roots += [content(cell) for cell in plain.__closure__ or ()]
-        inside.roots += [*(plain.__defaults__ or ()), getattr(function, "__self__", function)]
+        inside.roots += [*defaults_of(plain), getattr(function, "__self__", function)]
         found = conversion(plain)
         effects = bool(found) if isinstance(found, str) else not found.plain
         if inside.attempt and effects:

@@ -320,7 +320,7 @@ class _Plan:
                         return False
             except ValueError:  # nothing in a cell
                 return False
-        if function.__defaults__ and not _are_passive(function.__defaults__):
+        if not _are_passive(defaults_of(function)):
             return False
         return not self.basis or _stand(self.basis)
 
@@ -328,6 +328,12 @@ class _Plan:
 _PASSIVE = _DATA | {tuple, list, dict, set, frozenset}
 _VALUES = (np.ndarray, Typed)
 _plans: dict[tuple[int, int], _Plan] = {}
+
+
+def defaults_of(function: FunctionType) -> tuple[Any, ...]:
+    """What arguments of a function are, where a call does not give them."""
+    given, named = function.__defaults__ or (), function.__kwdefaults__
+    return (*given, *named.values()) if named else given
 
 
 def _are_passive(values: Sequence[Any]) -> bool:
@@ -421,7 +427,7 @@ class _Search:
 
     def function(self, function: FunctionType, pending: list[Any]) -> int:
         """Add what a function can do and reach."""
-        pending += function.__defaults__ or ()
+        pending += defaults_of(function)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         held: list[Place] = []
         effects = 0
