@@ -130,7 +130,40 @@ def each_its_own(w):  # an array that a turn makes
     return s
 
 
+def recursive_filter(w):  # what is read was written by the turns before
+    x = w.ravel()
+    y = x.copy()
+    for i in range(5, 100):
+        y[i] = x[i] + np.dot(x[:5], y[i - 5 : i][::-1]) / 8
+    return np.sum(y**2)
+
+
+def smoothed_in_place(w):
+    y = w.ravel() * 1.0
+    for i in range(90):
+        y[i : i + 6] += 0.1 * y[i] * np.arange(6)
+        y[i + 1 : i + 4] = y[i + 2 : i + 5] * 0.5 + y[i : i + 3]
+    return np.sum(np.tanh(y))
+
+
+def patches_in_place(w):
+    y = np.tile(w.ravel(), 3).reshape(18, 18) * 1.0
+    for i in range(16):
+        for j in range(16):
+            y[i : i + 3, j : j + 2] *= 1.0 + 0.1 * y[i + 1, j]
+    return np.sum(y**2)
+
+
+def columns_in_place(w):
+    y = w.reshape(9, 12) * 1.0
+    for j in range(9):
+        y[:, j + 3] -= np.sum(y[1:4, j : j + 3], axis=1).mean() * y[:, j]
+    return np.sum(y**2)
+
+
+IN_PLACE = [recursive_filter, smoothed_in_place, patches_in_place, columns_in_place]
 PROGRAMS = [
+    *IN_PLACE,
     convolution,
     channel_by_channel,
     of_the_argument,
@@ -164,7 +197,10 @@ def test_values_and_gradients(program, w):
 
 @pytest.mark.parametrize(
     "program",
-    [convolution, channel_by_channel, of_the_argument, two_of_one, every_second, from_the_end],
+    [
+        *[convolution, channel_by_channel, of_the_argument, two_of_one, every_second, from_the_end],
+        *IN_PLACE,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_is_traced_once(program, w):

@@ -119,7 +119,11 @@ class _TracedTable:
         except AbstractValueError:
             if not any(map(is_ragged, key if type(key) is tuple else (key,))):
                 raise
-            put(self.array, key, value)
+            part = window(self.array, key)
+            if part is None:
+                put(self.array, key, value)
+            else:
+                part[...] = value
 
     def __delitem__(self, key: Any) -> None:
         del self.array[key]

@@ -1,12 +1,13 @@
 """Slices of the same length in every turn of a loop that is traced once: ``x[i : i + 3]``.
 
-What is taken is an array like any other, but one that cannot be written to. The bounds must be
-known for every turn; all other slices are left to `ragged`.
+What is taken is an array like any other; of what no turn changes it is one of all windows, which
+cannot be written to. The bounds must be known for every turn; all other slices are left to
+`ragged`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -46,25 +47,53 @@ class _Window:
         raise Abandon
 
 
+class _MovingPart:
+    """``x[i : i + 3]`` of an array that turns change, read and written where it lies."""
+
+    name = "part"
+
+    def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
+        rest = tuple(axis for axis in range(len(type_of(x).shape)) if axis not in axes)
+        taken = ops.gather(x, *_places(starts, sizes), axes=axes)
+        return permute(taken, axes=tuple(np.argsort(axes + rest).tolist()))
+
+    def write_back(self, base: Any, new: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
+        """The array with something else in the place of the part."""
+        rest = tuple(axis for axis in range(len(type_of(base).shape)) if axis not in axes)
+        value = permute(new, axes=axes + rest)
+        return ops.scatter_set(base, value, *_places(starts, sizes), axes=axes, apart=True)
+
+
+def _places(starts: Sequence[Any], sizes: Axes) -> list[Any]:
+    """The places of a part along each axis."""
+    shapes = np.eye(len(sizes), dtype=int) * (np.array(sizes) - 1) + 1
+    return [
+        start + np.arange(size).reshape(shape)
+        for start, size, shape in zip(starts, sizes, shapes, strict=True)
+    ]
+
+
 _WINDOW: Any = _Window()
+_PART: Any = _MovingPart()
 
 
 def window(array: Any, key: Any) -> Any:
-    """The part of an array that a key takes, if it is a window; else None.
+    """The part of an array that a key takes, if it is as long in all turns; else None.
 
-    It is one of all windows of the array, so this must be the same in all turns, and most of its
-    windows must be wanted.
+    It is one of all windows of the array where this is the same in all turns, and most of its
+    windows are wanted.
     """
     loops = loops_around()
-    if not loops or not _is_same_in_all(array, loops):
+    if not loops:
         return None
+    same = _is_same_in_all(array, loops)
     array = array if isinstance(array, Traced) else lift(array)
     keys = key if type(key) is tuple else (key,)
     if not all(map(_is_basic, keys)):
         return None
     moving = [is_ragged(one) or is_abstract(one) for one in keys]
     still = [slice(None) if moves else one for one, moves in zip(keys, moving, strict=True)]
-    part = array[tuple(still)]
+    part = array if all(moving) else array[tuple(still)]
     left = [(one, moves) for one, moves in zip(keys, moving, strict=True) if _stays(one, moves)]
     axes = tuple(axis for axis, (_, moves) in enumerate(left) if moves)
     shape = type_of(part).shape
@@ -73,10 +102,10 @@ def window(array: Any, key: Any) -> Any:
         return None
     starts, sizes = zip(*spans, strict=True)
     number = prod(shape[axis] - size + 1 for axis, size in zip(axes, sizes, strict=True))
-    if number > _MOST_WINDOWS * prod(len(loop.rows) for loop in loops):
-        return None
-    taken = _WINDOW(part, *starts, axes=axes, sizes=sizes)
-    taken._view_of(part, _WINDOW, {"axes": axes, "sizes": sizes}, starts)
+    few = number <= _MOST_WINDOWS * prod(len(loop.rows) for loop in loops)
+    op = _WINDOW if same and few else _PART
+    taken = op(part, *starts, axes=axes, sizes=sizes)
+    taken._view_of(part, op, {"axes": axes, "sizes": sizes}, starts)
     return taken[tuple(slice(None) if isinstance(one, slice) else 0 for one, _ in left)]
 
 
@@ -88,7 +117,7 @@ def refuse_windows(leaves: Iterable[Any]) -> None:
 
 def _refuse_window(leaf: Any) -> None:
     while getattr(leaf, "_base", None) is not None:
-        if leaf._base.op is _WINDOW:
+        if leaf._base.op in (_WINDOW, _PART):
             raise Abandon
         leaf = leaf._base.base
 
