@@ -9,7 +9,7 @@ from batch_loops import batch_loops
 from wengert import machine
 from wengert.loops import Contraction, Loop, Transfer
 from wengert.passes import optimise
-from wengert.schedule import plan, regions, schedule
+from wengert.schedule import cutting, plan, regions, schedule
 
 
 @pytest.fixture(autouse=True)
@@ -183,3 +183,32 @@ def test_a_loop_beside_a_region(monkeypatch):
     with usual():
         got = wg.jit(summed)(x, kernel)
     np.testing.assert_allclose(got, summed(x, kernel), rtol=1e-5)
+
+
+def test_what_a_region_reads_is_found_once(monkeypatch):
+    """Regions of small products one after the other are many, and each asks what others need."""
+    calls = []
+    found = cutting.Cut._with_cheap_sources
+
+    def counted(cut, members):
+        calls.append(cut)
+        return found(cut, members)
+
+    monkeypatch.setattr(cutting.Cut, "_with_cheap_sources", counted)
+
+    def basis(a, v):
+        vectors, total = [v], 0.0
+        for _ in range(8):
+            w = a @ vectors[-1]
+            for u in vectors:
+                w = w - (w @ u) * u
+            vectors.append(w / wnp.sqrt(w @ w))
+            total = total + w @ w
+        return total
+
+    a = np.diag(np.arange(1.0, 33.0)) + 0.1
+    graph = optimise(wg.trace(wg.grad(basis, argnums=(0, 1)), a, np.ones(32)))
+    assert len(regions.candidates(graph)) > 0
+    phases = sum(len(set(cut.phases.values())) for cut in set(calls))
+    assert phases > 50
+    assert len(calls) <= 2 * phases
