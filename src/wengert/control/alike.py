@@ -17,7 +17,7 @@ from .. import tree
 from ..trace.either import undecided
 from ..trace.preparing import alike
 from .conversion import local
-from .values import Partial
+from .values import Partial, attributes
 
 
 class _Undecided(Partial):
@@ -42,17 +42,18 @@ for _name in [name for name, value in vars(Partial).items() if value is Partial.
 
 def is_container(value: Any) -> bool:
     """Whether it is a list, a dict or an object that is a tree and can be changed."""
-    return not isinstance(value, (tuple, type(None))) and tree.take_apart(value) is not None
+    if isinstance(value, (tuple, type(None))):
+        return False
+    return tree.take_apart(value) is not None or attributes(value) is not None
 
 
 def containers_in(value: Any) -> Iterator[Any]:
     """The containers in a tree, from the outermost on."""
+    if is_container(value):
+        yield value
     taken = tree.take_apart(value)
-    if taken is not None:
-        if is_container(value):
-            yield value
-        for part in taken[0]:
-            yield from containers_in(part)
+    for part in () if taken is None else taken[0]:
+        yield from containers_in(part)
 
 
 def may_be_alike(one: Any, other: Any) -> None:
@@ -84,6 +85,9 @@ def _forget(thing: Any) -> None:
     elif dataclasses.is_dataclass(thing):
         for field in dataclasses.fields(thing):
             object.__setattr__(thing, field.name, _Undecided())
+    else:
+        for name in attributes(thing) or ():
+            setattr(thing, name, _Undecided())
 
 
 class SameContainers:

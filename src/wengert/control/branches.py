@@ -47,6 +47,7 @@ from .values import (
     equal,
     failure,
     filler,
+    flatten,
     is_internal,
     is_number,
     is_own_array,
@@ -185,7 +186,7 @@ class _Left:
 
     def __init__(self, value: Any, inside: TracedPiece, nodes: Callable[[Any], Node]):
         self.value = value
-        self.leaves, self.structure = tree.flatten(value)
+        self.leaves, self.structure = flatten(value)
         self.nodes = [nodes(leaf) if is_number(leaf) else None for leaf in self.leaves]
         # the arrays from outside that leaves may be, or be views of
         self.outside = [inside.seen_outside(leaf) for leaf in self.leaves]

@@ -29,7 +29,7 @@ from ..trace.views import is_array
 from ..types import ArrayType
 from .contents import Comparison, Contents, MadeInsideError, content, is_users_kind
 from .conversion import local
-from .values import failure
+from .values import attributes, failure
 
 # Objects that are looked into for what a piece may not change.
 _MOST_OBJECTS = 20000
@@ -252,7 +252,8 @@ def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
         if id(now) in found or isinstance(now, (str, bytes, int, float, Traced)):
             continue
         parts = _parts(now)
-        own = getattr(now, "__dict__", {}).values() if is_users_kind(type(now)) else parts
+        held = attributes(now) or getattr(now, "__dict__", {})
+        own = held.values() if is_users_kind(type(now)) else parts
         made = any(isinstance(one, Traced) and one._trace.level >= level for one in own)
         if not made or type(now) is types.CellType:
             found[id(now)] = now

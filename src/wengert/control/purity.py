@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.op import Traced
+from .conversion import called, is_users
 from .pieces import Abandon
 from .quiet import is_quiet
 
@@ -175,9 +176,32 @@ def _added(function: Any) -> Any:
     return call
 
 
+def is_plain_class(kind: Any) -> bool:
+    """Whether making an object of a class is a call of the user's `__init__`."""
+    inherited: Any = object.__new__
+    made = kind.__new__ is inherited and type(kind) is type
+    written = vars(kind).get("__init__")
+    own = type(written) is types.FunctionType and is_users(written.__code__)
+    generated = own and written.__code__.co_filename == "<string>"
+    return made and own and not generated and kind.__setattr__ is object.__setattr__
+
+
+def maker(kind: Any) -> Any:
+    """A function that makes an object as its class does, with `__init__` called like any other."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = object.__new__(kind)
+        called(kind.__init__)(made, *args, **kwargs)
+        return made
+
+    return make
+
+
 def _class(kind: type) -> Any:
     known = kind in BUILTINS or kind.__module__ == "numpy"
     named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields") and "__new__" in vars(kind)
+    if is_plain_class(kind) and is_quiet(kind):
+        return maker(kind)
     if known or ((named_tuple or _is_plain_dataclass(kind)) and is_quiet(kind)):
         return kind
     raise Abandon

@@ -50,9 +50,11 @@ from .values import (
     UNDEFINED,
     Partial,
     as_node,
+    attributes,
     common,
     equal,
     failure,
+    flatten,
     is_internal,
     is_number,
     is_own_array,
@@ -99,6 +101,7 @@ class Turns:
         ]
         self.late: dict[int, tuple[tree.Structure, list[ArrayType]]] = {}
         self.shrinking: dict[int, Shrinking] = {}  # variables that have fewer rows after each turn
+        self.instances: set[int] = set()  # variables that hold another object after each turn
         self.made: set[int] = set()  # variables that hold an array of their own after each turn
         self.first_is_done = False  # whether the first turn was run before
         self.written: set[int] = set()  # storages of arrays in containers that a turn writes to
@@ -128,7 +131,7 @@ class Turns:
                 continue
             if isinstance(value, Partial) or any(value is one for one in lists):
                 continue
-            leaves, structure = tree.flatten(value)
+            leaves, structure = (flatten if place in self.instances else tree.flatten)(value)
             self.carried.append(_Carried(place, structure, leaves))
             self.first += [leaf for leaf in leaves if is_number(leaf)]
         for place, (structure, types) in self.late.items():
@@ -170,7 +173,7 @@ class Turns:
             inside.is_turn, inside.counter = True, self.index
             inside.rows = self.at_most if self.rows is None else self.rows
             inside.length = self.length
-            if self.held:
+            if self.held or any(tree.take_apart(v) is None and attributes(v) for v in before):
                 inside.is_old(None)  # looks at their attributes, which hold other things in a turn
             try:
                 self.inputs = self._enter(inside)
@@ -301,7 +304,8 @@ class Turns:
         self.values: list[Any] = values
         copies = [values[one.place] for one in self.carried]
         copies += [twin.copy for held in self.held for twin in held.twins]
-        inside.fresh = {id(one) for copy in copies for one in containers_in(copy)}
+        parts = (one for copy in copies for one in containers_in(copy))
+        inside.fresh = {id(one) for one in parts if tree.take_apart(one) is not None}
         self.variables.put(values)
         return nodes
 
@@ -338,7 +342,12 @@ class Turns:
                 rest = self.shrinking[one.place].left(entered._values, after[one.place], inside)
                 found.append(inside.trace.node_of(rest))
                 continue
-            leaves, structure = tree.flatten(after[one.place])
+            if self._is_instance(inside, one, after[one.place]):
+                return None
+            instance = one.place in self.instances
+            leaves, structure = (flatten if instance else tree.flatten)(after[one.place])
+            if instance and [*map(id, flatten(self.values[one.place])[0])] != [*map(id, one.inner)]:
+                raise Abandon  # the object itself is changed, which others may hold
             if structure != one.structure:
                 if self._has_grown(one.place, after[one.place]):
                     return None
@@ -373,12 +382,12 @@ class Turns:
         for grown in self.growing:
             found += grown._latest()
             self.appended += self._appended(grown)
-        for attributes in self.held:
-            set_now = attributes.left()
+        for thing in self.held:
+            set_now = thing.left()
             if set_now is None:
                 return None
             found += [inside.trace.node_of(leaf) for leaf in set_now]
-            pairs = list(zip(attributes.leaves, attributes.inner, set_now, strict=True))
+            pairs = list(zip(thing.leaves, thing.inner, set_now, strict=True))
             held += [HeldArray("an attribute", *three, True) for three in pairs]
             self._check_replaced(inside, pairs, after)
             self.set_now += set_now
@@ -387,6 +396,17 @@ class Turns:
         self._check_held_once(inside, after)
         self.after, self.inside = after, inside
         return None if self._come_late(inside, after) else found
+
+    def _is_instance(self, inside: TracedPiece, one: _Carried, after: Any) -> bool:
+        """Whether a turn puts an object of its own in place of another, as it would a number."""
+        before = self.variables.before[one.place]
+        if one.place in self.instances or after is before or type(after) is not type(before):
+            return False
+        found = tree.take_apart(after) is None and attributes(after) and attributes(before)
+        if not found or inside.is_old(after):
+            return False
+        self.instances.add(one.place)
+        return True
 
     def _are_written(self, held: list[HeldArray]) -> bool:
         """Whether there are more arrays, beside those known as such, that a turn writes to."""

@@ -43,7 +43,7 @@ from .lists import (
 )
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
-from .purity import changing_method
+from .purity import changing_method, is_plain_class, maker
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
 from .repeats import Turns
 from .replaced import METHODS, REPLACED
@@ -229,6 +229,8 @@ class Runtime:
         if replaced is not None:
             return replaced
         called = conversion.called(function)
+        if kind is type and called is function and is_plain_class(function):
+            return maker(function)
         if kind is types.BuiltinFunctionType and alike():
             written(changing_method(function))
         if (function is np.where or function is np.nonzero) and _in_loop():

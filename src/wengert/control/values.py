@@ -77,6 +77,48 @@ for _name in (
     setattr(Partial, f"__{_name}__", Partial.refuse)
 
 
+class _Instance:
+    """The kind of an object of the user's in a structure."""
+
+
+def _instance(data: Any, values: list[Any]) -> Any:
+    kind, names = data
+    made = object.__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        setattr(made, name, value)
+    return made
+
+
+tree.register(_Instance, lambda one: ((), None), _instance)
+
+
+def attributes(thing: Any) -> dict[str, Any] | None:
+    """The attributes of an object of the user's that are numbers all, as those of a vector are;
+    None of all else."""
+    kind: Any = type(thing)
+    if kind.__module__ == "builtins" or kind.__setattr__ is not object.__setattr__:
+        return None
+    if isinstance(thing, (*_NUMBERS, Traced, type)) or kind.__new__ is not object.__new__:
+        return None
+    found = dict(getattr(thing, "__dict__", {}))
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name):
+                found[name] = getattr(thing, name)
+    return found if found and all(map(is_number, found.values())) else None
+
+
+def flatten(value: Any) -> tuple[list[Any], tree.Structure]:
+    """The leaves of a value and its structure; the leaves of an object are its attributes."""
+    found = attributes(value) if tree.take_apart(value) is None else None
+    if found is None:
+        return tree.flatten(value)
+    names = tuple(found)
+    shape = tree.Structure(_Instance, (type(value), names), (tree.LEAF,) * len(names))
+    return list(found.values()), shape
+
+
 def is_number(value: Any) -> bool:
     """Whether a leaf can be computed."""
     return isinstance(value, (*_NUMBERS, Traced))
