@@ -171,7 +171,9 @@ class TracedPiece:
         """Whether an object was there before the piece."""
         if id(thing) in self.fresh or getattr(type(thing), "is_stand_in", False):
             return False
-        return id(thing) in self._own() or (self.outer is not None and self.outer.is_old(thing))
+        own = self._own()
+        known = id(thing) in own or len(own) >= _MOST_OBJECTS  # which are not all, then
+        return known or (self.outer is not None and self.outer.is_old(thing))
 
     def _own(self) -> dict[int, Any]:
         """The objects that can be reached from the roots, by their `id`."""

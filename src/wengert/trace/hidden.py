@@ -8,7 +8,6 @@ behind a function whether such an error ended in a handler of the user's.
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import Any
 
@@ -47,7 +46,7 @@ _noted = _Noted()
 def _note(error: WengertError) -> None:
     if _noted.errors is not None and isinstance(error, _REFUSALS):
         # those before it have ended by now, most of them where they should
-        _noted.errors = [*filter(_handler, _noted.errors), error]
+        _noted.errors[:] = [*filter(_handler, _noted.errors), error]
 
 
 errors.on_error = _note
@@ -65,28 +64,25 @@ def _handler(error: WengertError) -> str:
     return f"{name.rpartition('/')[2]}:{outermost.tb_lineno}"
 
 
-def none_hidden(function: Any) -> Any:
-    """The function, which raises what it should not have caught."""
-
-    @functools.wraps(function, updated=())
-    def call(*args: Any, **kwargs: Any) -> Any:
-        outer, _noted.errors = _noted.errors, []
-        try:
-            result = function(*args, **kwargs)
-            for error in filter(_handler, _noted.errors):
-                raise _revealed(error)
-        finally:
-            if outer is not None:
-                outer += _noted.errors
-            _noted.errors = outer
+def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a function of a user's gives; raises what it should not have caught."""
+    outer = _noted.errors
+    own = _noted.errors = []
+    try:
+        result = function(*args, **kwargs)
+        if own:
+            _reveal(own)
         return result
+    finally:
+        _noted.errors = outer
+        if own and outer is not None:
+            outer += own
 
-    return call
 
-
-def _revealed(error: WengertError) -> WengertError:
-    kind = next(kind for kind in _REFUSALS if isinstance(error, kind))
-    return kind(
-        f"{error} The function catches this error itself (at {_handler(error)}), but it comes from "
-        "tracing: with numbers there would be none. Keep what is traced out of that `try`."
-    )
+def _reveal(errors: list[WengertError]) -> None:
+    for error in filter(_handler, errors):
+        kind = next(kind for kind in _REFUSALS if isinstance(error, kind))
+        raise kind(
+            f"{error} The function catches this error itself (at {_handler(error)}), but it comes "
+            "from tracing: with numbers there would be none. Keep what is traced out of that `try`."
+        )

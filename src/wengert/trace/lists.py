@@ -67,7 +67,9 @@ _LISTS = frozenset((list, tuple))
 
 def _given(function: Any, change: Callable[[Any], Any]) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _LISTS.isdisjoint(map(type, args)) and _LISTS.isdisjoint(map(type, kwargs.values())):
+        if _LISTS.isdisjoint(map(type, args)) and (
+            not kwargs or _LISTS.isdisjoint(map(type, kwargs.values()))
+        ):
             return function(*args, **kwargs)
         given = {name: arg if name == "out" else change(arg) for name, arg in kwargs.items()}
         return function(*map(change, args), **given)

@@ -6,6 +6,7 @@ is made ready to take traced values.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ..errors import is_users
-from .hidden import none_hidden
+from .hidden import call
 from .reaching import arriving
 
 
@@ -33,7 +34,7 @@ def prepared(function: Any) -> Any:
     current = _state.current
     if current is not None and current.prepare is not None:
         function = current.prepare(function)
-    return none_hidden(function)
+    return functools.partial(call, function)
 
 
 class Preparing:

@@ -72,6 +72,7 @@ _DATA = NUMBERS | {
     np.ndarray, float, int, bool, complex, str, bytes, type(None), range, slice, type(...),
 }  # fmt: skip
 _CONTAINERS = (dict, list, set, str, tuple)
+_LISTS = frozenset((list, tuple))
 
 
 def numpys_own(value: Any) -> Any:
@@ -371,7 +372,7 @@ def places_to_change(
     Arguments that are given to it as they are may be functions too, or lists of traced values.
     """
     given = (*args, *kwargs.values()) if kwargs else args
-    effects = VALUES if any(type(one) is list or type(one) is tuple for one in given) else 0
+    effects = 0 if _LISTS.isdisjoint(map(type, given)) else VALUES
     if type(function) is not FunctionType or not _are_passive(given):
         return _Search([function, *given], effects).places
     plan = _plans.get((id(function.__code__), effects))
