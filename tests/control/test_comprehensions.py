@@ -368,3 +368,35 @@ def test_empty():
     with pytest.raises(ValueError, match="empty"):
         wg.jit(lambda x: max(v for v in x[:0]))(X)
     assert wg.jit(lambda x: max((v for v in x[:0]), default=4))(X) == 4
+
+
+def first_above(x):
+    return next((e for e in x if e > 0.3), -1.0) * 2.0
+
+
+def first_place(x):
+    return x[next((i for i in range(len(x)) if x[i] > 0.3), 0)]
+
+
+def first_of_many(x):
+    total = 0.0
+    for level in np.linspace(-1.0, 1.0, 30):
+        total += next((e * level for e in x if e > level), 0.5)
+    return total
+
+
+def first_of_all(x):
+    return (
+        next(e * 2 for e in x) + next((e for e in x), 0.0) + next((k for k in range(9) if k > 4), 0)
+    )
+
+
+@pytest.mark.parametrize("f", [first_above, first_place, first_of_many, first_of_all])
+def test_the_first_item_that_a_condition_holds_for(f):
+    both = wg.jit(wg.value_and_grad(f))
+    for x in (np.array([0.1, 0.5, 0.9]), np.array([-0.5, 0.2, 0.1]), np.array([0.7, 0.2, 0.4])):
+        value, gradient = both(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(gradient, wg.grad(f)(x), rtol=1e-12)
+    rows = np.array([[0.1, 0.5, 0.9], [-0.5, 0.2, 0.1]])
+    np.testing.assert_allclose(wg.jit(wg.vmap(f))(rows), [f(x) for x in rows], rtol=1e-12)

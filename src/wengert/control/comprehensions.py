@@ -198,6 +198,30 @@ class Comprehension:
             return getattr(wnp, plain.__name__)(flags.columns[0])
         return REPLACED[plain](flags)
 
+    def first(self, *default: Any) -> Any:
+        """``next`` of the items: the first of them, or else the default."""
+        if not default or self.flat or self.condition is None:
+            return next(iter(self), *default)
+        ask, decide = self.condition, self.runtime
+        held: list[Any] = [(False, default[0])]
+
+        def body(given: Any) -> None:
+            found, value = held[0]
+            taken = decide.and_(decide.not_(found), lambda: ask(given))
+            if is_abstract(taken):
+                roots = self.runtime.roots_of(self.turn)
+                taken = truth(taken, self.where)
+                item = choose(taken, lambda: self._item(given, None), lambda: value, "", roots)
+                held[0] = decide.or_(found, lambda: taken), item
+            elif taken:
+                held[0] = True, self._item(given, None)
+
+        def put(values: Any) -> None:
+            held[0] = values[0]
+
+        self._run(body, lambda: tuple(held), put, self.number + 1)
+        return held[0][1]
+
     def _is_counted(self) -> bool:
         return is_abstract(getattr(self.over, "length", 0))
 
@@ -237,6 +261,8 @@ def taking(function: Any, called: Any) -> Any:
                 return first.total(*args[1:], **kwargs)
             if function is builtins.len:
                 return first.count()
+            if function is builtins.next:
+                return first.first(*args[1:])
             if function in (builtins.any, builtins.all) and len(args) == 1:
                 return first.junction(function)
             if function in (builtins.max, builtins.min):

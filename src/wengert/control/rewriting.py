@@ -509,8 +509,8 @@ class _Rewriter(ast.NodeTransformer):
         return ast.fix_missing_locations(made)
 
 
-# Functions that take all items of a generator expression before they do anything else.
-_TAKING = ("sum", "any", "all", "max", "min", "list", "tuple", "sorted")
+# Functions that take all items of a generator expression before they do anything else; or one.
+_TAKING = ("sum", "any", "all", "max", "min", "list", "tuple", "sorted", "next")
 
 
 def _is_taken(node: ast.expr, function: ast.expr) -> bool:
