@@ -52,3 +52,13 @@ def check_current(array: Any) -> None:
                 "Take the view inside the branch or loop, or copy it before: x = x.copy().",
             )
         )
+
+
+class ReadOnlyError(MutationError):
+    """A write to a view that NumPy lets nobody write to either."""
+
+
+def written_read_only() -> ReadOnlyError:
+    """The error for it."""
+    problem = "the array is a read-only view (a broadcast, a diagonal, a real or imaginary part)"
+    return ReadOnlyError(explain("writing to an array", problem, "Copy it first: x = x.copy()."))

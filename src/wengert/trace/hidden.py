@@ -23,6 +23,7 @@ from ..errors import (
     WengertError,
     is_users,
 )
+from .conditional import ReadOnlyError
 from .reaching import is_library
 
 _REFUSALS = (
@@ -44,7 +45,8 @@ _noted = _Noted()
 
 
 def _note(error: WengertError) -> None:
-    if _noted.errors is not None and isinstance(error, _REFUSALS):
+    refused = isinstance(error, _REFUSALS) and not isinstance(error, ReadOnlyError)
+    if refused and _noted.errors is not None:
         # those before it have ended by now, most of them where they should
         _noted.errors[:] = [*filter(_handler, _noted.errors), error]
 

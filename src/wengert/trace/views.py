@@ -21,7 +21,7 @@ from ..keeping import keep
 from ..ops.layout import reshape
 from ..ops.op import Op, Traced, uncaptured
 from ..types import ArrayType
-from .conditional import check_outside
+from .conditional import check_outside, written_read_only
 from .orders import C_ORDER, claimed, is_line, is_written, lying
 from .writes import Writes, settled
 
@@ -164,9 +164,7 @@ class Views:
                 "would change"
             )
         if any(array._writable == "read-only" for array in self._chain()):
-            raise _refused(
-                "the array is a read-only view (a broadcast, a diagonal, a real or imaginary part)"
-            )
+            raise written_read_only()
         if isinstance(storage._writable, str) and storage._writable.startswith("shared"):
             reader = storage._writable.partition(": ")[2]
             problem = f"{reader} has given a view of the array, which would not see it"
