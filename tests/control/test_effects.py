@@ -370,3 +370,30 @@ def test_operators_with_effects():
 
     for x in [*POINTS, np.array([-1.0, 2.0])]:
         np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
+
+
+def test_bytes_that_a_function_changes():
+    def f(x):
+        letters = bytearray(b"aaba")
+        if x[0] > 0:
+            operator.setitem(letters, 1, letters[2])  # neither other letters nor more of them
+        return x[1] * letters[1]
+
+    for x in POINTS:
+        with pytest.raises(wg.errors.ControlFlowError, match="changes a bytearray"):
+            wg.jit(f)(x)
+
+
+def test_a_default_of_a_keyword():
+    def f(x):
+        kept = {"n": 1.0}
+
+        def put(by, *, into=kept):
+            into["n"] = by
+            return 1.0
+
+        done = put(5.0) if x[0] > 0 else 0.0
+        return done * x[1] + kept["n"]
+
+    for x in POINTS:
+        np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)

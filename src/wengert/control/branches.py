@@ -195,7 +195,9 @@ class _Left:
 class _Side:
     """What one side leaves: contents of arrays and of containers, and values of variables."""
 
-    def __init__(self, variables: Variables, arrays: Sequence[Any], piece: Callable[[], Any]):
+    def __init__(
+        self, variables: Variables, arrays: Sequence[Any], piece: Callable[[], Any], quiet: bool
+    ):
         before, self.arrays, self.where = variables.before, arrays, variables.where
         with TracedPiece(variables.where, variables.roots) as inside:
             self.inside: Any = inside
@@ -204,7 +206,6 @@ class _Side:
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
             variables.put([swapped.get(id(value), value) for value in before])
             try:
-                quiet = are_quiet(variables.roots)
                 run_piece(piece if quiet else inside.watched(piece), variables.where)
                 after = list(variables.get())
                 variables.check_outside(after)
@@ -441,11 +442,11 @@ def decide(
     variables: Variables, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]
 ) -> None:
     """An `if` on a traced condition."""
-    chosen = truth(test, variables.where)
+    chosen, quiet = truth(test, variables.where), are_quiet(variables.roots)
 
     def work() -> None:
         arrays = variables.arrays()
-        sides = [_Side(variables, arrays, piece) for piece in (orelse, then)]
+        sides = [_Side(variables, arrays, piece, quiet) for piece in (orelse, then)]
         merge = _Merge(variables, arrays, sides)
         contents = merge.contents()
         changed = merge.changed()

@@ -164,4 +164,4 @@ def _may_change(thing: Any) -> bool:
 
 
 def _shallow(thing: Any) -> dict[Any, Any]:
-    return dict.fromkeys(thing) if isinstance(thing, _OTHERS) else content(thing)
+    return dict(enumerate(thing)) if isinstance(thing, _OTHERS) else content(thing)

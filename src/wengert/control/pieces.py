@@ -25,6 +25,7 @@ from ..ops.op import Traced
 from ..trace import Trace, Tracer
 from ..trace.conditional import conditional, storages_of
 from ..trace.lying import strides_of
+from ..trace.reaching import defaults_of
 from ..trace.views import is_array
 from ..types import ArrayType
 from .contents import Comparison, Contents, MadeInsideError, content, is_users_kind
@@ -271,7 +272,7 @@ def _parts(thing: Any) -> list[Any]:
     if isinstance(thing, types.CellType):
         return [*content(thing).values()]
     if isinstance(thing, types.FunctionType):
-        return [*(thing.__closure__ or ()), *(thing.__defaults__ or ())]
+        return [*(thing.__closure__ or ()), *defaults_of(thing)]
     if isinstance(thing, functools.partial):
         return [thing.func, thing.args, thing.keywords]
     if isinstance(thing, (types.MethodType, types.BuiltinMethodType)):
