@@ -26,10 +26,27 @@ hypothesis.settings.register_profile("other", deadline=None)
 hypothesis.settings.load_profile("other" if os.environ.get("WENGERT_RANDOM_EXAMPLES") else "same")
 
 
+def pytest_collection_finish(session):
+    """Remember where the generators of the test modules, and of their helpers, start."""
+    here = os.path.dirname(__file__)
+    for module in list(sys.modules.values()):
+        if (getattr(module, "__file__", None) or "").startswith(here):
+            found = [v for v in vars(module).values() if isinstance(v, np.random.Generator)]
+            if found:
+                starts[module.__name__] = [(v, v.bit_generator.state) for v in found]
+
+
+starts = {}  # of a module: its generators, and the state of each when it was imported
+
+
 @pytest.fixture(autouse=True)
-def same_random_numbers():
+def same_random_numbers(request):
     """The generators that a test uses without seeding them start where they always start."""
     np.random.seed(0)
+    for name in starts:
+        if name == request.module.__name__ or not name.split(".")[-1].startswith("test_"):
+            for generator, state in starts[name]:
+                generator.bit_generator.state = state
     for module, at in (("wengert.nn", "manual_seed"), ("torch", "manual_seed")):
         if module in sys.modules:
             getattr(sys.modules[module], at)(0)
