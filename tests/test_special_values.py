@@ -24,7 +24,10 @@ logical_or logical_xor copysign nextafter heaviside isclose
 """.split()
 # ulps by which the compiled functions may differ
 CLOSE = {"f8": 4e-15, "f4": 2e-6, "c16": 4e-15, "c8": 2e-6}
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*fix is deprecated:DeprecationWarning"),  # from NumPy 2.5
+]
 
 
 def numbers(dtype):

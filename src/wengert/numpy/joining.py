@@ -107,7 +107,7 @@ def vstack(tup: Any, *, dtype: Any = None, casting: str = "") -> Any:
 
 
 def row_stack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """``numpy.row_stack``, the old name of `vstack`."""
+    """The old name of `vstack`, which NumPy has up to 2.4."""
     return vstack(tup, dtype=dtype, casting=casting)
 
 
