@@ -215,7 +215,37 @@ def powers_of_integers(x):
     return s
 
 
+class Kept:
+    def __init__(self):
+        self.value = 0.1
+
+    def mix(self, x):
+        for v in x:
+            self.value = 0.9 * self.value + v
+
+
+def attribute_set_in_an_inner_loop(x):
+    kept = Kept()
+    for i in range(len(x)):
+        for k in range(len(x)):
+            kept.value = 0.9 * kept.value + x[i] * x[k]
+        for k in range(i):
+            kept.value = 0.5 * kept.value + x[k]
+    return kept.value
+
+
+def attribute_set_in_a_loop_of_a_branch(x):
+    one, other = Kept(), Kept()
+    if x[0] > 100:
+        one.mix(x)
+    else:
+        other.mix(x)
+    return one.value, other.value
+
+
 ALIKE = [
+    attribute_set_in_an_inner_loop,
+    attribute_set_in_a_loop_of_a_branch,
     plain_tables,
     powers_of_integers,
     planets,

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tree
+from ..types import type_of
 from .alike import SameContainers, containers_in, written
 from .contents import is_plain_object
+from .conversion import local
 from .pieces import Abandon
 from .values import is_number, is_own_array
 
@@ -170,6 +172,11 @@ class Attributes:
         changed = any(twin.changed(now) for twin, now in pairs) and held_twice(held, left)
         return changed or any(twin.lost(now) for twin, now in pairs)
 
+    @property
+    def has_arrays(self) -> bool:
+        """Whether some of what is carried is arrays, to which others may write."""
+        return any(type_of(leaf).shape for leaf in self.leaves)
+
     def leave(self) -> None:
         """Give the object its attributes back."""
         vars(self.thing).clear()
@@ -177,6 +184,8 @@ class Attributes:
 
     def finish(self, following: Any) -> None:
         """Give the object its attributes behind the loop."""
+        if local.inside is not None:
+            local.inside.changes(self.thing, "a loop")
         for name, shape, twin in zip(self.names, self.shapes, self.twins, strict=True):
             made = tree.unflatten(shape, [next(following) for _ in range(shape.leaf_count)])
             vars(self.thing)[name] = twin.back(self.after[name], made)

@@ -85,8 +85,8 @@ def as_while(turns: Turns, test: Callable[[Any], Any], count: bool) -> None:
         if numbers.decide(asked, condition_inputs):
             as_scan(turns, numbers.counted(asked, condition_inputs), UNDEFINED)
             return
-    if turns.growing or turns.held:
-        raise Abandon  # nobody knows how long the list will be
+    if turns.growing or any(held.has_arrays for held in turns.held):
+        raise Abandon  # nobody knows how long the list will be, or whether there is a turn
     turns.check_in_place()
     body_groups, test_groups = captured(turns.outputs), captured([asked])
     values = {k: v for group in (body_groups, test_groups) for k, (v, _) in group.items()}

@@ -197,13 +197,13 @@ class Turns:
                 self._grow(thing, Filled(thing))
                 return None
             except Sets as found:
-                self._hold(found.thing)
+                self._hold(inside, found.thing)
                 return None
             except OutsideWriteError as error:
-                owned = owner_of(error.storage, before) if self.attempt else None
+                owned = owner_of(error.storage, before) if inside.attempt else None
                 if owned is None:
                     raise
-                self._hold(*owned)
+                self._hold(inside, *owned)
                 return None
             except MutationError:
                 if self.attempt:  # turn by turn more is known
@@ -225,12 +225,12 @@ class Turns:
         for held in self.held:
             held.leave()
 
-    def _hold(self, thing: Any, name: str = "") -> None:
+    def _hold(self, inside: TracedPiece, thing: Any, name: str = "") -> None:
         """Carry what a turn sets of an object of the loop's variables, or an attribute of it."""
         held = next((one for one in self.held if one.thing is thing), None)
         if held is None:
             known = any(one is thing for one in objects_in(self.variables.before))
-            if not (self.attempt and known and is_plain_object(thing)):
+            if not (inside.attempt and known and is_plain_object(thing)):
                 raise Abandon
             held = Attributes(thing)
             held.before = dict(vars(thing))
