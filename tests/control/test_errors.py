@@ -16,12 +16,6 @@ def returns_nothing(x):
         return 1.0
 
 
-def set_on_one_side(x):
-    if x > 0:
-        y = 1.0
-    return y * 2
-
-
 def appends(x):
     out = []
     if x > 0:
@@ -125,9 +119,8 @@ def stale_view(x):
 
 
 def late_variable(x):
-    while x > 1:
-        x = x / 2
-        y = x
+    for i in range(int(x)):
+        y = x / (i + 1)
     return y * 2
 
 
@@ -145,7 +138,6 @@ CASES = [
         1.0,
         r"the function returns f64\* if a traced condition holds and None if not",
     ),
-    (set_on_one_side, 1.0, "the variable 'y' has a value only if a traced condition says so"),
     (appends, 1.0, r"append\(\) changes a list from outside"),
     (changes_the_module, 1.0, "the global variable 'COUNT' is changed in a branch or loop"),
     (Box().put, 1.0, "an assignment changes a Box from outside"),

@@ -369,14 +369,19 @@ class _Merge:
             value = pair[0].value
             return lambda results: value
         missing = empty.index(True) if any(empty) else self.returns.index(True)
-        if name != RESULT and not is_internal(name) and not self.returns[missing]:
-            partial = Partial(name, self.variables.where)
-            return lambda results: partial
         given = pair[1 - missing]
-        value = given.value
+        value, nodes = given.value, given.nodes
+        mixed = any(n is None for n in nodes) and any(n is not None for n in nodes)
+        partial = Partial(name, self.variables.where)
+        if name in self.variables.statement.filled:
+            unfit = isinstance(value, Partial) or mixed
+        else:
+            unfit = name != RESULT and not is_internal(name)
+        if unfit and not self.returns[missing]:
+            return lambda results: partial
         self.places[None, self.variables.names.index(name)] = [value]
-        if isinstance(value, Partial) or any(n is None for n in given.nodes):
-            if any(node is not None for node in given.nodes):
+        if isinstance(value, Partial) or any(n is None for n in nodes):
+            if mixed:
                 raise self._mismatch(_named(name), pair)
             return lambda results: value
         numbers = [

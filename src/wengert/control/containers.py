@@ -92,6 +92,8 @@ class Twin:
         if all(one is part.original for one, part in zip(new, self.parts, strict=True)):
             return self.original
         shape = tree.Structure(type(result), data, (tree.LEAF,) * len(new))
+        if local.inside is not None:
+            local.inside.changes(self.original, "a loop")
         written(self.original)
         return refilled(self.original, tree.unflatten(shape, new))
 

@@ -16,8 +16,13 @@ from .. import tree
 from ..ops.layout import reshape
 from ..ops.op import Traced, uncaptured
 from ..trace.conditional import check_current
+from ..trace.either import may_be
+from ..trace.indexing import setitem
+from ..trace.views import read_only, snapshot
 from ..types import ArrayType, type_of, weaken
-from .values import is_abstract, is_number
+from .alike import containers_in, may_be_alike
+from .held_arrays import storages_before
+from .values import common, failure, is_abstract, is_number, is_own_array
 
 # Items of a list that come from one array at least, where they are traced.
 _FEW = 4
@@ -37,6 +42,39 @@ class Items:
     def array(self) -> Any:
         """The list as one array, as NumPy makes one of it; None where there is none."""
         return _array_of(self.structure, list(self.columns))
+
+
+def no_place(doing: str, reason: str) -> Exception:
+    """The error for a list at a traced place."""
+    return failure(
+        f"{doing} an item of a list",
+        f"the place is traced, and the items cannot be taken as one array: {reason}",
+        "Keep them in an array, such as np.zeros((n, m)), and use x[i, j].",
+    )
+
+
+def one_of(items: Sequence[Any], made: Any) -> Any:
+    """What is an item of a list, but which one is traced: a write to it, or to one of them, makes
+    unreadable what may have been changed."""
+    for item in items:
+        for one, other in zip(containers_in(made), containers_in(item), strict=False):
+            may_be_alike(one, other)
+    leaves, structure = tree.flatten(made)
+    columns = zip(*map(tree.leaves, items), strict=True)
+    related = [_array_of_these(leaf, held) for leaf, held in zip(leaves, columns, strict=True)]
+    same = all(new is old for new, old in zip(related, leaves, strict=True))
+    return made if same else tree.unflatten(structure, related)
+
+
+def _array_of_these(leaf: Any, held: Sequence[Any]) -> Any:
+    """An array that is one of those that a list holds."""
+    if not type_of(leaf).shape:
+        return leaf
+    storages = [storage for item in held for storage in storages_before(item)]
+    if any(leaf._storage() is storage for storage in storages):
+        return leaf  # a row of the array that all of them are rows of
+    leaf = snapshot(leaf)
+    return may_be(leaf if all(map(is_own_array, held)) else read_only(leaf), storages)
 
 
 class ListedRows(Items):
@@ -131,8 +169,11 @@ def row(array: Any, k: Any) -> Any:
     return take(array, k, axis=0)
 
 
-def items_of(items: Sequence[Any]) -> Items | None:
-    """A list as arrays; None where its items are no numbers, not alike, or too far apart."""
+def items_of(items: Sequence[Any], copied: bool = False) -> Items | None:
+    """A list as arrays; None where its items are no numbers, not alike, or too far apart.
+
+    With `copied`, traced items are copied together, in the type that NumPy gives all of them.
+    """
     if not items:
         return None
     first, structure = tree.flatten(items[0])
@@ -144,14 +185,38 @@ def items_of(items: Sequence[Any]) -> Items | None:
         leaves, own = tree.flatten(item)
         if own != structure or not all(map(is_number, leaves)):
             return None
-        if any(type_of(leaf) != t for leaf, t in zip(leaves, types, strict=True)):
-            return None
+        for place, (leaf, known) in enumerate(zip(leaves, types, strict=True)):
+            wanted = common(known, type_of(leaf)) if copied else type_of(leaf)
+            if wanted is None or not (copied or wanted == known):
+                return None
+            types[place] = wanted
         rows.append(leaves)
     for leaf in (leaf for leaves in rows for leaf in leaves if isinstance(leaf, Traced)):
         check_current(leaf)
+    if copied:
+        from ..numpy import stack
+
+        columns = [
+            stack(column, dtype=t.dtype)
+            for column, t in zip(zip(*rows, strict=True), types, strict=True)
+        ]
+        return Items(structure, columns, types)
     with uncaptured():  # once, where the items are from, and not in every turn of a loop
         columns = [_column(list(column)) for column in zip(*rows, strict=True)]
     return None if any(column is None for column in columns) else Items(structure, columns, types)
+
+
+def set_item(items: list[Any], k: Any, value: Any) -> None:
+    """Set the item of a list at a traced place; all of them are of one type then."""
+    every = [*items, value]
+    # others may hold an item that can be changed: which one is replaced has to be known
+    fixed = not any(type_of(leaf).shape for leaf in filter(is_number, tree.leaves(every)))
+    fixed = fixed and next(containers_in(tuple(every)), None) is None
+    found = items_of(every, copied=True) if fixed else None
+    if found is None:
+        raise no_place("setting", "they are no numbers, or not of one kind")
+    found.columns = [setitem(column[:-1], k, column[-1]) for column in found.columns]
+    items[:] = [found.at(place) for place in range(len(items))]
 
 
 def _column(items: list[Any]) -> Any:

@@ -570,7 +570,8 @@ class Turns:
                 continue
             if value is UNDEFINED or value is NOTHING or isinstance(value, Partial):
                 continue
-            if place in self.is_item or not (self.runs or is_internal(name)):
+            filled = is_internal(name) or name in self.variables.statement.filled
+            if place in self.is_item or not (self.runs or filled):
                 continue
             leaves, structure = tree.flatten(value)
             if all(map(is_number, leaves)):

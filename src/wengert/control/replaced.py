@@ -25,7 +25,7 @@ from ..ops.layout import convert, reshape
 from ..trace.array import Array
 from ..types import type_of, weaken
 from .branches import truth
-from .lists import total
+from .lists import one_of, total
 from .values import is_abstract, is_number
 
 _FLOAT, _INTEGER = np.dtype(np.float64), np.dtype(np.int64)
@@ -197,7 +197,7 @@ def _math() -> dict[Any, Any]:
 
 def _once(items: Any) -> Any:
     """What can be gone over again: a list of what an iterator gives but once."""
-    return list(items) if isinstance(items, Iterator) else items
+    return list(items) if isinstance(items, (Iterator, range)) else items
 
 
 def _unknown(items: Any) -> bool:
@@ -220,17 +220,18 @@ def _array(items: Any) -> Any:
 
 def _at(items: Any, places: Any) -> Any:
     """The items at some places, which are traced; None where they are not alike."""
-    if not isinstance(items, (list, tuple)):
+    if is_abstract(items):
         return [*items[places]]
     taken = [tree.flatten(item) for item in items]
     structure = taken[0][1]
     columns = [*zip(*[leaves for leaves, _ in taken], strict=False)]
     if any(own != structure for _, own in taken) or not all(map(_alike, columns)):
         return None
-    from ..numpy import stack
+    from ..numpy import stack, take
 
-    arrays = [stack(column) for column in columns]
-    return [tree.unflatten(structure, [array[place] for array in arrays]) for place in places]
+    arrays = [take(stack(column), places, axis=0) for column in columns]
+    rows = zip(*arrays, strict=True)
+    return [one_of(items, tree.unflatten(structure, row)) for row in rows]
 
 
 def _alike(items: Any) -> bool:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .assigned import flag_unsure
 from .conversion import PREFIX
 from .jumps import lower
 from .names import Liveness, names_of, parameters
@@ -61,6 +62,7 @@ class Statement:
     outside: frozenset[str] = frozenset()  # names of the module that it changes
     nested: bool = False  # whether there may be loops inside
     stacks: frozenset[str] = frozenset()  # lists that items are put on and taken off
+    filled: frozenset[str] = frozenset()  # that may hold anything where they have no value
 
 
 def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
@@ -142,6 +144,7 @@ class _Rewriter(ast.NodeTransformer):
         self.bound: set[str] = set()
         self.first = ""  # the first parameter, for `super()`
         self.stacks: frozenset[str] = frozenset()  # lists of the function that are stacks
+        self.filled: frozenset[str] = frozenset()  # its variables that may hold anything, see there
         self.count = 0
 
     # ------------------------------------------------------------ functions
@@ -158,8 +161,9 @@ class _Rewriter(ast.NodeTransformer):
                 used = sorted(names.read & set(_LOCAL))[0]
                 raise Unconvertible(f"it calls {used}(), which sees the names of a function")
             return node
-        outer_stacks, self.stacks = self.stacks, write_stacks(node)
+        around, self.stacks = (self.stacks, self.filled), write_stacks(node)
         _Asserted().visit(node)
+        self.filled = flag_unsure(node)
         lower(node)
         names = names_of(node.body)
         given = parameters(node.args)
@@ -181,7 +185,7 @@ class _Rewriter(ast.NodeTransformer):
         first = [*declared, *_parsed(binding, node), *_parsed(_told(names.outer), node)]
         node.body = [*head, *first, *body] or [ast.Pass()]
         self.name, self.outer, self.bound, self.first = outside
-        self.stacks = outer_stacks
+        self.stacks, self.filled = around
         return node
 
     def lambda_(self, node: ast.Lambda) -> ast.Lambda:
@@ -249,6 +253,7 @@ class _Rewriter(ast.NodeTransformer):
             frozenset(n for n in names.written if self.outer.get(n) == "global"),
             any(map(_may_loop, (part for one in parts for part in ast.walk(one)))),
             self.stacks & names.written,
+            self.filled & names.written,
         )
         self.statements.append(statement)
         return len(self.statements) - 1, self._declarations(statement.names)

@@ -39,7 +39,10 @@ from .lists import (
     Items,
     exposed,
     items_of,
+    no_place,
+    one_of,
     row,
+    set_item,
 )
 from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills
@@ -49,7 +52,7 @@ from .repeats import Turns
 from .replaced import METHODS, REPLACED
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
-from .values import NOTHING, UNDEFINED, failure, is_abstract
+from .values import NOTHING, UNDEFINED, failure, is_abstract, sure
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
 
@@ -165,9 +168,12 @@ class _Listed:
         if not is_abstract(key) or type_of(key).shape != ():
             return self.items[key]
         found = items_of(self.items)
-        if found is None and type(self.items) is list and local.inside and local.inside.attempt:
+        if found is None and type(self.items) is list and _is_attempt():
             raise Fills(self.items)  # it may be one that the loop fills
-        return self.items[key] if found is None else found.at(key)
+        found = found or items_of(self.items, copied=True)
+        if found is None:
+            raise no_place("reading", "they are no numbers or arrays, or not of one shape")
+        return one_of(self.items, found.at(key))
 
 
 class _Defaults:
@@ -190,12 +196,20 @@ class _Assigned(_Listed):
     __slots__ = ()
 
     def __setitem__(self, key: Any, item: Any) -> None:
-        if is_abstract(key):
+        if not is_abstract(key) or type_of(key).shape != ():
+            self.items[key] = item
+        elif _is_attempt():
             raise Fills(self.items)
-        self.items[key] = item
+        else:
+            set_item(self.items, key, item)
 
     def __delitem__(self, key: Any) -> None:
         del self.items[key]
+
+
+def _is_attempt() -> bool:
+    """Whether a turn is traced to see if all can be made one loop."""
+    return local.inside is not None and local.inside.attempt
 
 
 class Runtime:
@@ -261,11 +275,9 @@ class Runtime:
         written(thing)
         if local.inside is not None:
             local.inside.changes(thing, "an assignment")
-            if type(thing) is list and local.inside.attempt:
-                return _Assigned(thing)
             if isinstance(thing, Traced) and _in_loop():
                 return _TracedTable(thing)
-        return thing
+        return _Assigned(thing) if type(thing) is list else thing
 
     def in_place(self, kind: str, thing: Any, value: Any) -> Any:
         """What a variable holds after ``x += y`` and its like."""
@@ -318,6 +330,8 @@ class Runtime:
 
     def _here(self) -> str:
         return user_line() or self.file
+
+    sure = staticmethod(sure)
 
     def told(self, value: Any) -> Any:
         """What the text of an error says of a value."""

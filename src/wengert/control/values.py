@@ -15,8 +15,9 @@ from ..errors import ControlFlowError
 from ..graph import Constant, Node, Operator
 from ..ops.layout import convert
 from ..ops.op import Traced
+from ..ops.positions import provided
 from ..trace import Tracer, concrete
-from ..types import ArrayType, result_dtype, type_of
+from ..types import ArrayType, result_dtype, type_of, weaken
 from .conversion import PREFIX
 
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
@@ -75,6 +76,26 @@ for _name in (
     "array_function setattr format str round"
 ).split():
     setattr(Partial, f"__{_name}__", Partial.refuse)
+
+
+def sure(value: Any, flag: Any, name: str) -> Any:
+    """The value of a variable, if a flag says that it has one; else Python's own error."""
+    if flag is True:
+        return value
+    leaves, structure = tree.flatten(value)
+    if not all(map(is_number, leaves)):
+        raise failure(
+            f"reading {name!r}",
+            "whether it has a value depends on a traced condition, and it is no number or array",
+            f"Give {name} a value on every way, for one before the `if` or the loop.",
+        )
+    text = f"cannot access local variable {name!r} where it is not associated with a value"
+    if not is_abstract(flag):
+        raise UnboundLocalError(text)
+    texts = {"error": "UnboundLocalError", "name": "", "problem": text, "remedy": ""}
+    checked = [provided(leaf, flag, **texts) for leaf in leaves]
+    pairs = zip(checked, leaves, strict=True)
+    return tree.unflatten(structure, [weaken(c) if type_of(x).weak else c for c, x in pairs])
 
 
 class _Instance:

@@ -14,6 +14,7 @@ from ..errors import MutationError, OptionError, explain
 from ..graph import Node, Operator
 from ..ops.layout import reshape
 from ..types import ArrayType, type_of
+from .conditional import check_outside
 from .either import EITHER, Either, undecided
 from .orders import (
     C_ORDER,
@@ -145,6 +146,8 @@ def decide(chain: list[Views]) -> None:
         if made.op is EITHER:
             if made.base._version != view._seen:
                 raise undecided()
+            for storage in made.base.storages:  # type: ignore[attr-defined]
+                check_outside(storage)
             made.base.leave()  # type: ignore[attr-defined]
             view._base = None  # type: ignore[misc]
             view._version = view._seen  # type: ignore[misc]
