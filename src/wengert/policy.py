@@ -438,7 +438,8 @@ class ProductLimits(Record):
     reading: float = 12.0
     # With at most so many rows a copy of the other operand takes longer than it saves, if that lies
     # well: in vectors, and its rows so close together that several are on one page of memory. It is
-    # read where it is, in blocks of so many sums at least.
+    # read where it is, in blocks of so many sums at least; so with any number of rows side by side:
+    # 512 x 128 sums of 2800 terms take half the time that they take with both packed.
     few_rows: int = 192
     close_bytes: int = 2048
     least_block: int = 128

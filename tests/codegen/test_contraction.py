@@ -381,15 +381,22 @@ def test_totals_of_many_blocks(spec, accumulates):
             np.testing.assert_allclose(out, exact, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("rows", [28, 128])
+@pytest.mark.parametrize("rows", [28, 128, 500])
 @pytest.mark.parametrize("columns", [96, 384, 512])
-def test_long_sums_over_few_rows_are_read_in_place(rows, columns):
+def test_long_sums_over_few_rows_or_rows_side_by_side_are_read_in_place(rows, columns):
     sizes = {"m": rows, "k": 2803, "n": columns}
     x, y, out = dense("km,kn->mn", sizes, "float32")
     plan = make_plan(kernel_of("km,kn->mn", x, y, out), Target.host())
     if plan.vector.y == 1 and Target.host().l2_bytes <= 1 << 22:
         assert not plan.pack_y
     check("km,kn->mn", x, y, out)
+
+
+def test_sums_in_many_blocks_are_not_scattered_in_each_of_them():
+    x, y, out = dense("km,kn->nm", {"m": 28, "k": 2803, "n": 512}, "float32")
+    plan = make_plan(kernel_of("km,kn->nm", x, y, out), Target.host())
+    assert plan.vector.out == 1 or not plan.block
+    check("km,kn->nm", x, y, out)
 
 
 # ---------------------------------------------------------------- sharing out

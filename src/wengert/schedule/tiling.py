@@ -48,8 +48,17 @@ def _best_plan(
     found = [_plan_along(place, axes, dtype, machine) for place in range(-1, len(axes))]
     if any(computed):
         found = [plan for plan in found if _can_pack(plan)] or found
-    best = min(found, key=lambda plan: plan.cycles)
-    return replace(_with_packing(best, machine, computed), empty=empty)
+    cut = [_with_packing(plan, machine, computed) for plan in found]
+    best = min(cut, key=lambda plan: plan.cycles + _scattering(plan, machine.policy.products))
+    return replace(best, empty=empty)
+
+
+def _scattering(plan: Plan, rates: ProductLimits) -> float:
+    """Cycles for gathering scattered sums again, for each further block."""
+    if plan.along_sum or plan.vector.out in (0, 1):
+        return 0.0
+    sums = prod(axis.extent for axis in (plan.vector, plan.row, plan.column, *plan.outer))
+    return (plan.blocks - 1) * sums * rates.gathered_lane
 
 
 def _plan_along(place: int, axes: Sequence[Axis], dtype: np.dtype, machine: Machine) -> Plan:
@@ -205,9 +214,10 @@ def _with_packing(plan: Plan, machine: Machine, computed: tuple[bool, bool]) -> 
 
 
 def _lies_well(plan: Plan, limits: ProductLimits) -> bool:
-    """Whether y is better read where it is than copied."""
+    """Whether both are better read where they are than copied: rows of x side by side come with
+    each other."""
     close = plan.vector.y == 1 and plan.dtype.itemsize * abs(plan.sums[-1].y) <= limits.close_bytes
-    return close and _every_row(plan) <= limits.few_rows
+    return close and (plan.row.x == 1 or _every_row(plan) <= limits.few_rows)
 
 
 def _every_row(plan: Plan) -> int:
