@@ -289,21 +289,37 @@ class ScanLimits(Record):
     most_kept_near: int
     # A product is heavy from this many operations for each element that it reads.
     heavy: int = 16
-    # One with so many terms in each of its sums takes no longer for being done step by step. Then
-    # it is done where its factors are at hand, unless all of them stay within so many bytes.
+    # One with so many terms in each of its sums takes little longer for being done step by step.
+    # Then it is done where its factors are at hand, unless all of them stay within so many bytes.
     enough_terms: int = 64
+    most_summed: int
+    # Other sums, and all else that is done for all steps at once, read at most so many bytes.
     most_near: int
-    # How many parts, the best first, and how many samples each of them has at least: two tiles of
-    # rows where there are more parts than two threads need, which parts of one tile would slow down
-    # by a twentieth. Even numbers, so that two threads have the same to do; if they do not divide
-    # the samples, parts differ by one, unless some that do are about as many.
-    parts: tuple[tuple[int, int], ...] = ((32, 32), (16, 24), (12, 24), (8, 24), (4, 8), (2, 8))
+    # How many parts, the best first, and how many samples each of them has at least. Even numbers,
+    # so that two threads have the same to do; if they do not divide the samples, parts differ by
+    # one, unless some that do are about as many. Of the LSTM of `recurrent` 16 parts of 6 samples
+    # take as long on one thread as 4 of 25, 25 parts of 4 a tenth longer.
+    parts: tuple[tuple[int, int], ...] = ((32, 24), (16, 6), (12, 6), (8, 6), (4, 8), (2, 8))
+    # The same where sums have more bytes than these, which each part reads and writes at every
+    # step: two tiles of rows where there are more parts than two threads need.
+    few_totals: int = 1 << 13
+    parts_with_totals: tuple[tuple[int, int], ...] = (
+        (32, 32),
+        (16, 24),
+        (12, 24),
+        (8, 24),
+        (4, 8),
+        (2, 8),
+    )
     about_as_many: float = 0.75
     # Each part reads all weights at every step: where these do not stay in the second-level cache,
     # parts have more samples.
     fewest_for_many_weights: int = 32
-    # Microseconds that a loop must take at least.
+    # Microseconds that a loop must take at least, and each of more parts than a few; estimated, as
+    # for operators one by one, which is about three times as long as they take.
     least_time: float = 50.0
+    few_parts: int = 4
+    least_part: float = 40.0
     # Elements of each value in a block of samples that have turns of their own number: some
     # vectors, so that what is done once a turn counts little, and few enough to end together.
     # Multiples of so many samples, where there are more: all lanes of vectors are then in use.
@@ -567,7 +583,7 @@ def policy_for(
         ),
         matrices=MatrixLimits(second_level=2 * l2, most_weights=4 * l2),
         chunks=ChunkLimits(most_near=l2),
-        scans=ScanLimits(most_kept_near=4 * l2, most_near=2 * l2),
+        scans=ScanLimits(most_kept_near=4 * l2, most_summed=16 * l2, most_near=2 * l2),
         rewriting=RewritingLimits(),
         fusion=FusionLimits(most_near=l1 // 32, most_kept=l3 // 16),
         prologues=PrologueLimits(large_bytes=l2 // 4),

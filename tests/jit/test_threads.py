@@ -117,16 +117,17 @@ def test_an_error_in_one_of_many_groups():
             assert np.array(jitted(w, x, y)).tobytes() == np.array(want).tobytes()
 
 
-def test_parts_of_a_recurrent_network():
+@pytest.mark.parametrize("least_part, parts", [(0.0, 16), (1e9, 4)])
+def test_parts_of_a_recurrent_network(least_part, parts):
     layer, x = nn.LSTM(6, 32), normal(5, 200, 6)
 
     def loss(x):
         return np.sum(np.square(layer(x)[0][-1]))
 
-    with machine.use(scans={"least_time": 0.0}):
+    with machine.use(scans={"least_time": 0.0, "least_part": least_part}):
         _, loops = on_threads(wg.grad(loss), x)
     shared = [k.turns for k in loops.kernels if isinstance(k, Loop) and k.parallel and _steps(k)]
-    assert set(shared) == {8}
+    assert set(shared) == {parts}
 
 
 def _steps(loop):

@@ -286,12 +286,13 @@ class _Sinking:
         given = [*self.rows, *self.outputs[self.body.carry :]]
         given += [source for one in every if one.serial in products for source in one.inputs]
         rows = {one.serial for one in given}
-        found = {}
+        near, found = policy().scans.most_near, {}
         for number, group in terms.items():
             after = [
                 one
                 for one in group
-                if one.serial in products or (_is_sum(one) and one.inputs[0].serial in rows)
+                if one.serial in products
+                or (_is_sum(one) and one.inputs[0].serial in rows and self._is_within(one, near))
             ]
             if after:
                 done = {one.serial for one in after}
@@ -341,12 +342,13 @@ class _Sinking:
         if work < policy().scans.heavy * kept or not _fits(term.inputs, self.node):
             return False
         summed = prod(n for label, n in labels.items() if label not in term.params["spec"][2])
-        return summed < policy().scans.enough_terms or self._stays_near(term)
+        limits = policy().scans
+        return summed < limits.enough_terms or self._is_within(term, limits.most_summed)
 
-    def _stays_near(self, term: Operator) -> bool:
-        """Whether what a product reads of all steps is in a near cache when the loop is over."""
+    def _is_within(self, term: Operator, most: int) -> bool:
+        """Whether what an operation reads of all steps is in a cache when the loop is over."""
         row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
-        return row * int(self.node.params["length"]) <= policy().scans.most_near
+        return row * int(self.node.params["length"]) <= most
 
     def _late_rows(self) -> list[int]:
         """The rows that are products, or made of products, that no carry depends on."""

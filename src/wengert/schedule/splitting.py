@@ -16,7 +16,7 @@ import numpy as np
 from ..graph import Constant, Graph, Node, Operator
 from ..machine import policy
 from .axes import AxisClasses
-from .cost_model import time_apart
+from .cost_model import nbytes, time_apart
 from .restrict import Part, restrict
 from .sample_axes import keeps_apart
 
@@ -41,14 +41,20 @@ def split_body(
     """
     if any(node.op.multiple for node in graph.operators):
         return None  # a loop inside is shared out by itself
-    if steps * time_apart(graph.operators) < policy().scans.least_time:
+    time = steps * time_apart(graph.operators)
+    if time < policy().scans.least_time:
         return None
     samples = Samples.of(graph, constants, carry, totals)
     if samples is None:
         return None
     shared = [node for node in graph.nodes if node.serial not in samples.axes]
     many = sum(map(_nbytes, shared)) > policy().regions.most_weights
-    parts = count_parts(samples.length, policy().scans.fewest_for_many_weights if many else 1)
+    parts = count_parts(
+        samples.length,
+        policy().scans.fewest_for_many_weights if many else 1,
+        time,
+        sum(map(nbytes, graph.outputs[len(graph.outputs) - totals :])),
+    )
     if parts == 1:
         return None
     width, wide = divmod(samples.length, parts)
@@ -100,14 +106,23 @@ class Samples:
         return graphs if len(graphs) == len(parts) else None
 
 
-def count_parts(length: int, fewest: int) -> int:
-    """How many parts of so many samples at least, equal ones if possible; 1: none.
+def count_parts(length: int, fewest: int, time: float, totals: int = 0) -> int:
+    """How many parts of so many samples at least, equal ones if possible, for a loop that takes so
+    many microseconds and has totals of so many bytes; 1: none.
 
-    >>> count_parts(100, 1), count_parts(128, 32), count_parts(96, 1), count_parts(9, 1)
-    (4, 4, 4, 1)
+    >>> count_parts(100, 1, 5000.0), count_parts(100, 1, 400.0), count_parts(128, 32, 5000.0)
+    (16, 8, 4)
+    >>> count_parts(100, 1, 5000.0, 1 << 20), count_parts(9, 1, 5000.0)
+    (4, 1)
     """
     wanted = policy().scans
-    many = [n for n, least in wanted.parts if length // n >= max(fewest, least)]
+    table = wanted.parts if totals <= wanted.few_totals else wanted.parts_with_totals
+    most = max(wanted.few_parts * wanted.least_part, time)
+    many = [
+        n
+        for n, least in table
+        if n * wanted.least_part <= most and length // n >= max(fewest, least)
+    ]
     if not many:
         return 1
     equal = [n for n in many if length % n == 0 and n >= wanted.about_as_many * many[0]]
