@@ -10,10 +10,11 @@ with a goal for sixteen cores show it, and whether it is met on the most threads
 The first rows say what the machine itself gives: arithmetic in registers and a copy of memory, on
 as many threads, so that a row can be judged by what is possible (two threads of one core, say).
 
-The timeline is of one call: for every job that threads share, how long it takes, how much of that
-all threads together are busy, and what its tasks take on one thread. What is lost is one of:
-waiting (too few or unequal tasks, waking), slower tasks (caches, memory, neighbours), and time
-between the jobs, in which one thread works alone. It comes from a pool with clocks in it.
+The timeline is of one call, the fastest of some: for every job that threads share, how long it
+takes, how much of that all threads together are busy, and what its tasks take on one thread. What
+is lost is one of: waiting (too few or unequal tasks, waking), slower tasks (caches, memory,
+neighbours), and time between the jobs, in which one thread works alone. It comes from a pool with
+clocks in it.
 """
 
 from __future__ import annotations
@@ -359,9 +360,9 @@ class Timeline:
         )
         return f"{head}{watched}{body}{configure}{rest}"
 
-    def jobs(self, call: CALL) -> list[dict[str, Any]]:
-        """The jobs of one call, in order: their times in microseconds."""
-        records, rate = self._records(call), self.ticks
+    def jobs(self, call: CALL) -> tuple[list[dict[str, Any]], float]:
+        """The jobs of one call, in order, and what it takes: their times in microseconds."""
+        (records, seconds), rate = self._records(call), self.ticks
         jobs: list[dict[str, Any]] = []
         whole = records[records["index"] < 0]
         whole = whole[np.argsort(whole["start"])]
@@ -385,9 +386,9 @@ class Timeline:
                 }
             )
             last = one["end"]
-        return jobs
+        return jobs, 1e6 * seconds
 
-    def _records(self, call: CALL) -> np.ndarray:
+    def _records(self, call: CALL) -> tuple[np.ndarray, float]:
         code = self.pool._pool_code
         assert code is not None
         pointer = ctypes.CFUNCTYPE(ctypes.c_void_p)
@@ -398,9 +399,11 @@ class Timeline:
         time.sleep(0.001)
         call()
         count.value = 0
+        start = time.perf_counter()
         call()
+        seconds = time.perf_counter() - start
         some = (ctypes.c_char * (min(count.value, _MOST) * _RECORD.itemsize)).from_address(records)
-        return np.frombuffer(some, _RECORD).copy()
+        return np.frombuffer(some, _RECORD).copy(), seconds
 
 
 def _ticks() -> float:
@@ -447,10 +450,12 @@ def timelines(options: Any) -> None:
             wg.set_threads(count)
             for _ in range(3):
                 call()
-            runs = [(timeline.jobs(call), measured(call, options.seconds)) for _ in range(5)]
-            found.append(min(runs, key=lambda run: sum(j["wall"] + j["before"] for j in run[0])))
-        (alone, time_alone), (jobs, seconds) = found
-        print(f"\n{name}: {1e3 * time_alone:.3f} ms on one thread, {1e3 * seconds:.3f} on {most}")
+            end, runs = time.perf_counter() + options.seconds, []
+            while len(runs) < 5 or time.perf_counter() < end:
+                runs.append(timeline.jobs(call))
+            found.append(min(runs, key=lambda run: run[1]))
+        (alone, time_alone), (jobs, whole) = found
+        print(f"\n{name}: {time_alone / 1e3:.3f} ms on one thread, {whole / 1e3:.3f} on {most}")
         print("    before      wall  one thr   tasks wkrs  longest    late  busy/wall  slower  job")
         lines = list(zip(jobs, alone, strict=False))
         for job, one in lines[: options.lines]:
@@ -462,7 +467,7 @@ def timelines(options: Any) -> None:
             )
         serial, walls = sum(j["before"] for j in jobs), sum(j["wall"] for j in jobs)
         busy, own = sum(j["busy"] for j in jobs), sum(j["busy"] for j in alone)
-        rest = max(0.0, 1e6 * seconds - serial - walls)
+        rest = max(0.0, whole - serial - walls)
         print(
             f"    in all {len(jobs)} jobs of {walls:.0f} us, {serial:.0f} us between them and "
             f"{rest:.0f} before and after; threads busy {busy / max(walls, 1e-9):.1f}, tasks "
