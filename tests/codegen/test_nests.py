@@ -1,6 +1,7 @@
 """Nests of loops as machine code: orders, strides, masks, sums, branches."""
 
 import ctypes
+import itertools
 import mmap
 
 import numpy as np
@@ -20,6 +21,7 @@ from wengert.loops import (
     InRange,
     Literal,
     Load,
+    LoadAt,
     MemoryKind,
     Nest,
     Store,
@@ -94,6 +96,44 @@ def test_strided_reads_end_with_the_array(dtype, stride, n):
     value = Load(source, Affine.of(i) * stride)
     run([Nest([i], [Store(target, Affine.of(i), value)])], {target: out, source: x})
     np.testing.assert_array_equal(out, np.arange(count).astype(dtype)[::stride])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 17, 33, 64, 67])
+@pytest.mark.parametrize("combine", [None, "add"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1"])
+def test_rows_at_values_end_with_the_array(dtype, combine, n):
+    """Rows of a table that begins and ends where memory does, in an order that values give."""
+    page, rows = mmap.PAGESIZE, 3
+    memory = mmap.mmap(-1, 3 * page)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    for edge in (first, first + 2 * page):
+        assert libc.mprotect(ctypes.c_void_p(edge), ctypes.c_size_t(page), 0) == 0
+    size = rows * n * np.dtype(dtype).itemsize
+    for start in (page, 2 * page - size):
+        table = np.frombuffer(memory, dtype, rows * n, start).reshape(rows, n)
+        table[:] = np.arange(rows * n).reshape(rows, n) % 50
+        want, order = table.copy(), np.array([2, 0, 2, 1])
+        old, new, places = buffer_of(table), buffer_of(table), buffer_of(order)
+        k, j = variables(3, n)
+        here, there = (Load(places, Affine.of(k) + step) for step in (0, 1))
+        value = LoadAt(old, Affine.of(j), ((here, n),))
+        store = Store(new, Affine.of(j), value, combine, continues=True, picks=((there, n),))
+        run([Nest([k, j], [store])], {old: table, new: table, places: order})
+        for one, other in itertools.pairwise(order):
+            want[other] = want[one] + (want[other] if combine else 0)
+        np.testing.assert_array_equal(table, want)
+
+
+def test_lanes_that_meet_at_one_place_are_stored_one_by_one():
+    n = 20
+    x, out, places = np.arange(n * 1.0), np.zeros(4), np.array([1, 3])
+    source, target, numbers = buffer_of(x), buffer_of(out, MemoryKind.OUTPUT), buffer_of(places)
+    k, j = variables(2, n)
+    pick, value = Load(numbers, Affine.of(k)), Load(source, Affine.of(j))
+    store = Store(target, Affine(0), value, "add", continues=True, picks=((pick, 1),))
+    run([Nest([k, j], [store])], {target: out, source: x, numbers: places})
+    np.testing.assert_array_equal(out, [0, x.sum(), 0, x.sum()])
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 9, 15, 17, 25, 31, 33, 63, 65, 130, 143, 209, 1001])

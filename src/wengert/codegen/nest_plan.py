@@ -21,6 +21,8 @@ from .ordering import has_chains
 from .summation import loses, place_folds
 from .target import Target
 
+Access = Load | LoadAt | Store
+
 
 class NestPlan:
     """The loops of a nest, the deepest one that each expression needs, and how vectors are used."""
@@ -70,13 +72,18 @@ class NestPlan:
     def _choose_lanes(self) -> int:
         if not self.vars or any(isinstance(expr, Choose) for expr in self.exprs):
             return 1
-        if self.vars[-1].ordered or any(store.picks for store in self.stores):
+        var, picked = self.vars[-1], [store for store in self.stores if store.picks]
+        if var.ordered or not all(self.is_in_row(s) and s.at.coefficient(var) for s in picked):
             return 1  # one after the other, or two lanes might meet at one place
         dtypes = [store.buffer.dtype for store in self.stores]
         # what is computed outside of the innermost loop, such as a learning rate, is a scalar
         dtypes += [expr.dtype for expr in self.exprs if self.depths[expr] == self.last]
         widest = max((d.itemsize for d in dtypes if d.kind != "b"), default=1)
         return max(1, min(self.target.vector_bytes // widest, 64))
+
+    def is_in_row(self, access: Access) -> bool:
+        """Whether the innermost loop's counter alone decides where in a row an access is."""
+        return all(self.depths[pick] < self.last for pick, _ in access.picks)
 
     def _may_overlap(self) -> bool:
         """Whether rows can end with a vector that overlaps the one before, and need no mask.

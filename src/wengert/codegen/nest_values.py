@@ -31,7 +31,7 @@ from .accumulators import combined, identity
 from .expressions import Known, add_values, applied, splats, value_of, wanted
 from .llvm_types import I64, as_i64, i64
 from .memory import Memory, lane_offset
-from .nest_plan import NestPlan
+from .nest_plan import Access, NestPlan
 from .scalars import Scalars
 from .vectors import First, lane_mask, some_lanes, vector_of
 
@@ -81,9 +81,11 @@ class NestValues:
         if isinstance(expr, IndexValue):
             return self._index(expr.at)
         assert isinstance(expr, (Load, LoadAt))
-        picks = expr.picks if isinstance(expr, LoadAt) else ()
-        known = [(self.known[place], stride) for place, stride in picks]
-        return self._read(expr.buffer, self._picked(self._index(expr.at), known))
+        return self._read(expr.buffer, self._place(expr.at, expr.picks))
+
+    def _place(self, at: Affine, picks: Sequence[tuple[Expr, int]]) -> ir.Value:
+        """A place that the counters so far, and what is known by now, decide."""
+        return self._picked(self._index(at), [(self.value(pick), n) for pick, n in picks])
 
     def _index(self, at: Affine) -> ir.Value:
         """The value of an index that depends on the counters so far."""
@@ -118,8 +120,7 @@ class NestValues:
 
     def store(self, store: Store, value: ir.Value, combines: bool) -> None:
         """Store a scalar, or combine it with what is there."""
-        picks = [(self.value(place), stride) for place, stride in store.picks]
-        self._write(store, self._picked(self._index(store.at), picks), value, combines)
+        self._write(store, self._place(store.at, store.picks), value, combines)
 
     def _write(self, store: Store, element: ir.Value, value: ir.Value, combines: bool) -> None:
         address, memory = self._address(store.buffer, element), self._memory(store.buffer)
@@ -132,13 +133,12 @@ class NestValues:
     def begin_row(self) -> None:
         """All that does not change in the innermost loop: addresses, and scalars on all lanes."""
         plan = self.plan
-        self.bases: dict[tuple[Buffer, Affine], ir.Value] = {}
-        accesses = [(store.buffer, store.at) for store in plan.stores]
-        accesses += [(e.buffer, e.at) for e in plan.exprs if isinstance(e, Load) and self._moves(e)]
-        for buffer, at in accesses:
-            rest, _ = self._split(at)
-            if (buffer, rest) not in self.bases:
-                self.bases[buffer, rest] = self._address(buffer, self._index(rest))
+        self.bases: dict[Any, ir.Value] = {}
+        loads = [e for e in plan.exprs if isinstance(e, (Load, LoadAt)) and self._moves(e)]
+        for access in filter(plan.is_in_row, [*plan.stores, *loads]):
+            key = access.buffer, self._split(access.at)[0], access.picks
+            if key not in self.bases:
+                self.bases[key] = self._address(access.buffer, self._place(*key[1:]))
         outside = {e: self.known[e] for e in plan.exprs if not self._moves(e)}
         self.splats = splats(self.vector, wanted(roots_of(plan.stores), outside))
 
@@ -165,23 +165,23 @@ class NestValues:
         return value_of(self.vector, expr, self.inner, self._vector_leaf)
 
     def _vector_leaf(self, expr: Expr) -> ir.Value:
-        if isinstance(expr, Load):
-            return self._load(expr.buffer, expr.at)
         if isinstance(expr, IndexValue):
             return self._lanes_of(expr.at)
-        assert isinstance(expr, LoadAt)
+        assert isinstance(expr, (Load, LoadAt))
+        if self.plan.is_in_row(expr):
+            return self._load(expr)
         return self._gather(expr, [self.inner[place] for place, _ in expr.picks])
 
     def store_vector(self, store: Store, value: ir.Value) -> None:
         """Store a vector, combined with what is there."""
-        if store.picks:
+        if not self.plan.is_in_row(store):
             picks = [(self.vector_value(place), stride) for place, stride in store.picks]
             place = self._picked(self._inner_index(store.at), picks)
             self._write(store, place, value, bool(store.combine))
             return
         if store.combine:
-            value = combined(self.vector, store, self._load(store.buffer, store.at), value)
-        address, stride = self._inner_address(store.buffer, store.at)
+            value = combined(self.vector, store, self._load(store), value)
+        address, stride = self._inner_address(store)
         self._memory(store.buffer).write(value, address, stride, self.real)
 
     def only_real(self, store: Store, value: ir.Value) -> ir.Value:
@@ -215,21 +215,18 @@ class NestValues:
             self.vector.splat(first), ir.Constant(ir.VectorType(I64, lanes), steps)
         )
 
-    def _inner_address(self, buffer: Buffer, at: Affine) -> tuple[ir.Value, int]:
-        rest, coefficient = self._split(at)
-        base = self.bases[buffer, rest]
-        if coefficient == 0:
-            return base, 0
-        offset = self.at if coefficient == 1 else self.builder.mul(self.at, i64(coefficient))
-        return self._memory(buffer).at(base, offset), coefficient
+    def _inner_address(self, access: Access) -> tuple[ir.Value, int]:
+        rest, coefficient = self._split(access.at)
+        base = self.bases[access.buffer, rest, access.picks]
+        return self._memory(access.buffer).along(base, self.at, coefficient), coefficient
 
-    def _load(self, buffer: Buffer, at: Affine) -> ir.Value:
-        address, stride = self._inner_address(buffer, at)
+    def _load(self, access: Access) -> ir.Value:
+        address, stride = self._inner_address(access)
         lanes = self.plan.lanes
         real = self.real if stride else lanes  # one scalar may stand in lanes that are not real
-        return self._memory(buffer).read_every(address, stride, lanes, real)
+        return self._memory(access.buffer).read_every(address, stride, lanes, real)
 
-    def _gather(self, expr: LoadAt, places: Sequence[ir.Value]) -> ir.Value:
+    def _gather(self, expr: Load | LoadAt, places: Sequence[ir.Value]) -> ir.Value:
         """Elements from places that depend on values, lane by lane; places are always valid."""
         b, strides = self.builder, [stride for _, stride in expr.picks]
         base, coefficient = self._inner_index(expr.at), self._split(expr.at)[1]

@@ -33,6 +33,12 @@ from .vectors import First, first_lanes
 _ALIGNMENT = 64
 
 
+def _is_like(one: Load, other: Load) -> bool:
+    """Whether both read the same element."""
+    same = one.buffer is other.buffer and one.at.constant == other.at.constant
+    return same and dict(one.at.terms) == dict(other.at.terms)
+
+
 class Factor:
     """What is packed: elements of an array, or an expression of elements of several.
 
@@ -52,7 +58,7 @@ class Factor:
         numbers = {place: number for number, place in enumerate(kernel.accesses())}
         lead = kernel.lead(is_x)
         loads = [expr for expr in walk([self.value]) if isinstance(expr, Load)]
-        loads.sort(key=lambda load: not load.is_like(lead))
+        loads.sort(key=lambda load: not _is_like(load, lead))
         places = {(load.buffer, load.at): load for load in loads}
         self.numbers = tuple(numbers[place] for place in places)
         self.dtypes = tuple(load.dtype for load in places.values())

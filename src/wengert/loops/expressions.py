@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,16 +29,12 @@ class Load(Expr):
 
     buffer: Buffer
     at: Affine
+    picks: ClassVar[tuple[tuple[Expr, int], ...]] = ()
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         """The buffer's element type."""
         return self.buffer.dtype
-
-    def is_like(self, other: Load) -> bool:
-        """Whether both read the same element."""
-        same = self.buffer is other.buffer and self.at.constant == other.at.constant
-        return same and dict(self.at.terms) == dict(other.at.terms)
 
 
 @dataclass(eq=False, repr=False)

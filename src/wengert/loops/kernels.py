@@ -32,7 +32,7 @@ class Store:
     continues: bool = False
     # Where the store happens; nests are split until this is known.
     guards: tuple[InRange, ...] = ()
-    # Further places that depend on values, as in `LoadAt`; such stores run one after the other.
+    # Further places that depend on values, as in `LoadAt`; stores that may meet keep their order.
     picks: tuple[tuple[Expr, int], ...] = ()
 
     def roots(self) -> list[Expr]:

@@ -359,17 +359,31 @@ def _batch_gather(
     return gather(x, *aligned, axes=axes, **known)
 
 
-def _clamped(value: Expr, length: int, inside: bool) -> Expr:
-    """A negative index counted from the front; an impossible one moved to a place that exists.
-
-    One that is known to be inside is so as well: no mistake elsewhere shall touch other memory.
-    """
+def _any_place(value: Expr, length: int) -> tuple[Expr, Affine]:
+    """A place as an expression, and how far ahead of it loops move it: a negative index counted
+    from the front; an impossible one moved to a place that exists."""
     zero = Literal(INDEX.type(0), INDEX)
-    last = Literal(INDEX.type(max(length - 1, 0)), INDEX)
-    if not inside:
-        shifted = Apply("add", (value, Literal(INDEX.type(length), INDEX)), INDEX)
-        value = Apply("where", (Apply("less", (value, zero), BOOL), shifted, value), INDEX)
-    return Apply("minimum", (Apply("maximum", (value, zero), INDEX), last), INDEX)
+    shifted = Apply("add", (value, Literal(INDEX.type(length), INDEX)), INDEX)
+    value = Apply("where", (Apply("less", (value, zero), BOOL), shifted, value), INDEX)
+    return _held(value, 0, max(length - 1, 0)), Affine(0)
+
+
+def _known_place(value: Expr, length: int) -> tuple[Expr, Affine]:
+    """The same of a place that is known to exist. It is held to the range in which it then lies:
+    no mistake elsewhere shall touch other memory."""
+    from ..loops.places import row_at
+
+    row = row_at(value)
+    if row is None or row.bounds[1] - row.bounds[0] >= length:
+        return _held(value, 0, max(length - 1, 0)), Affine(0)
+    least, most = row.bounds
+    return _held(row.start, -least, length - 1 - most), row.ahead
+
+
+def _held(value: Expr, low: int, high: int) -> Expr:
+    """The integer, or the nearest one from `low` to `high`."""
+    least, most = Literal(INDEX.type(low), INDEX), Literal(INDEX.type(high), INDEX)
+    return Apply("minimum", (Apply("maximum", (value, least), INDEX), most), INDEX)
 
 
 def stretch_of(places: np.ndarray, length: int) -> tuple[int, int, int] | None:
@@ -410,7 +424,9 @@ def _picks(
         if counting is not None:
             place = place + at[rank - len(values.type.shape) + counting] * x.strides[axis]
             continue
-        picks.append((_clamped(value, x.shape[axis], inside), x.strides[axis]))
+        pick, ahead = (_known_place if inside else _any_place)(value, x.shape[axis])
+        place = place + ahead * x.strides[axis]
+        picks.append((pick, x.strides[axis]))
     rest = [axis for axis in range(len(x.shape)) if axis not in axes]
     for position, axis in zip(at[rank:], rest, strict=True):
         place = place + position * x.strides[axis]

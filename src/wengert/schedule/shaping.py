@@ -26,6 +26,7 @@ from ..loops import (
     roots_of,
     walk,
 )
+from ..loops.places import are_apart
 from ..machine import policy
 from .task import Task
 
@@ -75,7 +76,8 @@ def finished(nest: Nest) -> list[Nest]:
 
 def _keeps_its_order(nest: Nest) -> bool:
     """Whether there is nothing to do, or scattered stores keep the order of their elements."""
-    return any(var.extent == 0 for var in nest.vars) or any(store.picks for store in nest.stores)
+    empty = any(var.extent == 0 for var in nest.vars)
+    return empty or any(s.picks and not are_apart(s, nest.vars) for s in nest.stores)
 
 
 def _first_fills(nest: Nest) -> list[Nest]:
