@@ -88,6 +88,11 @@ def _source_index(at: Index, key: Key) -> list[Affine]:
     return source
 
 
+def is_whole(key: Key, shape: Sequence[int]) -> bool:
+    """Whether the key names all of an array, so that a write leaves nothing of what it was."""
+    return tuple(key) == tuple(map(_ALL_OF, shape))
+
+
 def _dense(key: Key) -> bool:
     """Whether the key selects whole ranges, so that what lies outside is outside of bounds."""
     return all(not isinstance(item, tuple) or item[2] == 1 for item in key)
@@ -226,7 +231,7 @@ def _index_set_type(x: ArrayType, y: ArrayType, key: Key) -> ArrayType:
 
 def _index_set_jvp(tangents: Any, ans: Any, x: Any, y: Any, key: Key) -> Any:
     tx, ty = tangents
-    if tx is None:
+    if tx is None or is_whole(key, type_of(x).shape):
         tx = np.zeros(type_of(x).shape, type_of(x).dtype)
     return index_set(tx, _zero_like(x) if ty is None else fit_dtype(ty, x), key=key)
 

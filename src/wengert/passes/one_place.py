@@ -1,4 +1,5 @@
-"""Writes to one place of an array and reads of it, where both are known to be the same place.
+"""Writes to one place of an array and reads of it, where both are known to be the same place, or
+the same places, of which no two are one.
 
 ``acc[i] += v`` writes what it reads, and Python writes it once more; its derivative takes the
 cotangent of the place away, and adds it there again. Turn by turn each of these waits for the one
@@ -112,12 +113,20 @@ def write_back(node: Operator, stays: _Stays) -> Node | None:
 
 def add_to_nothing(node: Operator, stays: _Stays) -> Node | None:
     """x with 0 at [i], and v added at [i] -> x with v at [i], for cotangents: there the sign of a
-    zero means nothing."""
-    written = _write(node.inputs[0], node)
+    zero means nothing. What is added between comes after it."""
+    between: list[Operator] = []
+    base = node.inputs[0]
+    while isinstance(base, Operator) and base.op is scatter_add and not stays(base, scatter_add):
+        between.append(base)
+        base = base.inputs[0]
+    written = _write(base, node)
     if written is None or not written.params.get("cleared") or not is_uniform(written.inputs[1], 0):
         return None
     inputs = (written.inputs[0], *node.inputs[1:])
-    return apply(scatter_set, *inputs, params=written.params, like=node)
+    made = apply(scatter_set, *inputs, params=written.params, like=node)
+    for add in reversed(between):
+        made = apply(scatter_add, made, *add.inputs[1:], params=add.params, like=add)
+    return made
 
 
 _RULES: dict[Op, tuple[Callable[[Operator, _Stays], Node | None], ...]] = {
@@ -128,14 +137,14 @@ _RULES: dict[Op, tuple[Callable[[Operator, _Stays], Node | None], ...]] = {
 
 
 def _write(node: Node, like: Operator) -> Operator | None:
-    """The node, if it writes to the one place that another operator reads or writes."""
+    """The node, if it writes to the places that another operator reads or writes."""
     if isinstance(node, Operator) and node.op is scatter_set and _same_place(node, like):
         return node
     return None
 
 
 def _reads(node: Node, x: Node, like: Operator) -> bool:
-    """Whether a node is the element, or row, of x that another operator writes."""
+    """Whether a node is the part of x that another operator writes."""
     is_read = isinstance(node, Operator) and node.op is gather and node.inputs[0] is x
     return is_read and _same_place(node, like)  # type: ignore[arg-type]
 
@@ -144,7 +153,8 @@ def _same_place(one: Operator, other: Operator) -> bool:
     mine, theirs = _places(one), _places(other)
     same = len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
     single = all(place.type.shape == () for place in mine)
-    return same and single and one.params["axes"] == other.params["axes"]
+    apart = single or one.params.get("apart") or other.params.get("apart")
+    return bool(same and apart) and one.params["axes"] == other.params["axes"]
 
 
 def _places(node: Operator) -> tuple[Node, ...]:

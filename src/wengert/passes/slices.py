@@ -17,7 +17,16 @@ import numpy as np
 
 from ..graph import Graph, Node, Operator
 from ..ops.elementwise import add
-from ..ops.indexing import embed, gather, index, index_set, key_shape, scatter_add, scatter_set
+from ..ops.indexing import (
+    embed,
+    gather,
+    index,
+    index_set,
+    is_whole,
+    key_shape,
+    scatter_add,
+    scatter_set,
+)
 from ..ops.layout import broadcast_to, permute, reshape
 from ..ops.op import Op
 from ..ops.windows import fold, windows
@@ -184,23 +193,19 @@ def _add(node: Operator) -> Node | None:
     if found is None or x.type.dtype != y.type.dtype or x.type.dtype.kind == "b":
         return None
     value = apply(add, _indexed(x, found.key), found.laid_out(y), params={})
-    if _is_whole(found.key, x.type.shape):
+    if is_whole(found.key, x.type.shape):
         return value
     return apply(index_set, x, value, params={"key": found.key}, like=node)
 
 
-def _is_whole(key: Sequence[Any], shape: Sequence[int]) -> bool:
-    return tuple(key) == tuple((0, length, 1) for length in shape)
-
-
 def _indexed(x: Node, key: tuple[Any, ...]) -> Node:
-    return x if _is_whole(key, x.type.shape) else apply(index, x, params={"key": key})
+    return x if is_whole(key, x.type.shape) else apply(index, x, params={"key": key})
 
 
 def _part(node: Operator) -> Node | None:
     """x[:] -> x; of x with y at [2], [2] is y, and [3] is that of x."""
     x, key = node.inputs[0], node.params["key"]
-    if _is_whole(key, x.type.shape):
+    if is_whole(key, x.type.shape):
         return x if same_type(x, node.type) else None
     if not _is(x, index_set):
         return None
@@ -225,14 +230,14 @@ def _are_apart(one: Sequence[Any], other: Sequence[Any]) -> bool:
 def _around(node: Operator) -> Node | None:
     """Zeros with x everywhere -> x."""
     x = node.inputs[0]
-    return x if _is_whole(node.params["key"], node.type.shape) and same_type(x, node.type) else None
+    return x if is_whole(node.params["key"], node.type.shape) and same_type(x, node.type) else None
 
 
 def _set_part(node: Operator) -> Node | None:
     """x with y everywhere -> y; x with x[2] at [2] -> x; with y, then z at [2] -> with z."""
     x, y = node.inputs
     key = node.params["key"]
-    if _is_whole(key, node.type.shape) and same_type(y, node.type):
+    if is_whole(key, node.type.shape) and same_type(y, node.type):
         return y
     if _is(x, index_set) and x.params["key"] == key:
         return apply(index_set, x.inputs[0], y, params=node.params, like=node)
