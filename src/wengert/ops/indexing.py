@@ -231,7 +231,11 @@ def _index_set_type(x: ArrayType, y: ArrayType, key: Key) -> ArrayType:
 
 def _index_set_jvp(tangents: Any, ans: Any, x: Any, y: Any, key: Key) -> Any:
     tx, ty = tangents
-    if tx is None or is_whole(key, type_of(x).shape):
+    if is_whole(key, type_of(x).shape):
+        tx = None
+    if tx is ty is None:
+        return None
+    if tx is None:
         tx = np.zeros(type_of(x).shape, type_of(x).dtype)
     return index_set(tx, _zero_like(x) if ty is None else fit_dtype(ty, x), key=key)
 
@@ -276,6 +280,7 @@ index_set: Op = Op(
         ((rng.normal(size=(4, 3)), rng.normal(size=(2,))), {"key": ((1, 3, 1), 2)}),
         ((rng.normal(size=(4, 3)), rng.normal(size=(3,))), {"key": ((3, -1, -2), (0, 3, 1))}),
         ((rng.normal(size=(4,)), rng.normal(size=())), {"key": (2,)}),
+        ((rng.normal(size=(4, 3)), rng.normal(size=(3,))), {"key": ((0, 4, 1), (0, 3, 1))}),
     ],
 )
 
