@@ -155,6 +155,86 @@ def test_integers(program, dtype):
     np.testing.assert_array_equal(wg.jit(result_of(program))(y, w), result_of(program)(y, w))
 
 
+def reads(at):
+    return lambda y, i, p, q: y[i + at : i + at + len(p)]
+
+
+def copies(at):
+    return lambda y, i, p, q: y[i + at : i + at + len(p)] * q[0]
+
+
+def writes(at):
+    def statement(y, i, p, q):
+        y[i + at : i + at + len(p)] = np.tanh(p - 0.5 * q)
+        return p
+
+    return statement
+
+
+def adds(at):
+    def statement(y, i, p, q):
+        y[i + at : i + at + len(p)] += 0.3 * np.tanh(p * q)
+        return q
+
+    return statement
+
+
+def reverses(at):
+    def statement(y, i, p, q):
+        y[i + at : i + at + len(p)] = 0.5 * y[i + at : i + at + len(p)][::-1] + np.tanh(p)
+        return y[i : i + len(p)]
+
+    return statement
+
+
+def sums(at):
+    def statement(y, i, p, q):
+        y[i + at] = np.tanh(p @ q + y[i + at : i + at + len(p)] @ p)
+        return q
+
+    return statement
+
+
+def multiplies(at):
+    def statement(y, i, p, q):
+        y[i + at : i + at + len(p)] -= np.tanh(np.outer(p, q) @ y[i : i + len(p)])
+        return np.tanh(y[i + at : i + at + len(p)])
+
+    return statement
+
+
+STATEMENTS = [reads, copies, writes, adds, reverses, sums, multiplies]
+
+
+def program_of(numbers):
+    """A loop of five statements, of which each may use what two before it have read."""
+    kinds = numbers.integers(len(STATEMENTS), size=5)
+    one, two, three, four, five = (STATEMENTS[k](int(numbers.integers(3))) for k in kinds)
+
+    def program(y, w):
+        for i in range(TURNS):
+            a = one(y, i, w, w)
+            b = two(y, i, w, a)
+            c = three(y, i, a, b)
+            d = four(y, i, b, c)
+            five(y, i, c, d)
+            y[-1] += np.tanh(np.sum(a * d))
+
+    return program
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_parts_are_read_before_they_are_overwritten(seed):
+    program = program_of(np.random.default_rng(seed))
+    y, w = arguments(3 + seed % 8)
+    np.testing.assert_allclose(wg.jit(result_of(program))(y, w), result_of(program)(y, w), 1e-10)
+    both = wg.value_and_grad(loss_of(program), argnums=(0, 1))
+    (value, gradients), (plain, slopes) = wg.jit(both)(y, w), both(y, w)
+    np.testing.assert_allclose(value, plain, rtol=1e-10)
+    for gradient, slope in zip(gradients, slopes, strict=True):
+        np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-10)
+
+
 IN_ROWS = [overlapping, shifted, far_apart, from_the_last_on, a_part_of_a_part, largest, two_rows]
 
 

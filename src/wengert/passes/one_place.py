@@ -138,7 +138,7 @@ _RULES: dict[Op, tuple[Callable[[Operator, _Stays], Node | None], ...]] = {
 
 def _write(node: Node, like: Operator) -> Operator | None:
     """The node, if it writes to the places that another operator reads or writes."""
-    if isinstance(node, Operator) and node.op is scatter_set and _same_place(node, like):
+    if isinstance(node, Operator) and node.op is scatter_set and same_places(node, like):
         return node
     return None
 
@@ -146,10 +146,11 @@ def _write(node: Node, like: Operator) -> Operator | None:
 def _reads(node: Node, x: Node, like: Operator) -> bool:
     """Whether a node is the part of x that another operator writes."""
     is_read = isinstance(node, Operator) and node.op is gather and node.inputs[0] is x
-    return is_read and _same_place(node, like)  # type: ignore[arg-type]
+    return is_read and same_places(node, like)  # type: ignore[arg-type]
 
 
-def _same_place(one: Operator, other: Operator) -> bool:
+def same_places(one: Operator, other: Operator) -> bool:
+    """Whether two operators read or write the same places of an array, of which no two are one."""
     mine, theirs = _places(one), _places(other)
     same = len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
     single = all(place.type.shape == () for place in mine)

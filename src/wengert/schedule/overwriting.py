@@ -5,13 +5,14 @@
 A step makes a new version of what it carries from the one before: by writing to some places of it,
 or by a loop or branches inside that do so. All versions can lie in one place if whoever reads a
 version comes before what makes the next one of it, and keeps what it has read. So a step gets an
-order in which this is so, if there is one.
+order in which this is so, if there is one. Nothing needs be kept of what is used up before then, or
+where each element is read where it is written: ``y[i:j] += x``.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -20,6 +21,8 @@ from ..graph import Graph, Node, Operator
 from ..graph.rewrite import copy_of, rewrite, with_nodes
 from ..loops import Alias, Pointwise, Scatter
 from ..machine import policy
+from ..ops.indexing import gather, index, index_set, scatter_add, scatter_set
+from ..passes.one_place import same_places
 from ..passes.rewriting import users_of
 from ..trace.tracer import ITEM
 from ..transforms.choice import is_switch
@@ -80,7 +83,7 @@ def overwrite(graph: Graph, chosen: Mapping[int, int], unchanged: bool = False) 
         return Overwriting(graph)
     order = _Order(graph)
     places: dict[int, int] = {}
-    reads: set[int] = set()
+    reads: dict[int, set[int]] = {}
     for output, number in chosen.items():
         versions = order.versions(graph.inputs[number], graph.outputs[output])
         if versions is None or (len(versions) == 1 and not unchanged):
@@ -88,14 +91,16 @@ def overwrite(graph: Graph, chosen: Mapping[int, int], unchanged: bool = False) 
         found = order.wait(versions[:-1])
         if found is not None:
             places |= {version.serial: number for version, _ in versions}
-            reads |= found
+            for reader, writer in found:
+                reads.setdefault(reader, set()).add(writer)
     if not places:
         return Overwriting(graph)
+    kept = [reader for reader, writers in reads.items() if not order.use_up(reader, writers)]
     new = rewrite(order.in_order(), copy_of)
     return Overwriting(
         with_nodes(graph, new),
         {new[serial].serial: number for serial, number in places.items()},
-        frozenset(new[serial].serial for serial in reads),
+        frozenset(new[serial].serial for serial in kept),
     )
 
 
@@ -104,6 +109,7 @@ class _Order:
 
     def __init__(self, graph: Graph):
         self.graph, self.users = graph, users_of(graph)
+        self.operators = {node.serial: node for node in graph.operators}
         self.shown = [node.serial for node in graph.outputs if node is not None]
         self.waits: dict[int, set[int]] = {
             node.serial: {source.serial for source in node.inputs} for node in graph.operators
@@ -140,32 +146,82 @@ class _Order:
                 pending += self.users.get(user.serial, [])
         return list(found.values())
 
-    def wait(self, versions: Iterable[tuple[Node, Operator]]) -> set[int] | None:
-        """Have what makes new versions wait for those that read the old ones, who are given by
-        serial; None where these would wait for it."""
+    def wait(self, versions: Iterable[tuple[Node, Operator]]) -> set[tuple[int, int]] | None:
+        """Have what makes new versions wait for those that read the old ones: pairs of serials of
+        these and of what waits; None where these would wait for it."""
         before = {serial: set(sources) for serial, sources in self.waits.items()}
-        found: set[int] = set()
+        found: set[tuple[int, int]] = set()
         possible = True
         for version, writer in versions:
             readers = self.readers(version, writer)
             possible = possible and readers is not None
             serials = {node.serial for node in readers or ()}
             self.waits[writer.serial] |= serials
-            found |= serials
+            found |= {(serial, writer.serial) for serial in serials}
         if not possible or len(self.in_order()) < len(self.graph.nodes):
             self.waits = before
             return None
         return found
+
+    def use_up(self, reader: int, writers: Set[int]) -> bool:
+        """Have all that is made of a part of a version come before what makes the next one, where
+        that can be."""
+        users = self._made_of(reader, writers)
+        if users is None or not users.isdisjoint(self._after(writers)):
+            return False
+        for writer in writers:
+            self.waits[writer] |= users
+        return True
+
+    def _made_of(self, reader: int, writers: Set[int]) -> set[int] | None:
+        """All that is computed element by element of what was read, and what is made of that, but
+        for the writers; None where one of these reads other elements than it writes."""
+        part = self.operators[reader]
+        if reader in self.shown or not isinstance(lowering_of(part), Pointwise):
+            return None
+        pending, found = [(part, True)], {reader: True}  # and whether aligned with it
+        while pending:
+            node, aligned = pending.pop()
+            for user in self.users.get(node.serial, ()):
+                if user.serial in writers:
+                    if not (aligned and _puts_back(user, node, part)):
+                        return None
+                    continue
+                still = aligned and _is_aligned(user)
+                if found.get(user.serial) in (still, False):
+                    continue
+                found[user.serial] = still
+                loops = lowering_of(user)
+                if isinstance(loops, Alias):
+                    return None
+                if isinstance(loops, Pointwise):
+                    pending.append((user, still))
+        return set(found)
+
+    def _after(self, serials: Set[int]) -> set[int]:
+        """All that comes after some operators."""
+        after = self._followers()
+        pending = [*serials]
+        found: set[int] = set()
+        while pending:
+            new = set(after.get(pending.pop(), ())) - found
+            found |= new
+            pending += new
+        return found
+
+    def _followers(self) -> dict[int, list[int]]:
+        after: dict[int, list[int]] = {}
+        for serial, sources in self.waits.items():
+            for source in sources:
+                after.setdefault(source, []).append(serial)
+        return after
 
     def in_order(self) -> list[Node]:
         """The nodes in an order in which nothing waits any more, as they were where possible; those
         that wait for each other are left out."""
         nodes = {node.serial: node for node in self.graph.nodes}
         left = {serial: len(self.waits.get(serial, ())) for serial in nodes}
-        after: dict[int, list[int]] = {}
-        for serial, sources in self.waits.items():
-            for source in sources:
-                after.setdefault(source, []).append(serial)
+        after = self._followers()
         ready = [serial for serial, count in left.items() if not count]
         heapq.heapify(ready)
         found = []
@@ -177,6 +233,26 @@ class _Order:
                 if not left[later]:
                     heapq.heappush(ready, later)
         return found
+
+
+def _is_aligned(node: Operator) -> bool:
+    """Whether each element depends on the same ones of the arguments alone."""
+    loops = lowering_of(node)
+    if not isinstance(loops, Pointwise) or loops.free or loops.whole:
+        return False
+    return all(source.type.shape in ((), node.type.shape) for source in node.inputs)
+
+
+def _puts_back(writer: Operator, value: Node, part: Operator) -> bool:
+    """Whether a writer puts a value, as it is, where a part of the same shape was read."""
+    if writer.inputs.count(value) != 1 or writer.inputs[1] is not value:
+        return False
+    keys = writer.params.get("key"), part.params.get("key")
+    static = writer.op is index_set and part.op is index and keys[0] == keys[1]
+    moving = writer.op in (scatter_set, scatter_add) and part.op is gather
+    same = static or (moving and same_places(part, writer))
+    own = part.inputs[0] is writer.inputs[0] and value.type.shape == part.type.shape
+    return same and own
 
 
 def _written_to(version: Node) -> tuple[Node | None, Any]:
