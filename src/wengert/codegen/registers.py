@@ -41,6 +41,7 @@ from ..loops import (
     walk,
     with_parts,
 )
+from ..loops.places import are_apart, same_place
 from ..machine import policy
 
 Place = tuple[Buffer, int]  # who owns the memory, and which element of it
@@ -133,14 +134,25 @@ def written_out(nest: Nest) -> Nest:
 
 def _is_quick(nest: Nest) -> bool:
     """Whether what a nest computes takes no longer as numbers than as vectors of very few."""
-    written = {root(store.buffer) for store in nest.stores}
-    if any(store.guards for store in nest.stores) or any(root(b) in written for b in nest.reads):
-        return False  # nor one that goes on from element to element
+    if any(store.guards for store in nest.stores) or _goes_on(nest):
+        return False
     return all(
         isinstance(expr, (Load, LoadAt, Literal, IndexValue))
         or (isinstance(expr, Apply) and FUNCTIONS[expr.name].cost <= Cost.SLOW)
         for expr in walk(roots_of(nest.stores))
     )
+
+
+def _goes_on(nest: Nest) -> bool:
+    """Whether an element may read what another one has written."""
+    loads = [e for e in walk(roots_of(nest.stores)) if isinstance(e, (Load, LoadAt))]
+    for owner in {root(store.buffer) for store in nest.stores}:
+        stores = [store for store in nest.stores if root(store.buffer) is owner]
+        reads = [load for load in loads if root(load.buffer) is owner]
+        alone = len(stores) == 1 and are_apart(stores[0], nest.vars)
+        if reads and not (alone and all(same_place(stores[0], load) for load in reads)):
+            return True
+    return False
 
 
 def _at(expr: Expr, at: Mapping[Var, Affine]) -> Expr:

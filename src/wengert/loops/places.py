@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .buffers import MemoryKind
-from .expressions import INDEX, Apply, Choose, Expr, IndexValue, Load, LoadAt, walk
+from .expressions import INDEX, Apply, Choose, Expr, IndexValue, Literal, Load, LoadAt, walk
 from .indices import Affine, Var
 from .kernels import Store
 
@@ -70,3 +70,33 @@ def are_apart(store: Store, variables: Iterable[Var]) -> bool:
     at = Affine(0, tuple(term for term in store.at.terms if term[0] in loops))
     moved = variables_in(pick for pick, _ in store.picks)
     return len(at.terms) == len(loops) and at.is_one_to_one() and moved.isdisjoint(loops)
+
+
+def same_place(one: Load | LoadAt | Store, other: Load | LoadAt | Store) -> bool:
+    """Whether two accesses are surely to one element in every turn."""
+    if one.buffer is not other.buffer or one.at != other.at or len(one.picks) != len(other.picks):
+        return False
+    pairs = zip(one.picks, other.picks, strict=True)
+    return all(a[1] == b[1] and _alike(a[0], b[0], {}) for a, b in pairs)
+
+
+def _alike(one: Expr, other: Expr, known: dict[tuple[Expr, Expr], bool]) -> bool:
+    """Whether two expressions are the same, part by part."""
+    if one is other:
+        return True
+    if (one, other) not in known:
+        known[one, other] = _parts_are_alike(one, other, known)
+    return known[one, other]
+
+
+def _parts_are_alike(one: Expr, other: Expr, known: dict[tuple[Expr, Expr], bool]) -> bool:
+    if type(one) is not type(other) or one.dtype != other.dtype:
+        return False
+    if isinstance(one, Apply) and isinstance(other, Apply):
+        alike = one.name == other.name and len(one.args) == len(other.args)
+        return alike and all(_alike(a, b, known) for a, b in zip(one.args, other.args, strict=True))
+    if isinstance(one, Literal) and isinstance(other, Literal):
+        return bool(one.value == other.value)
+    if isinstance(one, IndexValue) and isinstance(other, IndexValue):
+        return one.at == other.at
+    return isinstance(one, Load) and isinstance(other, Load) and same_place(one, other)
