@@ -345,7 +345,7 @@ class _Sinking:
         limits = policy().scans
         return summed < limits.enough_terms or self._is_within(term, limits.most_summed)
 
-    def _is_within(self, term: Operator, most: int) -> bool:
+    def _is_within(self, term: Node, most: int) -> bool:
         """Whether what an operation reads of all steps is in a cache when the loop is over."""
         row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
         return row * int(self.node.params["length"]) <= most

@@ -53,7 +53,7 @@ def split_body(
         samples.length,
         policy().scans.fewest_for_many_weights if many else 1,
         time,
-        sum(map(nbytes, graph.outputs[len(graph.outputs) - totals :])),
+        sum(nbytes(node) for node in graph.outputs[len(graph.outputs) - totals :] if node),
     )
     if parts == 1:
         return None
