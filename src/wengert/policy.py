@@ -199,12 +199,13 @@ class RegionLimits(Record):
     most_value: int
     # With channels innermost a block can be smaller: bytes of its largest value; and at least so
     # many blocks, of so many that this number of threads has little to wait for at the end: half a
-    # block more or less, since none is as fast as the others. What comes with a block, its weights
-    # to read, takes as long as so many samples.
+    # block more or less, since none is as fast as the others. What comes with a block, its calls
+    # and its weights to read, takes so many times as long as to read these: about as long as a
+    # sample of `cnn: digits`, and a fifth of one of `cnn: VGG`.
     most_channel_value: int
     least_blocks: int = 16
     shared_by: int = 16
-    per_block: float = 1.0
+    beginning: float = 5.5
     # A block that does less arithmetic with each byte of its weights, or of their gradient, waits
     # for them to come from memory; unless they are few enough to stay near.
     least_use: int = 64

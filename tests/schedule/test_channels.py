@@ -8,6 +8,7 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 from batch_loops import batch_loops
+from wengert import machine
 from wengert.loops import Contraction, Nest, Transfer, inside
 from wengert.passes import optimise
 from wengert.schedule import plan, schedule
@@ -61,6 +62,15 @@ def test_blocks_share_out_whatever_the_batch_is():
         for loop in batch_loops(program_of(32, batch=batch)):
             assert loop.blocks.extent % loop.blocks.width == 0
             assert loop.blocks.count >= 16
+
+
+def test_samples_that_take_much_longer_than_to_begin_a_block_have_one_each():
+    """So that threads have equal shares, and what is at work in a block stays near."""
+    with machine.use(l2_bytes=4 << 20):
+        widths = {loop.blocks.width for loop in batch_loops(program_of(32, batch=48))}
+        assert widths == {1}
+        light = batch_loops(program_of(16, batch=48, size=8))
+        assert min(loop.blocks.width for loop in light) > 1
 
 
 def test_nothing_is_copied_in_and_out(program):

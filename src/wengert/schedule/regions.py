@@ -29,7 +29,7 @@ from math import ceil
 from ..graph import Graph, Node, Operator
 from ..machine import policy
 from .axes import AxisClasses
-from .building import CHANNELS, LANES, flops_of
+from .building import CHANNELS, LANES, block_time, flops_of
 from .cost_model import (
     Candidate,
     TimedWay,
@@ -169,13 +169,16 @@ class ChannelBlocks(TimedWay):
         wanted = policy().regions
         near = wanted.most_channel_value // max(largest_of(cut, cut.graph.nodes), 1)
         most = max(1, min(near, cut.length // wanted.least_blocks))
+        nodes = cut.graph.operators
+        together = block_time(work_of(nodes), elements_of(computed_in(nodes)))
+        reading = bytes_of_weights(cut, nodes) / policy().times.near_bytes
+        begin = wanted.beginning * reading * cut.length / max(together, 1.0)
 
         def time(width: int) -> float:
             rounds = ceil(cut.length / width / wanted.shared_by) + 0.5
-            return rounds * (width + wanted.per_block)
+            return rounds * (width + begin)
 
-        widths = [n for n in range(most, 0, -1) if cut.length % n == 0]
-        return min((n for n in widths if 2 * n >= widths[0]), key=time)
+        return min((n for n in range(most, 0, -1) if cut.length % n == 0), key=time)
 
     def objection(self, cut: Cut, node: Operator, places: dict[int, int]) -> str | None:
         """Why an operator cannot run block by block, or had better not; None: it can."""
