@@ -529,3 +529,26 @@ def test_lists_of_blocks_say_where_arrays_stand():
 
     for found, wanted in zip(wg.jit(f)(X), f(X), strict=True):
         np.testing.assert_allclose(found, wanted)
+
+
+def test_lists_are_sorted_in_place():
+    def f(x):
+        pairs = [(x[k], float(k)) for k in range(5)]
+        same = pairs
+        pairs.sort(key=lambda pair: -pair[0])
+        names = [3, 1, 2]
+        names.sort()
+        return same[0][0] * 10 + same[1][1] + sum(p * w for p, w in pairs) + names[0]
+
+    x = np.array([0.3, 2.0, -1.0, 0.7, 1.1])
+    np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-14)
+    want = np.array([f(x + 1e-6 * e) - f(x - 1e-6 * e) for e in np.eye(5)]) / 2e-6
+    np.testing.assert_allclose(wg.jit(wg.grad(f))(x), want, rtol=1e-7)
+
+
+def test_known_items_are_sorted_by_traced_keys():
+    def f(x):
+        best = sorted([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]], key=lambda p: (p[0] - x) ** 2 + p[1])
+        return best[0][0] + 10 * best[2][1] + x
+
+    assert [float(wg.jit(f)(x)) for x in (0.9, 3.1)] == [f(0.9), f(3.1)]

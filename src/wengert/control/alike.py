@@ -17,6 +17,7 @@ from .. import tree
 from ..trace.either import undecided
 from ..trace.preparing import alike
 from .conversion import local
+from .pieces import Fills
 from .values import Partial, attributes
 
 
@@ -62,6 +63,27 @@ def may_be_alike(one: Any, other: Any) -> None:
     if one is not other:
         for this, that in ((one, other), (other, one)):
             known.setdefault(id(this), (this, []))[1].append(that)
+
+
+def fetched(made: Any, items: Sequence[Any]) -> Any:
+    """What was read at a traced place, which is one of some items: nobody knows which."""
+    if is_container(made):
+        for item in items:
+            for one, other in zip(containers_in(made), containers_in(item), strict=False):
+                may_be_alike(one, other)
+        if local.inside is not None:
+            local.inside.fetched[id(made)] = made, items
+    return made
+
+
+def check_fetched(thing: Any) -> None:
+    """End an attempt that changes what was read at a traced place: the list has to be a table."""
+    piece = local.inside
+    while piece is not None and piece.attempt:
+        _, items = piece.fetched.get(id(thing), (thing, None))
+        if type(items) is list:
+            raise Fills(items)
+        piece = piece.outer
 
 
 def others(thing: Any) -> Sequence[Any]:

@@ -11,6 +11,7 @@ Those that a turn sets, or whose array it writes to, are carried.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -48,6 +49,17 @@ class Twin:
         found = [one for part, now in pairs for one in part.changed(now)]
         replaced = any(part.copy is not now for part, now in pairs)
         return [*found, *([self.original] if replaced else [])]
+
+    def grown(self, after: Any) -> list[Any] | None:
+        """A list from outside to which a turn has added items, and nothing else."""
+        if self.parts is None or after is not self.copy:
+            return None
+        left = tree.take_apart(after)[0]  # type: ignore[index]
+        if type(after) is list and len(left) > len(self.parts):
+            found: list[Any] = self.original
+            return found
+        pairs = zip(self.parts, left, strict=False)
+        return next((one for one in (p.grown(now) for p, now in pairs) if one is not None), None)
 
     def lost(self, after: Any) -> list[Any]:
         """The containers of the turn that it has changed and then replaced by others."""
@@ -166,6 +178,13 @@ class Attributes:
         pairs = zip(self.names, self.twins, strict=True)
         return [one for name, twin in pairs for one in twin.changed(self.after[name])]
 
+    def moves(self) -> list[tuple[Any, Any]]:
+        """What stands for the attributes in a turn, each with what is there now."""
+        now = vars(self.thing)
+        return [
+            (twin.copy, now.get(name)) for name, twin in zip(self.names, self.twins, strict=True)
+        ]
+
     def is_shared(self) -> bool:
         """Whether a container that a turn changes is replaced then, or held twice."""
         left = [self.after[name] for name in self.names]
@@ -177,7 +196,8 @@ class Attributes:
     @property
     def has_arrays(self) -> bool:
         """Whether some of what is carried is arrays, to which others may write."""
-        return any(type_of(leaf).shape for leaf in self.leaves)
+        own = getattr(type(self.thing), "stands_for_lists", False)
+        return not own and any(type_of(leaf).shape for leaf in self.leaves)
 
     def leave(self) -> None:
         """Give the object its attributes back."""
@@ -227,6 +247,19 @@ def owner_of(storage: Any, values: Iterable[Any]) -> tuple[Any, str] | None:
     return None
 
 
+def period(moves: Iterable[tuple[Any, Any]]) -> int:
+    """After how many turns things are where they were, if a turn puts the second of each pair in
+    the place of the first; 1 where none changes its place with others."""
+    following = {id(one): id(other) for one, other in moves}
+    found = 1
+    for start in following:
+        length, place = 1, following[start]
+        while place != start and place in following and length <= len(following):
+            length, place = length + 1, following[place]
+        found = math.lcm(found, length) if place == start else found
+    return found
+
+
 def held_twice(things: Iterable[Any], values: Iterable[Any]) -> bool:
     """Whether one of some containers and arrays can be reached in two ways."""
     wanted = {id(thing): 0 for thing in things}
@@ -242,7 +275,10 @@ def held_twice(things: Iterable[Any], values: Iterable[Any]) -> bool:
             continue
         seen.add(id(now))
         taken = tree.take_apart(now)
-        pending += getattr(now, "__dict__", {}).values() if taken is None else taken[0]
+        if taken is not None:
+            pending += taken[0]
+        elif not (hasattr(type(now), "is_stand_in") or hasattr(type(now), "stands_for_lists")):
+            pending += getattr(now, "__dict__", {}).values()
     return False
 
 

@@ -136,6 +136,8 @@ def is_plain_object(thing: Any) -> bool:
 def is_users_kind(kind: type) -> bool:
     """Whether a class is no one of Python's, NumPy's or ours."""
     module = kind.__module__
+    if getattr(kind, "stands_for_lists", False):
+        return True
     # the programs that are measured are written as users write
     ours = module.partition(".")[0] in ("wengert", "numpy", "builtins")
     return not ours or module.startswith("wengert.bench.programs")

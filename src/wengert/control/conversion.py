@@ -63,6 +63,7 @@ class Conversion(NamedTuple):
 
 class _Current(threading.local):
     inside: TracedPiece | None = None  # the piece that is being traced, if any
+    tables = True  # whether tables may stand for lists
 
 
 local = _Current()

@@ -33,6 +33,7 @@ class Filled(Growing):
 
     def __init__(self, original: list[Any]):
         super().__init__(original)
+        self._how = "an assignment"
         # where the turns set items: as it is, or as reads let think
         self._places, self._sure, self._guesses = np.zeros(0, np.int64), False, 0
         self._starts: dict[int, int] = {}  # the places of items that are carried on at first
@@ -106,7 +107,7 @@ class Filled(Growing):
             raise Abandon
         self._places, self._sure = np.where(wrong, 0, places), sure
         self._depth, self._starts = 0, {}
-        raise Deeper
+        raise Deeper(self)
 
     def _in_turns(self, key: Any) -> np.ndarray:
         """The places that a key stands for in all turns."""

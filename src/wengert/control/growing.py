@@ -25,7 +25,7 @@ from ..types import ArrayType, weaken
 from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
-from .pieces import Abandon, TracedPiece
+from .pieces import Abandon, Grows, Outward, TracedPiece
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
 from .windows import refuse_windows
@@ -34,8 +34,11 @@ from .windows import refuse_windows
 LONGEST = 4
 
 
-class Deeper(Abandon):
-    """One more of the last items has to be carried on."""
+class Deeper(Outward):
+    """One more of the last items of a list has to be carried on."""
+
+    def __init__(self, grown: Growing):
+        self.grown = grown
 
 
 class Collector:
@@ -73,13 +76,14 @@ class Growing:
 
     def __init__(self, original: Any, front: bool = False):
         self._original, self._front = original, front
+        self._how = "insert()" if front else "append()"
         self._depth = 0
 
     # ------------------------------------------------------------ for the loop
 
     def _first(self) -> list[Any]:
         """The leaves of the items that are carried on, the latest first, as they are at first."""
-        if len(self._original) < self._depth:
+        if type(self._original) is list and len(self._original) < self._depth:
             raise Abandon
         self._kinds: list[tree.Structure] = []
         found: list[Any] = []
@@ -109,13 +113,20 @@ class Growing:
     def _latest(self) -> list[Node]:
         """The nodes of the items that are carried on, after a turn."""
         found: list[Node] = []
-        items = [*reversed(self._new), *self._held]
+        new = [one for item in reversed(self._new) for one in self._last_of(item)]
+        items = [*new, *self._held]
         for kind, item in zip(self._kinds, items, strict=False):
             leaves, structure = tree.flatten(item)
             if structure != kind:
                 raise Abandon
             found += [self._inside.trace.node_of(leaf) for leaf in leaves]
         return found
+
+    def _last_of(self, item: Any) -> list[Any]:
+        """An item, or the last of those that an inner loop has appended, the latest first."""
+        if type(item) is not ListedRows:
+            return [item]
+        return [item.at(item.length - 1 - k) for k in range(min(item.length, self._depth))]
 
     def _appended(self) -> list[Node]:
         """What a turn appends, in order; it must be then what it is at the end of the turn."""
@@ -136,6 +147,15 @@ class Growing:
         if isinstance(self._original, Collector):
             self._original.take(self._nodes, rows, self._types, turns)
             return
+        if isinstance(self._original, Growing):
+            self._original._take_all(self._nodes, rows, self._types, turns)
+            return
+        if local.inside is not None:
+            local.inside.changes(self._original, self._how)
+        if len(self._nodes) == 1 and self._nodes[0][0].kind is ListedRows:
+            ((structure, _),) = self._nodes
+            self._put(ListedRows(turns, structure, rows, self._types).joined().items())
+            return
         items = []
         for turn in range(turns):
             leaves = iter(
@@ -145,6 +165,13 @@ class Growing:
             for structure, nodes in self._nodes:
                 items.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
         self._put(items)
+
+    def _take_all(self, nodes: Sequence[Any], rows: Sequence[Any], types: Any, turns: int) -> None:
+        """Note what the turns of an inner loop append, one each."""
+        if len(nodes) != 1 or self._front or nodes[0][0].kind is ListedRows:
+            raise Abandon
+        ((structure, _),) = nodes
+        self._note(ListedRows(turns, structure, rows, types))
 
     def _latest_item(self, place: int) -> Any:
         """What the last turn has put into the list, as it is there."""
@@ -181,7 +208,9 @@ class Growing:
 
     def _note(self, item: Any) -> None:
         leaves, structure = tree.flatten(item)
-        if local.inside is not self._inside or not all(map(is_number, leaves)):
+        if local.inside is not self._inside:
+            raise Grows(self, self._front)  # type: ignore[arg-type] # in a loop inside
+        if not all(map(is_number, leaves)):
             raise Abandon
         refuse_windows(leaves)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
@@ -195,16 +224,19 @@ class Growing:
         if type(key) is not int or (key < 0) is self._front:
             raise Abandon
         back = key + 1 if self._front else -key
-        if back <= len(self._new):
-            return self._new[-back]
-        return self._carried(back - len(self._new))
+        for item in reversed(self._new):
+            known = item.length if type(item) is ListedRows else 1
+            if back <= known:
+                return item.at(known - back) if type(item) is ListedRows else item
+            back -= known
+        return self._carried(back)
 
     def _carried(self, distance: int) -> Any:
         if not 0 < distance <= LONGEST:
             raise Abandon
         if distance > self._depth:
             self._depth = distance
-            raise Deeper
+            raise Deeper(self)
         return self._held[distance - 1]
 
     def _at(self, key: Any) -> Any:
@@ -224,8 +256,15 @@ class Growing:
     _one = False  # whether a turn must append one item
 
     def _check(self) -> None:
-        if self._one and len(self._nodes) != 1:
+        if (self._one or self._has_blocks) and len(self._nodes) != 1:
             raise Abandon
+        if self._has_blocks and self._one:
+            raise Abandon
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether an inner loop has appended all that its turns do."""
+        return any(type(one) is ListedRows for one in self._new)
 
     def __getattr__(self, name: str) -> Any:
         raise Abandon

@@ -20,7 +20,7 @@ from ..trace.either import may_be
 from ..trace.indexing import setitem
 from ..trace.views import read_only, snapshot
 from ..types import ArrayType, type_of, weaken
-from .alike import containers_in, may_be_alike
+from .alike import containers_in, fetched
 from .held_arrays import storages_before
 from .values import common, failure, is_abstract, is_number, is_own_array
 
@@ -56,14 +56,11 @@ def no_place(doing: str, reason: str) -> Exception:
 def one_of(items: Sequence[Any], made: Any) -> Any:
     """What is an item of a list, but which one is traced: a write to it, or to one of them, makes
     unreadable what may have been changed."""
-    for item in items:
-        for one, other in zip(containers_in(made), containers_in(item), strict=False):
-            may_be_alike(one, other)
     leaves, structure = tree.flatten(made)
     columns = zip(*map(tree.leaves, items), strict=True)
     related = [_array_of_these(leaf, held) for leaf, held in zip(leaves, columns, strict=True)]
     same = all(new is old for new, old in zip(related, leaves, strict=True))
-    return made if same else tree.unflatten(structure, related)
+    return fetched(made if same else tree.unflatten(structure, related), items)
 
 
 def _array_of_these(leaf: Any, held: Sequence[Any]) -> Any:

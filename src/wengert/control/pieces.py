@@ -63,6 +63,39 @@ class Fills(Abandon):
         self.thing = thing
 
 
+class Tabled(Abandon):
+    """Ends an attempt: a table should stand for a list from before the loop."""
+
+    def __init__(self, thing: list[Any]):
+        self.thing = thing
+
+
+class Grown(Abandon):
+    """Ends an attempt: a turn adds to a list that some container or object holds."""
+
+    def __init__(self, thing: list[Any], front: bool):
+        self.thing, self.front = thing, front
+
+
+class Swaps(Abandon):
+    """Ends an attempt: variables or attributes change places in a turn, and are where they were
+    after some turns."""
+
+    def __init__(self, period: int):
+        self.period = period
+
+
+class Outward(Abandon):
+    """Ends the attempts of inner loops too."""
+
+
+class FillsOutside(Outward):
+    """Ends the attempts of inner loops: they set an item of a list that a loop around carries."""
+
+    def __init__(self, thing: list[Any]):
+        self.thing = thing
+
+
 class Sets(Abandon):
     """Ends an attempt: a turn sets an attribute of an object from outside."""
 
@@ -92,6 +125,7 @@ class TracedPiece:
         self.pairs: dict[TracedPiece, Any] = {}  # with each of the loops around, see `all_turns`
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         self.fresh: set[int] = set()  # copies of containers that stand for those from outside
+        self.fetched: dict[int, Any] = {}  # containers read at a traced place, with their lists
         self.contents: Contents | None = None  # others that it may change, if it is a branch
         # arrays from outside, and those that stand for them
         self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())

@@ -27,10 +27,11 @@ from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from .alike import SameContainers, containers_in, may_be_alike, others
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, held_twice, holders, objects_in, owner_of
+from .containers import Attributes, Twin, held_twice, holders, objects_in, owner_of, period
 from .contents import is_plain_object
+from .conversion import local
 from .filled import Filled
-from .growing import Deeper, Growing
+from .growing import Collector, Deeper, Growing
 from .held_arrays import (
     ChangedType,
     HeldArray,
@@ -42,7 +43,18 @@ from .held_arrays import (
     memory_of,
     storages_before,
 )
-from .pieces import Abandon, Fills, Grows, Sets, TracedPiece
+from .pieces import (
+    Abandon,
+    Fills,
+    FillsOutside,
+    Grown,
+    Grows,
+    Outward,
+    Sets,
+    Swaps,
+    Tabled,
+    TracedPiece,
+)
 from .quiet import are_quiet
 from .ragged import Shrinking, Unequal, shrinking
 from .values import (
@@ -88,6 +100,7 @@ class Turns:
         item: Callable[[Any], Any],
         runs: bool,
         attempt: bool,
+        growing: Sequence[Growing] = (),
     ):
         self.variables, self.body, self.item = variables, body, item
         self.runs = runs  # whether there is a first turn for certain
@@ -103,10 +116,11 @@ class Turns:
         self.shrinking: dict[int, Shrinking] = {}  # variables that have fewer rows after each turn
         self.instances: set[int] = set()  # variables that hold another object after each turn
         self.made: set[int] = set()  # variables that hold an array of their own after each turn
+        self.period = 1  # after how many turns variables that change places are where they were
         self.first_is_done = False  # whether the first turn was run before
         self.written: set[int] = set()  # storages of arrays in containers that a turn writes to
         self.is_item: set[int] = set()  # variables that are the item at the end of a turn
-        self.growing: list[Growing] = []  # the lists that a turn appends to
+        self.growing = list(growing)  # the lists that a turn appends to
         self.held: list[Attributes] = []  # the objects whose attributes a turn changes
         self.rows: np.ndarray | None = None  # what the turns go along, where that is known
         # or what they go along the first of, and how many that are
@@ -124,7 +138,7 @@ class Turns:
         slots = {id(array): number for number, array in enumerate(self.arrays)}
         self.first: list[Any] = list(self.arrays)
         self.carried: list[_Carried] = []
-        lists = [grown._original for grown in self.growing if type(grown._original) is list]
+        lists = [one._original for one in self.growing if not isinstance(one._original, Collector)]
         for place in self.wanted:
             value = self.variables.before[place]
             if id(value) in slots or value is UNDEFINED or value is NOTHING:
@@ -146,6 +160,22 @@ class Turns:
 
     def trace(self) -> None:
         """Trace a turn until the types of what is carried are settled."""
+        try:
+            self._trace()
+        except (Tabled, Grown, Outward):
+            raise
+        except (Abandon, Exception) as problem:
+            again = isinstance(problem, OutsideWriteError) and not self.variables.every
+            if self.period > 1 and not again:
+                raise Swaps(self.period) from None
+            if isinstance(problem, ChangedType):
+                raise
+            filled = [one._original for one in self.growing if isinstance(one, Filled)]
+            if filled and local.tables:
+                raise Tabled(filled[0]) from None
+            raise
+
+    def _trace(self) -> None:
         if self.attempt and not are_quiet(self.variables.roots):
             raise Abandon
         self.prepare()
@@ -173,17 +203,20 @@ class Turns:
             inside.is_turn, inside.counter = True, self.index
             inside.rows = self.at_most if self.rows is None else self.rows
             inside.length = self.length
-            if self.held or any(tree.take_apart(v) is None and attributes(v) for v in before):
-                inside.is_old(None)  # looks at their attributes, which hold other things in a turn
+            inside.is_old(None)  # looks at what is there, before a turn puts other things in place
             try:
                 self.inputs = self._enter(inside)
                 item = self.item(self._index(inside))
                 run_piece(lambda: self.body(item), self.variables.where)
                 after = list(self.variables.get())
+                moves = [pair for held in self.held for pair in held.moves()]
+                self.period = period([*zip(self.values, after, strict=True), *moves])
                 self.variables.check_outside(after)
                 self._check_apart()
                 return self._left(inside, after, item)
-            except Deeper:
+            except Deeper as found:
+                if not any(grown is found.grown for grown in self.growing):
+                    raise
                 return None
             except Unequal:
                 if not self._shrinks(self._after_the_first()):
@@ -192,14 +225,14 @@ class Turns:
             except Grows as found:
                 self._grow(found.thing, Growing(found.thing, found.front))
                 return None
-            except Fills as found:
-                thing = self._filled(found.thing)
-                self._grow(thing, Filled(thing))
+            except (Fills, FillsOutside) as found:
+                self._fill(inside, found.thing, isinstance(found, FillsOutside))
                 return None
             except Sets as found:
                 self._hold(inside, found.thing)
                 return None
             except OutsideWriteError as error:
+                self._leave()  # attributes may have changed places
                 owned = owner_of(error.storage, before) if inside.attempt else None
                 if owned is None:
                     raise
@@ -242,26 +275,35 @@ class Turns:
     def _grow(self, thing: list[Any], stand_in: Growing) -> None:
         """Let a list of the loop's variables grow, or be filled."""
         held = any(value is thing for value in self.variables.before)
-        if not self.attempt or not held or held_twice([thing], _distinct(self.variables.before)):
+        if not self.attempt or held_twice([thing], _distinct(self.variables.before)):
+            raise Abandon
+        if not held and local.tables and type(stand_in) is Growing:
+            raise Grown(thing, stand_in._front)
+        if not held:
             raise Abandon
         self.growing.append(stand_in)
 
     def _has_grown(self, place: int, after: Any) -> bool:
         """Whether a turn has added items to the copy of a list, which grows from now on."""
-        before, entered = self.variables.before[place], self.values[place]
-        if not self.attempt or type(before) is not list or after is not entered:
-            return False
-        if len(after) > len(before):
-            self._grow(before, Growing(before))
-        return len(after) > len(before)
+        twin = self.twins.get(place)
+        grown = None if twin is None or not self.attempt else twin.grown(after)
+        if grown is not None:
+            self._grow(grown, Growing(grown))
+        return grown is not None
 
-    def _filled(self, copy: list[Any]) -> list[Any]:
-        """The list of the loop's variables that a copy stands for."""
-        for place, value in enumerate(self.values):
-            if value is copy:
-                found: list[Any] = self.variables.before[place]
-                return found
-        raise Abandon
+    def _fill(self, inside: TracedPiece, thing: list[Any], by_inner: bool) -> None:
+        """Let items of a list be set: by turns that set one each, or in a table."""
+        original = self._stand_ins().get(id(thing), thing)
+        if local.tables and inside.attempt:
+            outer = inside.outer
+            while outer is not None:
+                if outer.attempt and (id(original) in outer.fresh or outer.is_old(original)):
+                    raise FillsOutside(original)
+                outer = outer.outer
+            known = any(one is original for one in self.variables.before)
+            if by_inner or not known or type(original[0]) is list:
+                raise Tabled(original)
+        self._grow(original, Filled(original))
 
     def _enter(self, inside: TracedPiece) -> list[Node]:
         """Put traced values in place of what is carried."""
@@ -376,7 +418,7 @@ class Turns:
         self.appended: list[Node] = []
         self.set_now: list[Any] = []  # the leaves of attributes after a turn
         for place, value in enumerate(self.values):
-            stands = isinstance(value, Growing) and type(value._original) is list
+            stands = any(value is grown for grown in self.growing)
             if stands and after[place] is not value:
                 raise Abandon
         for grown in self.growing:
@@ -714,7 +756,8 @@ class Turns:
         for held in self.held:
             held.keep_alike(made)
         for grown in self.growing:
-            for place, item in enumerate(grown._new if type(grown._original) is list else ()):
+            own = type(grown._original) is list and not grown._has_blocks
+            for place, item in enumerate(grown._new if own else ()):
                 made.add([grown._latest_item(place)], [[item]])
 
     def _write(self, results: Sequence[Any], values: list[Any]) -> None:

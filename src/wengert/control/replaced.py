@@ -100,7 +100,16 @@ def _to_list(x: Any) -> Any:
     """``x.tolist()``."""
     if not is_abstract(x):
         return Array.tolist(x)
-    return [_to_list(row) for row in x] if type_of(x).shape else _of_its_kind(x)
+    own = type_of(x)
+    if own.dtype.kind != "b":  # an array of its own, whose elements nobody else has
+        x = ew.positive(convert(x, dtype=_PYTHON[own.dtype.kind]))
+    flat = reshape(x, shape=(own.size,))
+    numbers = map(weaken, (flat[k] for k in range(own.size)))
+
+    def nested(shape: tuple[int, ...]) -> Any:
+        return [nested(shape[1:]) for _ in range(shape[0])] if shape else next(numbers)
+
+    return nested(own.shape)
 
 
 def _of_its_kind(x: Any) -> Any:
@@ -284,6 +293,15 @@ def _sorted(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
         places = argsort(keys, stable=True)
     found = _at(items, places)
     return builtins.sorted(items, key=key, reverse=reverse) if found is None else found
+
+
+def sorter(items: list[Any]) -> Callable[..., None]:
+    """``items.sort``."""
+
+    def sort(*, key: Any = None, reverse: Any = False) -> None:
+        items[:] = _sorted(items, key=key, reverse=reverse)
+
+    return sort
 
 
 def _junction(plain: Any) -> Any:

@@ -29,11 +29,12 @@ from ..trace.preparing import alike, turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of
 from . import conversion
-from .alike import written
+from .alike import check_fetched, written
 from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
+from .growing import Growing
 from .held_arrays import ChangedType
 from .lists import (
     Items,
@@ -45,13 +46,14 @@ from .lists import (
     set_item,
 )
 from .loop_operations import as_scan, as_while
-from .pieces import Abandon, Fills
+from .pieces import Abandon, Fills, Outward, Swaps
 from .purity import changing_method, is_plain_class, maker
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
 from .repeats import Turns
-from .replaced import METHODS, REPLACED
+from .replaced import METHODS, REPLACED, sorter
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
+from .tables import Row, with_tables
 from .values import NOTHING, UNDEFINED, failure, is_abstract, sure
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
@@ -186,6 +188,8 @@ class _Defaults:
 
     def __getitem__(self, key: Any) -> Any:
         if key not in self.items and local.inside is not None:
+            if local.inside.attempt:
+                raise ChangedType  # the first turn may put it there
             local.inside.changes(self.items, "reading a missing key")
         return self.items[key]
 
@@ -253,6 +257,8 @@ class Runtime:
             return _arange_or(called)
         if kind is types.MethodType and function.__func__ in METHODS:
             return types.MethodType(METHODS[function.__func__], function.__self__)
+        if kind is types.BuiltinFunctionType and function.__name__ == "sort":
+            return sorter(function.__self__) if type(function.__self__) is list else called
         if kind is types.BuiltinFunctionType and function.__name__ in _COPYING:
             return _copying(called) if type(function.__self__) is np.ndarray else called
         if takes_one_array(function):
@@ -272,6 +278,9 @@ class Runtime:
 
     def item(self, thing: Any) -> Any:
         """An object whose element or attribute is written."""
+        if isinstance(thing, Row):
+            return thing
+        check_fetched(thing)
         written(thing)
         if local.inside is not None:
             local.inside.changes(thing, "an assignment")
@@ -373,7 +382,9 @@ class Runtime:
         if not statement.plain or self.failed[number] >= _TRIES:
             return False
         try:
-            self._whole(True, test, body, get, put, number)
+            with_tables(lambda _: self._whole(True, test, body, get, put, number), get, put)
+        except Outward:
+            raise
         except (Abandon, Exception):
             self.failed[number] += 1
             return False
@@ -521,6 +532,15 @@ class Runtime:
                 body(next(iter(steps)))
                 if more is not None and (is_abstract(more()) or not more()):
                     return 1
+            except Swaps as found:
+                several = _Several(steps, done, found.period)
+                enough = more is None and several.turns > few()
+                if enough and self._several(several, body, get, put, number):
+                    self.failed[number] = 0
+                    return done + several.turns * found.period
+                break
+            except Outward:
+                raise
             except (Abandon, Exception):
                 break
             else:
@@ -529,19 +549,51 @@ class Runtime:
         self.failed[number] += 1
         return done
 
+    def _several(self, steps: _Several, body: Any, get: Any, put: Any, number: int) -> bool:
+        """Whether several turns at a time could be made one of a loop."""
+
+        def bodies(items: Any) -> None:
+            for item in items:
+                body(item)
+
+        try:
+            self._together(steps, 0, bodies, None, get, put, number)
+        except Outward:
+            raise
+        except (Abandon, Exception):
+            return False
+        return True
+
     def _together(
         self, steps: Steps, done: int, body: Any, more: Any, get: Any, put: Any, number: int
+    ) -> None:
+        def once(growing: Sequence[Growing]) -> None:
+            self._once(steps, done, body, more, get, put, number, growing)
+
+        with_tables(once, get, put)
+
+    def _once(
+        self,
+        steps: Steps,
+        done: int,
+        body: Any,
+        more: Any,
+        get: Any,
+        put: Any,
+        number: int,
+        growing: Sequence[Growing],
     ) -> None:
         variables = self._variables(number, get, put, body)
 
         def work() -> None:
             if more is None:
-                turns = Turns(variables, body, steps.of_row, True, True)
+                turns = Turns(variables, body, steps.of_row, True, True, growing)
                 turns.first_is_done = done > 0
                 as_scan(turns, steps.rows(done), steps.last)
             else:
                 count = steps.length - done
-                turns = Turns(variables, body, lambda k: steps.item(k + done), True, True)
+                item = lambda k: steps.item(k + done)
+                turns = Turns(variables, body, item, True, True, growing)
                 turns.first_is_done = done > 0
                 as_while(turns, _ends(count, more), True)
 
@@ -563,7 +615,10 @@ class Runtime:
             variables.retrying(work)
 
         try:
-            from_item(0)
+            if local.inside is not None and local.inside.attempt:
+                with_tables(lambda _: from_item(0), get, put)
+            else:
+                from_item(0)
         except ChangedType:
             first = lambda: body(over.item(np.int64(0)))
             self._first_apart(over.length > 0, first, lambda: from_item(1), get, put, number)
@@ -620,6 +675,8 @@ class Runtime:
             return _Range(over)
         if isinstance(over, (Traced, np.ndarray)) and type_of(over).shape:
             return _Rows(over)
+        if isinstance(over, Row):
+            return Steps(len(over), over.__getitem__, over)
         found = items_of(over) if type(over) in (list, tuple) and len(over) > few() else None
         return None if found is None else _Items(found, over)
 
@@ -772,6 +829,19 @@ class _Zipped(Steps):
 
     def __iter__(self) -> Iterator[Any]:
         return builtins.zip(*self.parts, strict=False)
+
+
+class _Several(Steps):
+    """Some turns at a time, from one on; those that are left over are run one by one."""
+
+    def __init__(self, inner: Steps, done: int, period: int):
+        self.inner, self.first, self.period = inner, done, period
+        self.turns: int = (inner.length - done) // period
+        super().__init__(self.turns, self._items)
+
+    def _items(self, k: Any) -> tuple[Any, ...]:
+        start = k * self.period + self.first
+        return tuple(self.inner.item(start + number) for number in range(self.period))
 
 
 class _Told:

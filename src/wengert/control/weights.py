@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 # Operations on numbers that are written out: a gradient of these compiles in less than a second.
 MOST = 800
-# What some count for: derivatives of extremes ask for ties, a side of a branch is a program, and an
-# array of up to so many elements has loops of its own. (Expectation maximisation in 8 turns, of 3
-# clusters each, compiles in 0.8 s as a loop, in 1.9 s written out, and then runs a fifth faster.)
+# What some count for: derivatives of extremes ask for ties, a side of a branch is a program, so is
+# the turn of a loop that stays one, and an array of up to so many elements has loops of its own.
+# (Expectation maximisation in 8 turns, of 3 clusters each, compiles in 0.8 s as a loop, in 1.9 s
+# written out, and then runs a fifth faster.)
 _HEAVY = {ew.minimum: 3, ew.maximum: 3}
-_BRANCH = 60
+_BRANCH, _LOOP = 60, 20
 _ARRAY, _SMALL = 2, 1 << 10
 # Loops of at most so many turns are run turn by turn, if they are not too heavy. Inside of one that
 # is, which is traced once for all its turns, they are fewer: short bodies make quick loops.
@@ -86,10 +87,10 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
             inner = inside.stand_ins(arrays)
             swapped = {id(array): one for array, one in zip(arrays, inner, strict=True)}
             # what a turn puts into a list or a dictionary is thrown away with it
-            copies = {id(v): v.copy() for v in variables.before if type(v) in (list, dict)}
+            copies: dict[int, Any] = {}
+            before = [_copied(value, copies) for value in variables.before]
             inside.fresh = {id(copy) for copy in copies.values()}
-            swapped |= copies
-            variables.put([swapped.get(id(value), value) for value in variables.before])
+            variables.put([swapped.get(id(value), value) for value in before])
             _scale.on, _scale.more = True, 0
             try:
                 weigh_turns(turn, turns)
@@ -103,6 +104,17 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
         return found
     except (Abandon, Exception):
         return None  # whatever it is, the loop itself will tell
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    """A value with copies of the lists and dictionaries in it, which are taken down by `id`."""
+    if type(value) not in (list, dict):
+        return value
+    if id(value) not in copies:
+        copies[id(value)] = made = value.copy()
+        for slot, one in list(made.items() if type(made) is dict else enumerate(made)):
+            made[slot] = _copied(one, copies)
+    return copies[id(value)]
 
 
 def weigh_turns(
@@ -129,7 +141,8 @@ def weigh_turns(
         added = one[length:]
         count = len(added) * turns // max(len(places), 1)
         one[length:] = [added[k % len(added)] for k in range(count)]
-    _scale.more += heaviest * (1 if is_loop else turns) - (_weight() - start)
+    written_out = heaviest + _LOOP if is_loop else heaviest * turns
+    _scale.more += written_out - (_weight() - start)
 
 
 def _weight() -> int:

@@ -1,0 +1,363 @@
+"""Lists of numbers, and lists of such lists, as arrays while a loop is made that sets their items.
+
+    table = [[0.0] * m for _ in range(n)]
+    for i in range(1, n):                           for i in range(1, n):
+        for j in range(1, m):                ->         for j in range(1, m):
+            table[i][j] = f(table[i - 1][j])                array[i, j] = f(array[i - 1, j])
+
+A `Table` takes the place of a list in variables, attributes and containers as long as the loop is
+made; a turn changes it as it would an object of the user's. Behind the loop the lists get their
+items back. Meanwhile nothing can be done with what is in them: who has them by another way ends the
+attempt. So does all that is done to a table beyond reading and setting items.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..ops.layout import convert, reshape
+from ..ops.op import Traced
+from ..ops.structure import concatenate
+from ..trace.indexing import setitem
+from ..trace.tracer import lift
+from ..trace.views import Views, is_array
+from ..types import ArrayType, type_of, weaken
+from .containers import objects_in
+from .conversion import local
+from .growing import Growing
+from .lists import ListedRows
+from .pieces import Abandon, Grown, Outward, Tabled
+from .values import Partial, common, is_abstract, is_number
+
+# How often a loop is made again, with one table more or with wider types.
+_MOST = 24
+
+
+class _Widened(Outward):
+    """Ends all attempts up to the loop that has a table, whose items have other types."""
+
+    def __init__(self, table: Table, types: Sequence[ArrayType]):
+        self.table, self.types = table, types
+
+
+class _Absent(Partial):
+    """An item of a list for which a table stands."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        """End the attempt."""
+        raise Abandon
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.refuse()
+
+
+for _name in [name for name, value in vars(Partial).items() if value is Partial.refuse]:
+    setattr(_Absent, _name, _Absent.refuse)
+
+
+class _Lists:
+    """Those for which a table stands, with what was in them, kept where nobody looks."""
+
+    def __init__(self, lists: Sequence[list[Any]]):
+        self.pairs = [(one, list(one)) for one in lists]
+
+    def put(self, contents: Iterable[list[Any]]) -> None:
+        """Put other items into them."""
+        for (one, _), items in zip(self.pairs, contents, strict=True):
+            one[:] = items
+
+
+class Row:
+    """What stands for a list in a table."""
+
+    stands_for_lists = True
+
+    def __init__(self, table: Table, key: tuple[Any, ...]):
+        self.table, self.key = table, key
+
+    def __len__(self) -> int:
+        return self.table.shape[len(self.key)]
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is slice and all(type(k) in (int, type(None)) for k in _ends(key)):
+            return [self._at(k) for k in range(*key.indices(len(self)))]
+        return self._at(key)
+
+    def _at(self, key: Any) -> Any:
+        key = (*self.key, self._checked(key))
+        return Row(self.table, key) if len(key) < len(self.table.shape) else self.table.item(key)
+
+    def _checked(self, key: Any) -> Any:
+        if type(key) is int:
+            if not -len(self) <= key < len(self):
+                raise IndexError("list index out of range")
+            return key
+        if not is_abstract(key) or type_of(key).shape or type_of(key).dtype.kind not in "iu":
+            raise Abandon
+        return key
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        key = (*self.key, self._checked(key))
+        if len(key) < len(self.table.shape) or local.inside is None:
+            raise Abandon
+        local.inside.changes(self.table, "an assignment")
+        self.table.set(key, item)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._at, range(len(self)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return map(self._at, range(len(self))[::-1])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked by those who look at all values
+            raise AttributeError(name)
+        raise Abandon
+
+    def _refuse(self, *args: Any) -> Any:
+        raise Abandon
+
+    __bool__ = __contains__ = __array__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
+    __iadd__ = __imul__ = __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __delitem__ = _refuse
+    __array_ufunc__ = __array_function__ = _refuse
+    __hash__ = object.__hash__
+
+
+class Table(Row):
+    """What stands for a list: an array for each number in an item."""
+
+    def __init__(
+        self,
+        lists: Sequence[list[Any]],
+        shape: tuple[int, ...],
+        structure: tree.Structure,
+        types: Sequence[ArrayType],
+    ):
+        super().__init__(self, ())
+        self.lists = _Lists(lists)  # the list, or the lists in it: those that have the items
+        self.shape, self.structure = shape, structure
+        self.in_types(types)
+
+    def in_types(self, types: Sequence[ArrayType]) -> None:
+        """Take the items of the lists, in some types."""
+        leaves = [tree.leaves(item) for _, items in self.lists.pairs for item in items]
+        columns = zip(*leaves, strict=True)
+        self.types = list(types)
+        self.columns = tuple(
+            _column(column, own, self.shape) for column, own in zip(columns, types, strict=True)
+        )
+
+    def item(self, key: tuple[Any, ...]) -> Any:
+        """The item at a place."""
+        found = [column[key] for column in self._traced()]
+        pairs = zip(found, self.types, strict=True)
+        return tree.unflatten(self.structure, [weaken(one) if t.weak else one for one, t in pairs])
+
+    def set(self, key: tuple[Any, ...], item: Any) -> None:
+        """Put an item at a place."""
+        leaves, structure = _taken(item)
+        if structure != self.structure:
+            raise Abandon
+        types = _wider(self.types, leaves)
+        if types != self.types:
+            raise _Widened(self, types)
+        pairs = zip(self._traced(), leaves, strict=True)
+        self.columns = tuple(setitem(column, key, leaf) for column, leaf in pairs)
+
+    def _traced(self) -> list[Any]:
+        return [one if isinstance(one, Traced) else lift(one) for one in self.columns]
+
+    # ------------------------------------------------------------ for the loop
+
+    def has(self, other: Table) -> bool:
+        """Whether another one stands for a list for which this one does."""
+        own = {id(one) for one, _ in self.lists.pairs}
+        return any(id(one) in own for one, _ in other.lists.pairs)
+
+    @contextlib.contextmanager
+    def standing(self) -> Iterator[None]:
+        """While it lasts nobody can use what is in the lists; behind it is what the table has."""
+        before = self.columns
+        if local.inside is not None:
+            for one, _ in self.lists.pairs:
+                local.inside.changes(one, "an assignment")
+        self.lists.put([_Absent() for _ in items] for _, items in self.lists.pairs)
+        try:
+            yield
+        except BaseException:
+            self.columns = before
+            raise
+        finally:
+            kept = (items for _, items in self.lists.pairs)
+            self.lists.put(kept if self.columns is before else self._all_items())
+
+    def _all_items(self) -> Iterator[list[Any]]:
+        whole = [reshape(column, shape=(math.prod(self.shape),)) for column in self.columns]
+        found = ListedRows(math.prod(self.shape), self.structure, whole, self.types)
+        places = iter(range(found.length))
+        return ([found.at(next(places)) for _ in items] for _, items in self.lists.pairs)
+
+
+def _ends(key: slice) -> tuple[Any, ...]:
+    return key.start, key.stop, key.step
+
+
+def _taken(item: Any) -> tuple[list[Any], tree.Structure]:
+    """The numbers of an item, which is a number or a tuple of such: nobody can change it."""
+    leaves, structure = tree.flatten(item)
+    numbers = all(is_number(leaf) and type_of(leaf).shape == () for leaf in leaves)
+    if not leaves or not numbers or any(map(_can_be_written, leaves)) or not _is_fixed(structure):
+        raise Abandon
+    return leaves, structure
+
+
+def _is_fixed(structure: tree.Structure) -> bool:
+    if structure is tree.LEAF:
+        return True
+    return structure.kind is tuple and all(map(_is_fixed, structure.children))
+
+
+def _can_be_written(leaf: Any) -> bool:
+    return is_array(leaf) if isinstance(leaf, Views) else isinstance(leaf, np.ndarray)
+
+
+def _wider(types: Sequence[ArrayType], leaves: Sequence[Any]) -> list[ArrayType]:
+    """The types that numbers have beside others."""
+    found = [common(t, type_of(leaf)) for t, leaf in zip(types, leaves, strict=True)]
+    return [one for one in found if one is not None]
+
+
+def _column(items: Sequence[Any], own: ArrayType, shape: tuple[int, ...]) -> Any:
+    """Numbers as an array."""
+    from ..numpy.common import stretches
+
+    if not any(isinstance(item, Traced) for item in items):
+        return np.array(items, own.dtype).reshape(shape)
+    parts = [convert(part, dtype=own.dtype) for part in stretches(items)]
+    return reshape(parts[0] if len(parts) == 1 else concatenate(*parts, axis=0), shape=shape)
+
+
+def table_of(thing: list[Any]) -> Table | None:
+    """What can stand for a list; None where its items are not alike, or one list is in it twice."""
+    lists, shape = [thing], [len(thing)]
+    while lists[0] and type(lists[0][0]) is list:
+        inner = [item for one in lists for item in one]
+        if any(type(one) is not list or len(one) != len(inner[0]) for one in inner):
+            return None
+        lists = inner
+        shape.append(len(inner[0]))
+    if not lists[0] or len({id(one) for one in lists}) < len(lists):
+        return None
+    try:
+        first, structure = _taken(lists[0][0])
+        types = [type_of(leaf) for leaf in first]
+        for item in (item for one in lists for item in one):
+            leaves, own = _taken(item)
+            if own != structure:
+                return None
+            types = _wider(types, leaves)
+    except Abandon:
+        return None
+    return Table(lists, tuple(shape), structure, types)
+
+
+# ---------------------------------------------------------------- loops
+
+
+def with_tables(
+    work: Callable[[Sequence[Growing]], None],
+    get: Callable[[], Sequence[Any]],
+    put: Callable[[Sequence[Any]], None],
+) -> None:
+    """Make a loop, with tables in place of the lists that it asks for, and in place of lists in
+    containers those that grow; without if that fails."""
+    standing: list[tuple[list[Any], Table | Growing]] = []
+    for _ in range(_MOST if local.tables else 0):
+        try:
+            with contextlib.ExitStack() as stack:
+                for thing, one in standing:
+                    stack.enter_context(_in_place_of(thing, one, get, put))
+                work([one for _, one in standing if isinstance(one, Growing)])
+            return
+        except Tabled as found:
+            table = table_of(found.thing)
+            if table is None or any(_overlap(one, table) for _, one in standing):
+                break
+            standing = [(thing, one) for thing, one in standing if not _overlap(table, one)]
+            standing.append((found.thing, table))
+        except Grown as found:
+            if any(thing is found.thing for thing, _ in standing):
+                break
+            standing.append((found.thing, Growing(found.thing, found.front)))
+        except _Widened as found:
+            if not any(found.table is one for _, one in standing):
+                raise
+            found.table.in_types(found.types)
+        except Outward:
+            raise
+        except (Abandon, Exception):
+            if not standing:
+                raise
+            break
+    before, local.tables = local.tables, False
+    try:
+        work(())
+    finally:
+        local.tables = before
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether a table stands for a list for which another one does."""
+    return isinstance(one, Table) and isinstance(other, Table) and one.has(other)
+
+
+@contextlib.contextmanager
+def _in_place_of(
+    thing: list[Any],
+    stand_in: Table | Growing,
+    get: Callable[[], Sequence[Any]],
+    put: Callable[[Sequence[Any]], None],
+) -> Iterator[None]:
+    """While it lasts, something stands in all places where a list is found."""
+    _exchange(thing, stand_in, get, put)
+    try:
+        with stand_in.standing() if isinstance(stand_in, Table) else contextlib.nullcontext():
+            yield
+    finally:
+        _exchange(stand_in, thing, get, put)
+
+
+def _exchange(
+    old: Any,
+    new: Any,
+    get: Callable[[], Sequence[Any]],
+    put: Callable[[Sequence[Any]], None],
+) -> None:
+    """Put something in all places of variables, and of what they hold, where something else is."""
+    values = get()
+    put([new if value is old else value for value in values])
+    objects = [one for one in objects_in(values) if not isinstance(one, Row)]
+    pending: list[Any] = [*values, *map(vars, objects)]
+    seen: set[int] = set()
+    while pending:
+        now = pending.pop()
+        if id(now) in seen or not isinstance(now, (dict, list)):
+            continue
+        seen.add(id(now))
+        for slot, value in list(now.items() if isinstance(now, dict) else enumerate(now)):
+            pending.append(value)
+            if value is old:
+                now[slot] = new
