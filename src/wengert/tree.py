@@ -1,4 +1,4 @@
-"""Trees of arrays (tuples, lists, dicts, named tuples, dataclasses, None), taken apart, rebuilt.
+"""Trees of arrays (tuples, lists, deques, dicts, dataclasses, None), taken apart, rebuilt.
 
 `flatten` gives the leaves and a structure, `unflatten` puts leaves back. Structures compare
 equal when the trees have the same shape, whatever their leaves are. Classes of one's own join
@@ -17,6 +17,7 @@ go over them see: structures that differ in it alone are not equal, but one `fit
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ _registry: dict[type, _Registered] = {
     tuple: (lambda value: (value, None), lambda data, children: tuple(children)),
     list: (lambda value: (value, None), lambda data, children: children),
     dict: (lambda value: _of_dict(value), lambda data, children: _dict(data, children)),
+    deque: (lambda value: ([*value], value.maxlen), lambda most, children: deque(children, most)),
     type(None): (lambda value: ((), None), lambda data, children: None),
 }
 

@@ -9,6 +9,7 @@ Where it is certain that two variables hold the same, they do.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -104,6 +105,9 @@ def _forget(thing: Any) -> None:
         thing[:] = [_Undecided() for _ in thing]
     elif isinstance(thing, dict):
         thing.update({key: _Undecided() for key in thing})
+    elif isinstance(thing, collections.deque):
+        for place in range(len(thing)):
+            thing[place] = _Undecided()
     elif dataclasses.is_dataclass(thing):
         for field in dataclasses.fields(thing):
             object.__setattr__(thing, field.name, _Undecided())

@@ -10,6 +10,7 @@ Those that a turn sets, or whose array it writes to, are carried.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
@@ -114,6 +115,9 @@ def refilled(container: Any, new: Any) -> Any:
     """A container with another content; a new one where it cannot be changed."""
     if isinstance(container, list):
         container[:] = new
+    elif isinstance(container, collections.deque):
+        container.clear()
+        container.extend(new)
     elif isinstance(container, dict):
         container.update(new)
     elif dataclasses.is_dataclass(container):
@@ -124,6 +128,10 @@ def refilled(container: Any, new: Any) -> Any:
     return container
 
 
+# The leaves of a value and its structure; with whether a turn has made it.
+Flatten = Callable[[Any, bool], tuple[list[Any], tree.Structure]]
+
+
 class Attributes:
     """An object from outside some of whose attributes a turn changes."""
 
@@ -131,12 +139,13 @@ class Attributes:
         self.thing = thing
         self.names: list[str] = []
 
-    def first(self) -> list[Any]:
+    def first(self, flatten: Flatten) -> list[Any]:
         """The leaves of the attributes that are carried."""
+        self.flatten = flatten
         self.before = dict(vars(self.thing))
         self.shapes, found = [], []
         for name in self.names:
-            leaves, structure = tree.flatten(self.before[name])
+            leaves, structure = flatten(self.before[name], False)
             if not all(map(is_number, leaves)):
                 raise Abandon
             self.shapes.append(structure)
@@ -147,9 +156,10 @@ class Attributes:
     def enter(self, inner: Callable[[Any], Any]) -> None:
         """Put what stands for leaves into the attributes."""
         self.twins, self.inner = [], []
+        following = iter(self.leaves)
         for name, structure in zip(self.names, self.shapes, strict=True):
             own = self.before[name]
-            leaves = [inner(leaf) for leaf in tree.leaves(own)]
+            leaves = [inner(next(following)) for _ in range(structure.leaf_count)]
             self.inner += leaves
             copy = tree.unflatten(structure, leaves)
             self.twins.append(Twin(own, copy))
@@ -167,7 +177,7 @@ class Attributes:
             return None
         found: list[Any] = []
         for name, shape in zip(self.names, self.shapes, strict=True):
-            leaves, structure = tree.flatten(self.after[name])
+            leaves, structure = self.flatten(self.after[name], True)
             if structure != shape or not all(map(is_number, leaves)):
                 raise Abandon
             found += leaves
@@ -238,13 +248,18 @@ def objects_in(values: Iterable[Any]) -> list[Any]:
     return list(found.values())
 
 
-def owner_of(storage: Any, values: Iterable[Any]) -> tuple[Any, str] | None:
-    """The object among some that has an array in an attribute, and its name."""
+def holder_of(asked: Callable[[Any], bool], values: Iterable[Any]) -> tuple[Any, str] | None:
+    """The object among some that has what is asked for in an attribute, and its name."""
     for thing in objects_in(values):
         for name, value in vars(thing).items():
-            if is_own_array(value) and value._storage() is storage:
+            if asked(value):
                 return thing, name
     return None
+
+
+def owner_of(storage: Any, values: Iterable[Any]) -> tuple[Any, str] | None:
+    """The object among some that has an array in an attribute, and its name."""
+    return holder_of(lambda one: is_own_array(one) and one._storage() is storage, values)
 
 
 def period(moves: Iterable[tuple[Any, Any]]) -> int:

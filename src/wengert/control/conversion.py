@@ -63,7 +63,8 @@ class Conversion(NamedTuple):
 
 class _Current(threading.local):
     inside: TracedPiece | None = None  # the piece that is being traced, if any
-    tables = True  # whether tables may stand for lists
+    tables = True  # whether tables may stand for lists, and arrays be carried in place of them
+    packed = False  # whether that was done
 
 
 local = _Current()

@@ -48,6 +48,12 @@ def _common_strides(array: Any, arrays: Sequence[Any]) -> Any:
 class Abandon(BaseException):
     """Ends an attempt; no `except Exception` of the user's may keep it."""
 
+    piece: TracedPiece | None = None  # that it is for, where that is known
+
+    def is_for_outer(self) -> bool:
+        """Whether it ends the attempt of a piece around the one that has ended."""
+        return self.piece is not None and self.piece is local.inside
+
 
 class Grows(Abandon):
     """Ends an attempt: a turn adds to a list from outside, at its front or its end."""
@@ -88,6 +94,10 @@ class Swaps(Abandon):
 class Outward(Abandon):
     """Ends the attempts of inner loops too."""
 
+    def is_for_outer(self) -> bool:
+        """Whether it ends the attempt of a piece around the one that has ended."""
+        return True
+
 
 class FillsOutside(Outward):
     """Ends the attempts of inner loops: they set an item of a list that a loop around carries."""
@@ -97,7 +107,7 @@ class FillsOutside(Outward):
 
 
 class Sets(Abandon):
-    """Ends an attempt: a turn sets an attribute of an object from outside."""
+    """Ends an attempt: a turn sets an attribute of an object from outside, or changes a deque."""
 
     def __init__(self, thing: Any):
         self.thing = thing
@@ -256,9 +266,12 @@ class TracedPiece:
         if self.contents is not None and self.contents.keep(thing, how, before):
             return
         if self.attempt:
+            held = hasattr(thing, "__dict__") or type(thing) is collections.deque
+            ends = Sets(thing) if held else Abandon()
             if how in ("append()", "insert()") and type(thing) is list:
-                raise Grows(thing, how == "insert()")
-            raise Sets(thing) if hasattr(thing, "__dict__") else Abandon
+                ends = Grows(thing, how == "insert()")
+            ends.piece = self
+            raise ends
         raise failure(
             self.where,
             f"{how} changes a {type(thing).__name__} from outside of a branch or loop that a "

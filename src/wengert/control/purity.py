@@ -8,6 +8,7 @@ run.
 from __future__ import annotations
 
 import builtins
+import collections
 import dataclasses
 import functools
 import math
@@ -57,11 +58,12 @@ _MATH = frozenset(
 _WRITING = frozenset("copyto put place putmask put_along_axis fill_diagonal".split())
 CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
-    "appendleft popleft fill put itemset resize setfield setflags partition byteswap "
-    "difference_update intersection_update symmetric_difference_update".split()
+    "appendleft extendleft popleft rotate fill put itemset resize setfield setflags partition "
+    "byteswap difference_update intersection_update symmetric_difference_update".split()
 )
 _CONTAINERS = (
     list,
+    collections.deque,
     dict,
     set,
     np.ndarray,

@@ -47,18 +47,20 @@ def _classes_in(values: Iterable[Any]) -> set[type]:
         if id(now) in seen or isinstance(now, _PLAIN):
             continue
         seen.add(id(now))
-        found.add(type(now))
+        kind: Any = type(now)
+        found.add(kind)
         if isinstance(now, dict):
             pending += itertools.islice(now.values(), _ITEMS)
         elif isinstance(now, (list, tuple)):
             pending += now[:_ITEMS]
         elif isinstance(now, types.CellType):
             pending += content(now).values()
-        elif is_users_class(type(now)):
+        elif is_users_class(kind):
             pending += getattr(now, "__dict__", {}).values()
     return found
 
 
+@functools.lru_cache(maxsize=4096)
 def is_users_class(kind: type) -> bool:
     """Whether a class has methods of the user's."""
     return any(True for _ in _methods(kind))

@@ -8,6 +8,7 @@ to are carried by their content.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,9 +26,19 @@ from ..trace.either import may_be
 from ..trace.orders import is_line
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
+from . import packed
 from .alike import SameContainers, containers_in, may_be_alike, others
 from .branches import Variables, run_piece, truth
-from .containers import Attributes, Twin, held_twice, holders, objects_in, owner_of, period
+from .containers import (
+    Attributes,
+    Twin,
+    held_twice,
+    holder_of,
+    holders,
+    objects_in,
+    owner_of,
+    period,
+)
 from .contents import is_plain_object
 from .conversion import local
 from .filled import Filled
@@ -145,7 +156,7 @@ class Turns:
                 continue
             if isinstance(value, Partial) or any(value is one for one in lists):
                 continue
-            leaves, structure = (flatten if place in self.instances else tree.flatten)(value)
+            leaves, structure = self._flatten(place, value, False)
             self.carried.append(_Carried(place, structure, leaves))
             self.first += [leaf for leaf in leaves if is_number(leaf)]
         for place, (structure, types) in self.late.items():
@@ -155,8 +166,20 @@ class Turns:
         for grown in self.growing:
             self.first += grown._first()
         for held in self.held:
-            self.first += held.first()
+            self.first += held.first(self._flat)
         self.types = [_type(leaf) for leaf in self.first]
+
+    def _flatten(self, place: int, value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
+        """The leaves of a variable and its structure."""
+        return flatten(value) if place in self.instances else self._flat(value, made)
+
+    def _flat(self, value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
+        """The leaves of a value and its structure; long lists are arrays in an attempt."""
+        if not self.attempt or not local.tables:
+            return tree.flatten(value)
+        leaves, structure = packed.flatten(value, made)
+        local.packed = local.packed or packed.is_packed(structure)
+        return leaves, structure
 
     def trace(self) -> None:
         """Trace a turn until the types of what is carried are settled."""
@@ -260,6 +283,9 @@ class Turns:
 
     def _hold(self, inside: TracedPiece, thing: Any, name: str = "") -> None:
         """Carry what a turn sets of an object of the loop's variables, or an attribute of it."""
+        if type(thing) is deque:
+            self._hold_deque(inside, thing)
+            return
         held = next((one for one in self.held if one.thing is thing), None)
         if held is None:
             known = any(one is thing for one in objects_in(self.variables.before))
@@ -271,6 +297,17 @@ class Turns:
         elif not name or name in held.names:
             raise Abandon
         held.names += [name] if name else []
+
+    def _hold_deque(self, inside: TracedPiece, thing: Any) -> None:
+        """Carry a deque that a turn changes by its methods."""
+        places = [k for k, one in enumerate(self.variables.before) if one is thing]
+        owned = holder_of(lambda one: one is thing, self.variables.before)
+        if inside.attempt and places and not set(places) <= set(self.wanted):
+            self.wanted += places
+        elif owned is not None and not places:
+            self._hold(inside, *owned)
+        else:
+            raise Abandon
 
     def _grow(self, thing: list[Any], stand_in: Growing) -> None:
         """Let a list of the loop's variables grow, or be filled."""
@@ -387,7 +424,7 @@ class Turns:
             if self._is_instance(inside, one, after[one.place]):
                 return None
             instance = one.place in self.instances
-            leaves, structure = (flatten if instance else tree.flatten)(after[one.place])
+            leaves, structure = self._flatten(one.place, after[one.place], True)
             if instance and [*map(id, flatten(self.values[one.place])[0])] != [*map(id, one.inner)]:
                 raise Abandon  # the object itself is changed, which others may hold
             if structure != one.structure:
@@ -615,7 +652,7 @@ class Turns:
             filled = is_internal(name) or name in self.variables.statement.filled
             if place in self.is_item or not (self.runs or filled):
                 continue
-            leaves, structure = tree.flatten(value)
+            leaves, structure = self._flatten(place, value, True)
             if all(map(is_number, leaves)):
                 types = [inside.trace.node_of(leaf).type for leaf in leaves]
                 self.late[place] = structure, [ArrayType(t.dtype, t.shape) for t in types]
@@ -686,7 +723,7 @@ class Turns:
             weaken(result) if t.weak and isinstance(result, Traced) else result
             for result, t in zip(results, self.types, strict=True)
         ]
-        values = list(self.variables.before[: self.variables.statement.changed])
+        values = list(self.variables.before)
         following = iter(results[len(self.arrays) :])
         known = set()
         shared: list[tuple[Any, Sequence[Any]]] = []

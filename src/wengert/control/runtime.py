@@ -46,14 +46,14 @@ from .lists import (
     set_item,
 )
 from .loop_operations import as_scan, as_while
-from .pieces import Abandon, Fills, Outward, Swaps
+from .pieces import Abandon, Fills, Swaps
 from .purity import changing_method, is_plain_class, maker
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
 from .repeats import Turns
 from .replaced import METHODS, REPLACED, sorter
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
-from .tables import Row, with_tables
+from .tables import Row, read_table, with_tables
 from .values import NOTHING, UNDEFINED, failure, is_abstract, sure
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
@@ -169,6 +169,10 @@ class _Listed:
     def __getitem__(self, key: Any) -> Any:
         if not is_abstract(key) or type_of(key).shape != ():
             return self.items[key]
+        inside = local.inside
+        table = read_table(self.items) if inside and inside.attempt and local.tables else None
+        if table is not None:
+            return table[key]
         found = items_of(self.items)
         if found is None and type(self.items) is list and _is_attempt():
             raise Fills(self.items)  # it may be one that the loop fills
@@ -383,9 +387,9 @@ class Runtime:
             return False
         try:
             with_tables(lambda _: self._whole(True, test, body, get, put, number), get, put)
-        except Outward:
-            raise
-        except (Abandon, Exception):
+        except (Abandon, Exception) as problem:
+            if _is_for_outer(problem):
+                raise
             self.failed[number] += 1
             return False
         self.failed[number] = 0
@@ -539,9 +543,9 @@ class Runtime:
                     self.failed[number] = 0
                     return done + several.turns * found.period
                 break
-            except Outward:
-                raise
-            except (Abandon, Exception):
+            except (Abandon, Exception) as problem:
+                if _is_for_outer(problem):
+                    raise
                 break
             else:
                 self.failed[number] = 0
@@ -558,9 +562,9 @@ class Runtime:
 
         try:
             self._together(steps, 0, bodies, None, get, put, number)
-        except Outward:
-            raise
-        except (Abandon, Exception):
+        except (Abandon, Exception) as problem:
+            if _is_for_outer(problem):
+                raise
             return False
         return True
 
@@ -759,6 +763,10 @@ class Runtime:
         if not rest:
             return held
         return self.and_(held, lambda: self.chain(right, *rest))
+
+
+def _is_for_outer(problem: BaseException) -> bool:
+    return isinstance(problem, Abandon) and problem.is_for_outer()
 
 
 def _with_next_turn(statement: Statement) -> Statement:

@@ -32,7 +32,8 @@ from .containers import objects_in
 from .conversion import local
 from .growing import Growing
 from .lists import ListedRows
-from .pieces import Abandon, Grown, Outward, Tabled
+from .packed import column_of, numbers_in, shape_of
+from .pieces import Abandon, Fills, Grown, Outward, Tabled
 from .values import Partial, common, is_abstract, is_number
 
 # How often a loop is made again, with one table more or with wider types.
@@ -111,9 +112,8 @@ class Row:
 
     def __setitem__(self, key: Any, item: Any) -> None:
         key = (*self.key, self._checked(key))
-        if len(key) < len(self.table.shape) or local.inside is None:
+        if len(key) < len(self.table.shape):
             raise Abandon
-        local.inside.changes(self.table, "an assignment")
         self.table.set(key, item)
 
     def __iter__(self) -> Iterator[Any]:
@@ -168,6 +168,8 @@ class Table(Row):
 
     def set(self, key: tuple[Any, ...], item: Any) -> None:
         """Put an item at a place."""
+        if local.inside is not None:
+            local.inside.changes(self, "an assignment")
         leaves, structure = _taken(item)
         if structure != self.structure:
             raise Abandon
@@ -209,6 +211,42 @@ class Table(Row):
         found = ListedRows(math.prod(self.shape), self.structure, whole, self.types)
         places = iter(range(found.length))
         return ([found.at(next(places)) for _ in items] for _, items in self.lists.pairs)
+
+
+class ReadTable(Table):
+    """What stands for lists of lists that are read at a traced place, as long as they stay so."""
+
+    def __init__(self, owner: list[Any], shape: tuple[int, ...], column: Any):
+        Row.__init__(self, self, ())
+        own = column.type
+        self.shape, self.structure = shape, tree.LEAF
+        self.types = [ArrayType(own.dtype, (), own.weak)]
+        self.columns = (reshape(column, shape=shape),)
+        self.owner = [owner, numbers_in(owner)]
+
+    def item(self, key: tuple[Any, ...]) -> Any:
+        """The item at a place."""
+        owner, numbers = self.owner
+        now = numbers_in(owner)
+        if len(now) != len(numbers) or any(a is not b for a, b in zip(now, numbers, strict=True)):
+            raise Abandon
+        return super().item(key)
+
+    def set(self, key: tuple[Any, ...], item: Any) -> None:
+        """They have to be a table that can be written to."""
+        raise Fills(self.owner[0])
+
+
+def read_table(items: Any) -> ReadTable | None:
+    """What stands for lists of lists while they are read; None where there is no such thing."""
+    if type(items) is not list or not items or type(items[0]) is not list:
+        return None
+    shape = shape_of(items)
+    column = None if shape is None else column_of(items, True)
+    if shape is None or column is None:
+        return None
+    local.packed = True
+    return ReadTable(items, shape, column)
 
 
 def _ends(key: slice) -> tuple[Any, ...]:
@@ -285,6 +323,7 @@ def with_tables(
     """Make a loop, with tables in place of the lists that it asks for, and in place of lists in
     containers those that grow; without if that fails."""
     standing: list[tuple[list[Any], Table | Growing]] = []
+    local.packed = False
     for _ in range(_MOST if local.tables else 0):
         try:
             with contextlib.ExitStack() as stack:
@@ -306,10 +345,9 @@ def with_tables(
             if not any(found.table is one for _, one in standing):
                 raise
             found.table.in_types(found.types)
-        except Outward:
-            raise
-        except (Abandon, Exception):
-            if not standing:
+        except (Abandon, Exception) as problem:
+            outer = isinstance(problem, Abandon) and problem.is_for_outer()
+            if outer or not (standing or local.packed):
                 raise
             break
     before, local.tables = local.tables, False
@@ -332,7 +370,8 @@ def _in_place_of(
     put: Callable[[Sequence[Any]], None],
 ) -> Iterator[None]:
     """While it lasts, something stands in all places where a list is found."""
-    _exchange(thing, stand_in, get, put)
+    if not _exchange(thing, stand_in, get, put):
+        raise Abandon  # it was made in a turn
     try:
         with stand_in.standing() if isinstance(stand_in, Table) else contextlib.nullcontext():
             yield
@@ -345,9 +384,11 @@ def _exchange(
     new: Any,
     get: Callable[[], Sequence[Any]],
     put: Callable[[Sequence[Any]], None],
-) -> None:
-    """Put something in all places of variables, and of what they hold, where something else is."""
+) -> bool:
+    """Put something in all places of variables, and of what they hold, where something else is;
+    whether there are some."""
     values = get()
+    found = any(value is old for value in values)
     put([new if value is old else value for value in values])
     objects = [one for one in objects_in(values) if not isinstance(one, Row)]
     pending: list[Any] = [*values, *map(vars, objects)]
@@ -360,4 +401,5 @@ def _exchange(
         for slot, value in list(now.items() if isinstance(now, dict) else enumerate(now)):
             pending.append(value)
             if value is old:
-                now[slot] = new
+                now[slot], found = new, True
+    return found

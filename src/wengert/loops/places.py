@@ -17,7 +17,7 @@ from .indices import Affine, Var
 from .kernels import Store
 
 
-class Row(NamedTuple):
+class EvenPlaces(NamedTuple):
     """Places of a row: where it starts, and how far they are from there: of all, between two
     bounds that there are."""
 
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     bounds: tuple[int, int]
 
 
-def row_at(place: Expr) -> Row | None:
+def row_at(place: Expr) -> EvenPlaces | None:
     """s + table[i], of a table like [5, 7, 9] and an `s` that is the same for all of it -> s, and
     5 + 2*i."""
     if not isinstance(place, Apply) or place.name != "add":
@@ -36,7 +36,7 @@ def row_at(place: Expr) -> Row | None:
         if steps is not None and variables_in([start]).isdisjoint(variables_in([table])):
             assert isinstance(table, Load)
             ends = steps[0], steps[-1]
-            return Row(start, table.at * steps.step + steps.start, (min(ends), max(ends)))
+            return EvenPlaces(start, table.at * steps.step + steps.start, (min(ends), max(ends)))
     return None
 
 

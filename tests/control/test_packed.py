@@ -1,0 +1,129 @@
+"""Long lists that loops replace in every turn."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+
+X = np.random.default_rng(0).uniform(0.5, 1.5, 24)
+
+
+def a_new_list(x):
+    u = list(x)
+    for _ in range(30):
+        new = [0.0] * len(u)
+        for i in range(1, len(u) - 1):
+            new[i] = u[i] + 0.1 * (u[i - 1] - 2 * u[i] + u[i + 1])
+        u = new
+    return sum(v * v for v in u)
+
+
+def a_comprehension(x):
+    u = [0.0] * len(x)
+    for k in range(30):
+        inner = [0.5 * u[i - 1] + 0.3 * u[i + 1] + x[i] * k for i in range(1, len(u) - 1)]
+        u = [u[0], *inner, u[-1]]
+    return sum(v * v for v in u)
+
+
+def a_grid(x):
+    n = 6
+    grid = [[x[i] * x[j] for j in range(n)] for i in range(n)]
+    for _ in range(20):
+        new = [[0.0] * n for _ in range(n)]
+        for i in range(1, n - 1):
+            for j in range(1, n - 1):
+                new[i][j] = grid[i][j] + 0.1 * (grid[i - 1][j] + grid[i][j - 1] - grid[i + 1][j])
+        grid = new
+    return sum(sum(row) for row in grid)
+
+
+def rows_one_after_another(x):
+    n = len(x)
+    rows = [[0.0] * (n + 1)]
+    for i in range(1, n + 1):
+        row = [0.0]
+        for j in range(1, n + 1):
+            near = rows[i - 1][j - 1] + np.exp(-((x[i - 1] - x[n - j]) ** 2))
+            row.append(max(rows[i - 1][j], row[j - 1], near))
+        rows.append(row)
+    return rows[n][n] + rows[3][4]
+
+
+def whole_numbers(x):
+    places = list(range(20))
+    found = 0.0
+    for k in range(30):
+        places = [(p + 7) % 20 for p in places]
+        found = found + x[places[3]] * places[k % 20]
+    return found
+
+
+def one_item_is_set(x):
+    u = [v * 1.0 for v in x]
+    for k in range(30):
+        v = u[:]
+        v[k % 24] = np.sin(u[(k + 3) % 24])
+        v[3] = v[3] + 1
+        u = v
+    return sum(u)
+
+
+def two_names(x):
+    u = list(x)
+    for k in range(30):
+        same = u
+        u = [0.9 * v + 0.1 * k for v in u]
+        same[0] = same[0] + 1.0
+    return sum(u) + same[0]
+
+
+def written_behind_a_row(x):
+    grid = [[x[i] * x[j] for j in range(5)] for i in range(5)]
+    found = 0.0
+    for k in range(20):
+        row = grid[k % 5]
+        grid[0][0] = grid[0][0] + x[k]
+        found = found + row[0] * row[1]
+    return found
+
+
+PROGRAMS = [
+    (a_new_list, 200),
+    (a_comprehension, 300),
+    (a_grid, 300),
+    (rows_one_after_another, 1500),
+    (whole_numbers, 400),
+    (one_item_is_set, 3000),
+    (two_names, 3000),
+    (written_behind_a_row, 3000),
+]
+
+
+@pytest.mark.parametrize(("f", "most"), PROGRAMS, ids=[f.__name__ for f, _ in PROGRAMS])
+def test_values_gradients_and_size(f, most):
+    compiled = wg.jit(wg.value_and_grad(f))
+    value, gradient = compiled(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12)
+    along, step = np.arange(24.0) - 11, 1e-6
+    slope = (f(X + step * along) - f(X - step * along)) / (2 * step)
+    np.testing.assert_allclose(gradient @ along, slope, rtol=1e-6, atol=1e-6)
+    assert len(compiled.program(X).stages.graph.operators) < most
+
+
+@pytest.mark.parametrize("f", [a_new_list, a_comprehension, a_grid])
+def test_single_precision_is_kept(f):
+    x = X.astype(np.float32)
+    assert wg.jit(f)(x).dtype == np.float32
+    np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-4)
+
+
+def test_pythons_numbers_stay_pythons():
+    def f(x):
+        u = [0.5] * 20
+        for k in range(30):
+            u = [0.9 * v + k for v in u]
+        return u[3] * x
+
+    x = np.ones(2, np.float32)
+    assert wg.jit(f)(x).dtype == f(x).dtype == np.float32
