@@ -93,10 +93,26 @@ def columns(y, w):
         table[:, j + 1] -= w * table[:, j]
 
 
+def in_branches(y, w):
+    for i in range(TURNS):
+        if y[i] > 0:
+            y[i : i + len(w)] += w * y[i]
+        else:
+            for j in range(TURNS):
+                y[i + j : i + j + len(w)] -= 0.1 * w
+
+
+def in_a_loop_that_ends(y, w):
+    for i in range(TURNS):
+        if y[i] > 2.5:
+            break
+        y[i : i + len(w)] += w * y[i]
+
+
 PROGRAMS = [
     *[overlapping, shifted, backwards, written_backwards, far_apart, from_the_last_on],
     *[every_second, a_part_of_a_part, a_product, largest, summed_twice, two_rows],
-    *[inner_parts_of_rows, blocks, columns],
+    *[inner_parts_of_rows, blocks, columns, in_branches, in_a_loop_that_ends],
 ]
 
 
@@ -238,7 +254,7 @@ def test_parts_are_read_before_they_are_overwritten(seed):
 IN_ROWS = [overlapping, shifted, far_apart, from_the_last_on, a_part_of_a_part, largest, two_rows]
 
 
-@pytest.mark.parametrize("program", [*IN_ROWS, summed_twice, inner_parts_of_rows])
+@pytest.mark.parametrize("program", [*IN_ROWS, summed_twice, inner_parts_of_rows, in_branches])
 def test_rows_are_written_with_vectors(program):
     y, w = arguments(32)
     code = wg.jit(result_of(program)).explain(y, w).llvm

@@ -54,23 +54,33 @@ class _MovingPart:
 
     def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
         rest = tuple(axis for axis in range(len(type_of(x).shape)) if axis not in axes)
-        taken = ops.gather(x, *_places(starts, sizes), axes=axes)
+        taken = ops.gather(x, *_places(x, starts, sizes), axes=axes)
         return permute(taken, axes=tuple(np.argsort(axes + rest).tolist()))
 
     def write_back(self, base: Any, new: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
         """The array with something else in the place of the part."""
         rest = tuple(axis for axis in range(len(type_of(base).shape)) if axis not in axes)
         value = permute(new, axes=axes + rest)
-        return ops.scatter_set(base, value, *_places(starts, sizes), axes=axes, apart=True)
+        places = _places(base, starts, sizes)
+        return ops.scatter_set(base, value, *places, axes=axes, apart=True)
 
 
-def _places(starts: Sequence[Any], sizes: Axes) -> list[Any]:
+def _places(x: Any, starts: Sequence[Any], sizes: Axes) -> list[Any]:
     """The places of a part along each axis."""
     shapes = np.eye(len(sizes), dtype=int) * (np.array(sizes) - 1) + 1
     return [
-        start + np.arange(size).reshape(shape)
+        _beside(x, start) + np.arange(size).reshape(shape)
         for start, size, shape in zip(starts, sizes, shapes, strict=True)
     ]
+
+
+def _beside(x: Any, start: Any) -> Any:
+    """A number from outside of the trace of an array as one inside, where places are computed of
+    it: an array of them from outside would have to be read."""
+    outside = all(isinstance(value, Traced) for value in (x, start)) and (
+        start._trace.level < x._trace.level
+    )
+    return x._trace.wrap(x._trace.node_of(start)) if outside else start
 
 
 _WINDOW: Any = _Window()
