@@ -179,6 +179,8 @@ class _Order:
         part = self.operators[reader]
         if reader in self.shown or not isinstance(lowering_of(part), Pointwise):
             return None
+        if part.type.size <= policy().code.most_quick:
+            return None  # a few numbers are kept in registers
         pending, found = [(part, True)], {reader: True}  # and whether aligned with it
         while pending:
             node, aligned = pending.pop()
