@@ -44,9 +44,9 @@ class Memory:
 
     def along(self, pointer: ir.Value, index: ir.Value, stride: int) -> ir.Value:
         """The address of an element, some turns further along a loop."""
-        if isinstance(index, ir.Constant):
-            return self.at(pointer, int(index.constant) * stride)
-        return self.at(pointer, self.builder.mul(index, i64(stride)) if stride else 0)
+        if not stride or isinstance(index, ir.Constant):
+            return self.at(pointer, int(index.constant) * stride if stride else 0)
+        return self.at(pointer, index if stride == 1 else self.builder.mul(index, i64(stride)))
 
     # ------------------------------------------------------------ values
 
