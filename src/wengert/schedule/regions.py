@@ -171,14 +171,17 @@ class ChannelBlocks(TimedWay):
         most = max(1, min(near, cut.length // wanted.least_blocks))
         nodes = cut.graph.operators
         together = block_time(work_of(nodes), elements_of(computed_in(nodes)))
+        sample = max(together, 1.0) / max(cut.length, 1)
         reading = bytes_of_weights(cut, nodes) / policy().times.near_bytes
-        begin = wanted.beginning * reading * cut.length / max(together, 1.0)
+        begin = wanted.beginning * reading / sample
 
         def time(width: int) -> float:
             rounds = ceil(cut.length / width / wanted.shared_by) + 0.5
             return rounds * (width + begin)
 
-        return min((n for n in range(most, 0, -1) if cut.length % n == 0), key=time)
+        widths = [n for n in range(most, 0, -1) if cut.length % n == 0]
+        long = [n for n in widths if 2 * n >= widths[0] or n * sample >= wanted.long_block]
+        return min(long, key=time)
 
     def objection(self, cut: Cut, node: Operator, places: dict[int, int]) -> str | None:
         """Why an operator cannot run block by block, or had better not; None: it can."""
