@@ -201,8 +201,9 @@ class RegionLimits(Record):
     # many blocks, of so many that this number of threads has little to wait for at the end: half a
     # block more or less, since none is as fast as the others. What comes with a block, its calls
     # and its weights to read, takes so many times as long as to read these: about as long as a
-    # sample of `cnn: digits`, and a fifth of one of `cnn: VGG`. Blocks that take so many microseconds
-    # may be much smaller than they could be: the sums of others would be added up in many pieces.
+    # sample of `cnn: digits`, and a fifth of one of `cnn: VGG`. Blocks that take so many
+    # microseconds may be much smaller than they could be: the sums of others would be added up in
+    # many pieces.
     most_channel_value: int
     least_blocks: int = 16
     shared_by: int = 16
