@@ -187,6 +187,29 @@ def an_attribute_in_three_loops(x):
     return found
 
 
+def with_the_way_back(x):
+    """The best way through states, found again from its end."""
+    states, steps = 4, len(x)
+    best = [[0.0] * steps for _ in range(states)]
+    back = [[0] * steps for _ in range(states)]
+    for k in range(states):
+        best[k][0] = x[0] * k
+    for t in range(1, steps):
+        for k in range(states):
+            top, place = best[0][t - 1], 0
+            for j in range(1, states):
+                score = best[j][t - 1] - 0.3 * x[t] * abs(j - k)
+                if score > top:
+                    top, place = score, j
+            best[k][t] = top + np.sin(x[t] * (k + 1))
+            back[k][t] = place
+    last, found = 2, 0.0
+    for t in range(steps - 1, 0, -1):
+        last = back[last][t]
+        found = found + x[t] * last
+    return best[2][steps - 1] + 0.1 * found
+
+
 def three_deep(x):
     n = len(x)
     cube = [[[0.0] * n for _ in range(n)] for _ in range(n)]
@@ -209,6 +232,7 @@ TABLES = [
     two_in_a_dict,
     row_by_row,
     in_a_helper,
+    with_the_way_back,
     in_branches,
     filled_in_a_branch,
     while_something_holds,

@@ -88,7 +88,36 @@ def written_behind_a_row(x):
     return found
 
 
+def kept_by_a_list(x):
+    u, kept = list(x), []
+    for k in range(20):
+        kept.append(u)
+        u = [0.5 * v + k for v in u]
+    kept[3][4] = 7.0
+    return sum(kept[3]) + sum(u)
+
+
+def one_row_appended_twice(x):
+    rows = [[0.0] * 20]
+    for i in range(1, 20):
+        rows.append(rows[-1])
+        rows[-1][i] = x[i] + rows[i - 1][i - 1]
+    return sum(sum(row) for row in rows)
+
+
+def rows_that_grow(x):
+    rows = []
+    for i in range(20):
+        rows.append([])
+        for j in range(12):
+            rows[-1].append(x[i] * j)
+    return sum(sum(row) for row in rows) + rows[3][4]
+
+
 PROGRAMS = [
+    (kept_by_a_list, 3000),
+    (one_row_appended_twice, 3000),
+    (rows_that_grow, 3000),
     (a_new_list, 200),
     (a_comprehension, 300),
     (a_grid, 300),
@@ -127,3 +156,21 @@ def test_pythons_numbers_stay_pythons():
 
     x = np.ones(2, np.float32)
     assert wg.jit(f)(x).dtype == f(x).dtype == np.float32
+
+
+def test_large_tables_are_small_programs():
+    """What a loop leaves in a list is elements of an array, which nobody reads here but one."""
+
+    def f(x, n):
+        table = [[1e3] * (n + 1) for _ in range(n + 1)]
+        table[0][0] = 0.0
+        for i in range(1, n + 1):
+            for j in range(1, n + 1):
+                near = min(table[i - 1][j], table[i][j - 1], table[i - 1][j - 1])
+                table[i][j] = abs(x[i % 5] - x[j % 4]) + near
+        return table[n][n]
+
+    x = X[:5]
+    compiled = wg.jit(f, static_argnames=["n"])
+    np.testing.assert_allclose(compiled(x, n=70), f(x, 70), rtol=1e-12)
+    assert len(compiled.program(x, n=70).stages.graph.operators) < 30

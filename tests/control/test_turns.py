@@ -243,7 +243,17 @@ def attribute_set_in_a_loop_of_a_branch(x):
     return one.value, other.value
 
 
+def other_names_for_what_was_there(x):
+    kept, values = Kept(), [0.0] * 20
+    for i in range(20):
+        same, now = kept, values
+        now[i] = x[i] + now[i - 1]
+        same.value = same.value + now[i]
+    return now[3] + values[19] + same.value
+
+
 ALIKE = [
+    other_names_for_what_was_there,
     attribute_set_in_an_inner_loop,
     attribute_set_in_a_loop_of_a_branch,
     plain_tables,

@@ -21,10 +21,11 @@ import numpy as np
 from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
-from ..types import ArrayType, weaken
+from ..types import ArrayType
 from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
+from .packed import elements
 from .pieces import Abandon, Grows, Outward, TracedPiece
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
@@ -157,11 +158,9 @@ class Growing:
             self._put(ListedRows(turns, structure, rows, self._types).joined().items())
             return
         items = []
+        columns = [_rows_of(row, t) for row, t in zip(rows, self._types, strict=True)]
         for turn in range(turns):
-            leaves = iter(
-                weaken(row[turn]) if t.weak else row[turn]
-                for row, t in zip(rows, self._types, strict=True)
-            )
+            leaves = iter([column[turn] for column in columns])
             for structure, nodes in self._nodes:
                 items.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
         self._put(items)
@@ -276,3 +275,8 @@ class Growing:
     __add__ = __radd__ = __mul__ = __eq__ = __setitem__ = __delitem__ = _refuse
     __array_ufunc__ = __array_function__ = _refuse
     __hash__ = object.__hash__
+
+
+def _rows_of(rows: Any, own: ArrayType) -> Any:
+    """The rows of an array, as a list where they are numbers."""
+    return rows if own.shape else elements(rows, own.weak)

@@ -96,11 +96,14 @@ class _NameUses(ast.NodeVisitor):
     def visit_GeneratorExp(self, node: ast.AST) -> None:
         self._comprehension(node)
 
-    def _comprehension(self, node: ast.AST) -> None:
+    def _comprehension(self, node: Any) -> None:
         inner = _NameUses()
         for child in ast.iter_child_nodes(node):
             inner.visit(child)
         walrus = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+        # its own variables are others, but for what it goes over first
+        inner.read -= inner.written - walrus
+        inner.read |= names_of([node.generators[0].iter]).read
         self.read |= inner.read
         self.written |= inner.written & walrus
         self.captured |= inner.captured

@@ -19,9 +19,13 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..errors import user_line
+from ..graph import Operator
 from ..ops import elementwise as ew
+from ..ops.indexing import index
 from ..ops.layout import convert
 from ..ops.op import Traced
+from ..trace import Tracer
 from ..trace.tracer import lift
 from ..trace.views import Views, is_array
 from ..types import ArrayType, type_of, weaken
@@ -38,9 +42,7 @@ class Packed:
 
 def _rebuilt(data: tuple[tuple[int, ...], Any], children: Sequence[Any]) -> Any:
     (column,), (shape, kind) = children, data
-    numbers = iter(
-        [weaken(column[k]) if column.type.weak else column[k] for k in range(len(column))]
-    )
+    numbers = iter(elements(column, column.type.weak))
 
     def nested(shape: tuple[int, ...]) -> Any:
         return [nested(shape[1:]) for _ in range(shape[0])] if shape else next(numbers)
@@ -73,6 +75,34 @@ def flatten(value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         return tree.Structure(type(one), taken[1], tuple(map(structure, taken[0])))
 
     return leaves, structure(value)
+
+
+def elements(column: Any, weak: bool) -> list[Any]:
+    """The elements of an array of one axis that nobody writes to: there may be many, so they are
+    made without asking for each what it is."""
+    if isinstance(column, Tracer) and column._trace.is_innermost:
+        return _elements(column, weak)
+    found = [column[k] for k in range(type_of(column).shape[0])]
+    return [weaken(one) for one in found] if weak else found
+
+
+def _elements(column: Any, weak: bool) -> list[Any]:
+    trace, node = column._trace, column.node
+    own, known = ArrayType(node.type.dtype, (), weak), node.output
+    outputs = [None] * node.type.shape[0]
+    if isinstance(known, Tracer) and not trace.captures:
+        outputs = _elements(known, weak)
+    elif known is not None:
+        found = [column[k] for k in range(node.type.shape[0])]
+        return [weaken(one) for one in found] if weak else found
+    active = node.active and own.dtype.kind in "fc"
+    source = user_line() if trace.keep_source else None
+    made = []
+    for k, output in enumerate(outputs):
+        one = Operator(index, (node,), {"key": (k,)}, output, own, active)
+        one.source = source
+        made.append(trace.wrap(one))
+    return made
 
 
 def is_packed(structure: tree.Structure) -> bool:

@@ -107,7 +107,7 @@ class FillsOutside(Outward):
 
 
 class Sets(Abandon):
-    """Ends an attempt: a turn sets an attribute of an object from outside, or changes a deque."""
+    """Ends an attempt: a turn changes an object or a container from outside."""
 
     def __init__(self, thing: Any):
         self.thing = thing
@@ -136,6 +136,7 @@ class TracedPiece:
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         self.fresh: set[int] = set()  # copies of containers that stand for those from outside
         self.fetched: dict[int, Any] = {}  # containers read at a traced place, with their lists
+        self.read: dict[int, Any] = {}  # what stands for lists of lists that are read at one
         self.contents: Contents | None = None  # others that it may change, if it is a branch
         # arrays from outside, and those that stand for them
         self.replaced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
@@ -266,7 +267,7 @@ class TracedPiece:
         if self.contents is not None and self.contents.keep(thing, how, before):
             return
         if self.attempt:
-            held = hasattr(thing, "__dict__") or type(thing) is collections.deque
+            held = hasattr(thing, "__dict__") or type(thing) in (list, dict, collections.deque)
             ends = Sets(thing) if held else Abandon()
             if how in ("append()", "insert()") and type(thing) is list:
                 ends = Grows(thing, how == "insert()")

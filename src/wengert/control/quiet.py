@@ -8,6 +8,7 @@ their code is looked at: it may not write to anything, nor call what may.
 from __future__ import annotations
 
 import builtins
+import collections
 import dis
 import functools
 import itertools
@@ -51,8 +52,8 @@ def _classes_in(values: Iterable[Any]) -> set[type]:
         found.add(kind)
         if isinstance(now, dict):
             pending += itertools.islice(now.values(), _ITEMS)
-        elif isinstance(now, (list, tuple)):
-            pending += now[:_ITEMS]
+        elif isinstance(now, (list, tuple, collections.deque)):
+            pending += itertools.islice(now, _ITEMS)
         elif isinstance(now, types.CellType):
             pending += content(now).values()
         elif is_users_class(kind):

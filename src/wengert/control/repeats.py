@@ -88,6 +88,8 @@ from .windows import refuse_windows
 COUNT = ArrayType(np.dtype(np.int64), ())
 # Turns after which the types of what is carried must have settled.
 _PATIENCE = 6
+# Items of lists of lists for which a table stands without a try to do without it.
+_MANY = 256
 # Turns after which all is known that they carry.
 _MOST_CHANGES = 64
 
@@ -156,6 +158,8 @@ class Turns:
                 continue
             if isinstance(value, Partial) or any(value is one for one in lists):
                 continue
+            if self.attempt and local.tables and self._is_table(place, value):
+                raise Tabled(value)
             leaves, structure = self._flatten(place, value, False)
             self.carried.append(_Carried(place, structure, leaves))
             self.first += [leaf for leaf in leaves if is_number(leaf)]
@@ -168,6 +172,12 @@ class Turns:
         for held in self.held:
             self.first += held.first(self._flat)
         self.types = [_type(leaf) for leaf in self.first]
+
+    def _is_table(self, place: int, value: Any) -> bool:
+        """Whether a variable holds lists of many items, of which the text sets some."""
+        touched = self.names[place] in self.variables.statement.touched
+        nested = touched and type(value) is list and bool(value) and type(value[0]) is list
+        return nested and len(value) * len(value[0]) > _MANY
 
     def _flatten(self, place: int, value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         """The leaves of a variable and its structure."""
@@ -283,8 +293,8 @@ class Turns:
 
     def _hold(self, inside: TracedPiece, thing: Any, name: str = "") -> None:
         """Carry what a turn sets of an object of the loop's variables, or an attribute of it."""
-        if type(thing) is deque:
-            self._hold_deque(inside, thing)
+        if type(thing) in (list, dict, deque):
+            self._hold_container(inside, thing)
             return
         held = next((one for one in self.held if one.thing is thing), None)
         if held is None:
@@ -298,12 +308,13 @@ class Turns:
             raise Abandon
         held.names += [name] if name else []
 
-    def _hold_deque(self, inside: TracedPiece, thing: Any) -> None:
-        """Carry a deque that a turn changes by its methods."""
-        places = [k for k, one in enumerate(self.variables.before) if one is thing]
-        owned = holder_of(lambda one: one is thing, self.variables.before)
+    def _hold_container(self, inside: TracedPiece, thing: Any) -> None:
+        """Carry the variables, or the attribute, that hold a container that a turn changes."""
+        values = self.variables.before
+        places = [k for k, one in enumerate(values) if any(c is thing for c in containers_in(one))]
+        owned = holder_of(lambda one: any(c is thing for c in containers_in(one)), values)
         if inside.attempt and places and not set(places) <= set(self.wanted):
-            self.wanted += places
+            self.wanted += [place for place in places if place not in self.wanted]
         elif owned is not None and not places:
             self._hold(inside, *owned)
         else:
@@ -753,7 +764,11 @@ class Turns:
         for held in self.held:
             held.finish(following)
         self._keep_alike(values)
+        of_before = self._kept()
         for place in self.wanted:
+            if self.runs and place not in known and values[place] is UNDEFINED:
+                found = of_before(self.after[place])
+                values[place] = UNDEFINED if found is None else found
             if place in self.is_item and last is not UNDEFINED and place not in known:
                 values[place] = last
             elif place not in known and values[place] is UNDEFINED:
@@ -766,16 +781,20 @@ class Turns:
             may_be(result, [*storages, *same.others(result)])
         self.variables.finish(values)
 
-    def _keep_alike(self, values: list[Any]) -> None:
-        """Let variables hold the same container, where they did at the end of a turn."""
+    def _kept(self) -> Callable[[Any], Any]:
+        """For what a variable holds at the end of a turn the container or object from outside that
+        it is in every turn; None for all else."""
         pairs = [(twin, self.after[place]) for place, twin in self.twins.items()]
         for held in self.held:
             pairs += zip(held.twins, map(held.after.get, held.names), strict=True)
         kept = {key: value for twin, now in pairs for key, value in twin.kept(now).items()}
-        stand_ins = self._stand_ins()
+        kept |= {id(grown): grown._original for grown in self.growing}
+        return lambda one: one if self.inside.is_old(one) else kept.get(id(one))
 
-        def same(one: Any) -> Any:
-            return one if self.inside.is_old(one) else kept.get(id(one))
+    def _keep_alike(self, values: list[Any]) -> None:
+        """Let variables hold the same container, where they did at the end of a turn."""
+        stand_ins = self._stand_ins()
+        same = self._kept()
 
         def outside(one: Any) -> list[Any]:
             found = one if self.inside.is_old(one) else stand_ins.get(id(one))

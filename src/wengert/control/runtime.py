@@ -170,9 +170,10 @@ class _Listed:
         if not is_abstract(key) or type_of(key).shape != ():
             return self.items[key]
         inside = local.inside
-        table = read_table(self.items) if inside and inside.attempt and local.tables else None
-        if table is not None:
-            return table[key]
+        if inside is not None and inside.attempt and local.tables:
+            table = read_table(self.items, inside)
+            if table is not None:
+                return table[key]
         found = items_of(self.items)
         if found is None and type(self.items) is list and _is_attempt():
             raise Fills(self.items)  # it may be one that the loop fills

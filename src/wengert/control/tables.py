@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,9 +32,8 @@ from ..types import ArrayType, type_of, weaken
 from .containers import objects_in
 from .conversion import local
 from .growing import Growing
-from .lists import ListedRows
-from .packed import column_of, numbers_in, shape_of
-from .pieces import Abandon, Fills, Grown, Outward, Tabled
+from .packed import column_of, elements, numbers_in, shape_of
+from .pieces import Abandon, Fills, Grown, Outward, Tabled, TracedPiece
 from .values import Partial, common, is_abstract, is_number
 
 # How often a loop is made again, with one table more or with wider types.
@@ -45,6 +45,13 @@ class _Widened(Outward):
 
     def __init__(self, table: Table, types: Sequence[ArrayType]):
         self.table, self.types = table, types
+
+
+class _Regrown(Outward):
+    """Ends all attempts up to the loop that has a table, to which a turn adds items."""
+
+    def __init__(self, table: Table, front: bool):
+        self.table, self.front = table, front
 
 
 class _Absent(Partial):
@@ -125,6 +132,8 @@ class Row:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # asked by those who look at all values
             raise AttributeError(name)
+        if self is self.table and name in ("append", "extend", "insert"):
+            raise _Regrown(self.table, name == "insert")
         raise Abandon
 
     def _refuse(self, *args: Any) -> Any:
@@ -208,9 +217,10 @@ class Table(Row):
 
     def _all_items(self) -> Iterator[list[Any]]:
         whole = [reshape(column, shape=(math.prod(self.shape),)) for column in self.columns]
-        found = ListedRows(math.prod(self.shape), self.structure, whole, self.types)
-        places = iter(range(found.length))
-        return ([found.at(next(places)) for _ in items] for _, items in self.lists.pairs)
+        columns = [elements(one, own.weak) for one, own in zip(whole, self.types, strict=True)]
+        found = zip(*columns, strict=True)
+        items = (tree.unflatten(self.structure, leaves) for leaves in found)
+        return ([next(items) for _ in before] for _, before in self.lists.pairs)
 
 
 class ReadTable(Table):
@@ -226,19 +236,26 @@ class ReadTable(Table):
 
     def item(self, key: tuple[Any, ...]) -> Any:
         """The item at a place."""
-        owner, numbers = self.owner
-        now = numbers_in(owner)
-        if len(now) != len(numbers) or any(a is not b for a, b in zip(now, numbers, strict=True)):
+        if not self.is_true():
             raise Abandon
         return super().item(key)
+
+    def is_true(self) -> bool:
+        """Whether the lists have the items that they had."""
+        owner, numbers = self.owner
+        now = numbers_in(owner)
+        return len(now) == len(numbers) and all(map(operator.is_, now, numbers))
 
     def set(self, key: tuple[Any, ...], item: Any) -> None:
         """They have to be a table that can be written to."""
         raise Fills(self.owner[0])
 
 
-def read_table(items: Any) -> ReadTable | None:
+def read_table(items: Any, inside: TracedPiece) -> ReadTable | None:
     """What stands for lists of lists while they are read; None where there is no such thing."""
+    known: ReadTable | None = inside.read.get(id(items))
+    if known is not None and known.is_true():
+        return known
     if type(items) is not list or not items or type(items[0]) is not list:
         return None
     shape = shape_of(items)
@@ -246,7 +263,8 @@ def read_table(items: Any) -> ReadTable | None:
     if shape is None or column is None:
         return None
     local.packed = True
-    return ReadTable(items, shape, column)
+    found = inside.read[id(items)] = ReadTable(items, shape, column)
+    return found
 
 
 def _ends(key: slice) -> tuple[Any, ...]:
@@ -322,7 +340,7 @@ def with_tables(
 ) -> None:
     """Make a loop, with tables in place of the lists that it asks for, and in place of lists in
     containers those that grow; without if that fails."""
-    standing: list[tuple[list[Any], Table | Growing]] = []
+    standing: list[tuple[list[Any], Any]] = []  # tables and growing lists, with what they stand for
     local.packed = False
     for _ in range(_MOST if local.tables else 0):
         try:
@@ -332,11 +350,19 @@ def with_tables(
                 work([one for _, one in standing if isinstance(one, Growing)])
             return
         except Tabled as found:
-            table = table_of(found.thing)
+            whole = _whole(found.thing, get())
+            table = table_of(whole)
             if table is None or any(_overlap(one, table) for _, one in standing):
                 break
             standing = [(thing, one) for thing, one in standing if not _overlap(table, one)]
-            standing.append((found.thing, table))
+            standing.append((whole, table))
+        except _Regrown as found:
+            if not any(found.table is one for _, one in standing):
+                raise
+            standing = [
+                (thing, Growing(thing, found.front) if one is found.table else one)
+                for thing, one in standing
+            ]
         except Grown as found:
             if any(thing is found.thing for thing, _ in standing):
                 break
@@ -355,6 +381,14 @@ def with_tables(
         work(())
     finally:
         local.tables = before
+
+
+def _whole(thing: list[Any], values: Sequence[Any]) -> list[Any]:
+    """A list, or the list of lists of which it is a row."""
+    for value in values:
+        if type(value) is list and any(one is thing for one in value):
+            return thing if table_of(value) is None else value
+    return thing
 
 
 def _overlap(one: Any, other: Any) -> bool:
