@@ -32,6 +32,17 @@ def in_a_dict_that_makes_them(x):
     return np.sum(np.array(history["place"]) ** 2) + sum(history["speed"])
 
 
+def put_there_by_the_first_turn(x):
+    history, speed = {}, x[1]
+    for k in range(60):
+        speed = 0.9 * speed + x[0]
+        history.setdefault("speed", []).append(speed * k)
+        if "twice" not in history:
+            history["twice"] = []
+        history["twice"].append(2 * speed)
+    return sum(history["speed"]) + history["twice"][-1]
+
+
 def in_a_list(x):
     rows, speed = [[], []], x[1]
     for k in range(60):
@@ -124,6 +135,7 @@ def by_an_inner_loop_and_around_it(x):
 GROWING = [
     dictionaries_in_a_list,
     set_by_a_helper,
+    put_there_by_the_first_turn,
     by_an_inner_loop,
     in_a_dict,
     in_a_dict_that_makes_them,

@@ -266,6 +266,8 @@ class Growing:
         return any(type(one) is ListedRows for one in self._new)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked by those who look at all values
+            raise AttributeError(name)
         raise Abandon
 
     def _refuse(self, *args: Any) -> Any:

@@ -251,6 +251,8 @@ class Runtime:
         replaced = REPLACED.get(function) if kind in _KINDS else None
         if replaced is not None:
             return replaced
+        if kind is types.BuiltinFunctionType and function.__name__ == "setdefault":
+            return self._setdefault(function)
         called = conversion.called(function)
         if kind is type and called is function and is_plain_class(function):
             return maker(function)
@@ -269,6 +271,20 @@ class Runtime:
         if takes_one_array(function):
             return of_lists(called)
         return of_lists_of_arrays(called) if takes_arrays(function) else called
+
+    def _setdefault(self, function: Any) -> Any:
+        """``items.setdefault``, which changes nothing if there is such a key."""
+
+        def call(key: Any, *default: Any) -> Any:
+            items = function.__self__
+            if type(items) in (dict, collections.defaultdict):
+                if key in items:
+                    return items[key]
+                if local.inside is not None and local.inside.attempt:
+                    raise ChangedType  # the first turn may put it there
+            return conversion.called(function)(key, *default)
+
+        return call
 
     def table(self, value: Any) -> Any:
         """What is read at a key: NumPy's own arrays and lists know no traced keys."""
