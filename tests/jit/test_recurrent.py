@@ -18,7 +18,7 @@ CASES = int(os.environ.get("WENGERT_RANDOM_NETWORKS", "3"))
 def decisions(request, monkeypatch):
     """The usual decisions, and those that are made for large networks."""
     monkeypatch.setenv("WENGERT_CACHE", "off")
-    large = {"most_near": 0, "most_summed": 0, "enough_terms": 1}
+    large = {"most_near": 0, "enough_terms": 1}
     large |= {"few_totals": 0, "least_time": 0.0, "least_part": 0.0}
     with machine.use(scans={} if request.param == "as it is" else large):
         yield

@@ -103,9 +103,9 @@ def _find_sums(graph: Graph) -> dict[int, list[Operator]]:
         for number in {one.params["index"] for one in items}:
             own = [one for one in items if one.params["index"] == number]
             readers = [user for one in own for user in users.get(one.serial, [])]
-            place = order[loop.serial]
-            large = [user for user in readers if _is_large(own[0], user)]
-            sums += [user for user in large if _can_take(user, own[0], order, place)]
+            if _is_large(own[0]):
+                place = order[loop.serial]
+                sums += [user for user in readers if _can_take(user, own[0], order, place)]
         if sums:
             found[loop.serial] = list({one.serial: one for one in sums}.values())
     return found
@@ -115,11 +115,8 @@ def _carry(loop: Operator) -> int:
     return int(loop.params["body"].carry)
 
 
-def _is_large(stack: Node, user: Operator) -> bool:
-    """Whether all rows have left the caches by the time that an operator reads them."""
-    limits = policy().scans
-    most = limits.most_near if user.op is reduce_sum else limits.most_summed
-    return stack.type.size * stack.type.dtype.itemsize > most
+def _is_large(stack: Node) -> bool:
+    return stack.type.size * stack.type.dtype.itemsize > policy().scans.most_near
 
 
 def _can_take(user: Operator, stack: Operator, order: dict[int, int], place: int) -> bool:

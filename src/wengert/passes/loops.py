@@ -286,13 +286,12 @@ class _Sinking:
         given = [*self.rows, *self.outputs[self.body.carry :]]
         given += [source for one in every if one.serial in products for source in one.inputs]
         rows = {one.serial for one in given}
-        near, found = policy().scans.most_near, {}
+        found = {}
         for number, group in terms.items():
             after = [
                 one
                 for one in group
-                if one.serial in products
-                or (_is_sum(one) and one.inputs[0].serial in rows and self._is_within(one, near))
+                if one.serial in products or (_is_sum(one) and one.inputs[0].serial in rows)
             ]
             if after:
                 done = {one.serial for one in after}
@@ -342,13 +341,12 @@ class _Sinking:
         if work < policy().scans.heavy * kept or not _fits(term.inputs, self.node):
             return False
         summed = prod(n for label, n in labels.items() if label not in term.params["spec"][2])
-        limits = policy().scans
-        return summed < limits.enough_terms or self._is_within(term, limits.most_summed)
+        return summed < policy().scans.enough_terms or self._stays_near(term)
 
-    def _is_within(self, term: Node, most: int) -> bool:
-        """Whether what an operation reads of all steps is in a cache when the loop is over."""
+    def _stays_near(self, term: Operator) -> bool:
+        """Whether what a product reads of all steps is in a near cache when the loop is over."""
         row = sum(source.type.size * source.type.dtype.itemsize for source in term.inputs)
-        return row * int(self.node.params["length"]) <= most
+        return row * int(self.node.params["length"]) <= policy().scans.most_near
 
     def _late_rows(self) -> list[int]:
         """The rows that are products, or made of products, that no carry depends on."""
