@@ -200,8 +200,11 @@ class Writer(MoreLines, Habits):
 
     def away_from(self, text):
         """Refuse if an element of this expression is near zero, where a derivative jumps."""
-        with np.errstate(all="ignore"):
-            distance = np.abs(eval(text, self.scope))
+        try:
+            with np.errstate(all="ignore"):
+                distance = np.abs(eval(text, self.scope))
+        except (ValueError, IndexError) as error:  # such as the largest of no elements
+            raise RefusedError from error
         if np.size(distance) and not np.min(distance) > MARGIN:
             raise RefusedError
 
