@@ -1,5 +1,6 @@
 """Python's own functions of numbers that are not known yet: what they give in compiled code."""
 
+import bisect
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import wengert as wg
 from wengert.errors import AbstractValueError
 
+STEPS = [0.0, 0.5, 2.5, 3.0]
 X = np.array([0.7, 2.5, -1.25, 0.3, 2.5, -0.9])
 
 
@@ -48,6 +50,16 @@ PROGRAMS = {
     "sorted down": lambda x: sorted([*x], reverse=True),
     "sorted by key": lambda x: sorted(x, key=abs) + sorted(x, key=lambda v: v * v, reverse=True),
     "any": lambda x: [any(v > 2 for v in x), any(x > 9), all(x > -2), all([x[0], True, x[2] > 0])],
+    "bisected": lambda x: [
+        bisect.bisect_left(STEPS, x[1]),
+        bisect.bisect(STEPS, x[1]),
+        bisect.bisect(STEPS, 2),
+        bisect.bisect_right([x[2], x[0], x[1]], 0.5),
+        bisect.bisect_left(np.array(STEPS), x[0]),
+    ],
+    "enumerated": lambda x: [
+        v * (i + 2 * j) for (i, j), v in np.ndenumerate(x.reshape(2, 3)) if i < j
+    ],
     "known": lambda x: [any([x[0] > 9, True]), all([x[0] > 9, False])],
 }
 

@@ -10,6 +10,7 @@ Outside of a function's domain there is a NaN or an infinity, as in NumPy, and n
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import math
 import operator
@@ -323,6 +324,28 @@ def _junction(plain: Any) -> Any:
     return function
 
 
+def _bisected(plain: Any, side: str) -> Any:
+    """``bisect.bisect_left`` or ``bisect.bisect``: a place in sorted items."""
+
+    def function(a: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        known = not (is_abstract(x) or _unknown(a))
+        table = None if known or args or kwargs else a if isinstance(a, np.ndarray) else _array(a)
+        if table is None:
+            return plain(a, x, *args, **kwargs)
+        from ..numpy import searchsorted
+
+        return python_number(searchsorted(table, x, side=side), _INTEGER)
+
+    return function
+
+
+def _enumerated(array: Any) -> Any:
+    """``np.ndenumerate``."""
+    if not is_abstract(array):
+        return np.ndenumerate(array)
+    return ((place, array[place]) for place in np.ndindex(type_of(array).shape))
+
+
 _SCALARS = [getattr(np, name) for name in "float16 float32 float64 int8 int16 int32 int64".split()]
 
 # Python's own functions, and those that take their place.
@@ -337,6 +360,9 @@ REPLACED: dict[Any, Any] = {
     builtins.any: _junction(builtins.any),
     builtins.all: _junction(builtins.all),
     builtins.sum: total,
+    bisect.bisect_left: _bisected(bisect.bisect_left, "left"),
+    bisect.bisect_right: _bisected(bisect.bisect_right, "right"),
+    np.ndenumerate: _enumerated,
     **{kind: _scalar(kind) for kind in _SCALARS},
     **_math(),
 }
