@@ -146,10 +146,19 @@ class SameContainers:
         self._take_down(result, ends)
         return result
 
+    def replaced(self, result: Any, end: Any, before: Any) -> Any:
+        """What a variable holds that held something else before, if the end was not reached."""
+        found = self.add(result, [end])
+        if not self.sure:
+            for new, old in zip(containers_in(found), containers_in(before), strict=False):
+                may_be_alike(new, old)
+        return found
+
     def _take_down(self, result: Any, ends: Sequence[Any]) -> None:
         for made, *inside in zip(*map(containers_in, (result, *ends)), strict=False):
             for end in inside:
-                for one in self.outside(end):
+                outside = [one for thing in (end, *others(end)) for one in self.outside(thing)]
+                for one in outside:
                     may_be_alike(made, one)
                 known = self.held.setdefault(id(end), (end, []))[1]
                 for other in known:

@@ -224,8 +224,10 @@ class _Side:
         return _Left(value, self.inside, self.inside.trace.node_of)
 
     def unchanged(self, value: Any) -> _Left:
-        """What was there before, and is on this side, as it has not put anything else there."""
-        return _Left(value, self.inside, self._from_outside)
+        """What was there before, and is on this side, as it has not put anything else there; into
+        what is in it, it may have."""
+        with self.changed.applied(self.held):
+            return _Left(value, self.inside, self._from_outside)
 
     def _from_outside(self, leaf: Any) -> Node:
         for number, array in enumerate(self.arrays):

@@ -110,6 +110,22 @@ class Twin:
         written(self.original)
         return refilled(self.original, tree.unflatten(shape, new))
 
+    def keep_alike(self, after: Any, made: SameContainers) -> None:
+        """Let what a turn has put into the value hold the same containers as others do."""
+        if self.parts is None or after is not self.copy:
+            return
+        left, (now, data) = tree.take_apart(after)[0], tree.take_apart(self.original)  # type: ignore[index, misc]
+        new = []
+        for part, end, value in zip(self.parts, left, now, strict=True):
+            if end is part.copy:
+                part.keep_alike(end, made)
+                new.append(value)
+            else:
+                new.append(made.replaced(value, end, part.original))
+        if any(one is not other for one, other in zip(new, now, strict=True)):
+            shape = tree.Structure(type(self.original), data, (tree.LEAF,) * len(new))
+            refilled(self.original, tree.unflatten(shape, new))
+
 
 def refilled(container: Any, new: Any) -> Any:
     """A container with another content; a new one where it cannot be changed."""
@@ -225,9 +241,11 @@ class Attributes:
     def keep_alike(self, made: SameContainers) -> None:
         """Let attributes hold the same containers as others, where they did after a turn."""
         own = vars(self.thing)
-        for name in self.names:
-            if own[name] is not self.before[name]:
-                own[name] = made.add(own[name], [self.after[name]])
+        for name, twin in zip(self.names, self.twins, strict=True):
+            if own[name] is self.before[name]:
+                twin.keep_alike(self.after[name], made)
+            else:
+                own[name] = made.replaced(own[name], self.after[name], self.before[name])
 
 
 def objects_in(values: Iterable[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ function of another package, is *watched*: what it has changed is found by compa
 from __future__ import annotations
 
 import collections
+import contextlib
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -61,6 +62,17 @@ class Contents:
                 for slot, value in now.items()
             }
         return found
+
+    @contextlib.contextmanager
+    def applied(self, left: dict[int, dict[Any, Any]]) -> Iterator[None]:
+        """While it lasts all of them hold again what the branch has left."""
+        for key, one in self.kept.items():
+            slots = left[key].items()
+            put(one.thing, {k: one.before[k] if v is None else v.value for k, v in slots})
+        try:
+            yield
+        finally:
+            self.restore()
 
     def restore(self) -> None:
         """Put back what was in all of them."""

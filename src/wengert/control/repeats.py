@@ -27,7 +27,7 @@ from ..trace.orders import is_line
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from . import packed
-from .alike import SameContainers, containers_in, may_be_alike, others
+from .alike import SameContainers, containers_in, others
 from .branches import Variables, run_piece, truth
 from .containers import (
     Attributes,
@@ -803,12 +803,11 @@ class Turns:
         made = SameContainers(self.runs, same, outside)
         for one in self.carried:
             before = self.variables.before[one.place]
-            if values[one.place] is before:
-                continue
-            values[one.place] = made.add(values[one.place], [self.after[one.place]])
-            if not self.runs:
-                for new, old in zip(*map(containers_in, (values[one.place], before)), strict=False):
-                    may_be_alike(new, old)
+            after = self.after[one.place]
+            if values[one.place] is not before:
+                values[one.place] = made.replaced(values[one.place], after, before)
+            elif one.place in self.twins:
+                self.twins[one.place].keep_alike(after, made)
         for held in self.held:
             held.keep_alike(made)
         for grown in self.growing:
