@@ -317,6 +317,44 @@ def the_largest_row_in_a_branch(x):
     return sum(best)
 
 
+def copies_in_a_branch(x):
+    rows = [[0.1 * a + 0.01 * b for b in range(5)] for a in range(5)]
+    first = rows[0]
+    if x[0] > 0:
+        rows = [row[:] for row in rows]
+    rows[0][3] += x[1]
+    return sum(first) + sum(sum(row) for row in rows)
+
+
+def a_loop_behind_the_largest_row(x):
+    rows = [[0.1 * a + 0.01 * b for b in range(5)] for a in range(5)]
+    best = max(rows, key=lambda row: row[0] * x[1])
+    for i in range(12):
+        rows[i % 5][i % 5 - 1] = x[0] * i
+    return sum(best)
+
+
+def a_loop_that_exchanges_rows(x):
+    rows = [[0.1 * a + 0.01 * b for b in range(5)] for a in range(5)]
+    for i in range(9):
+        best = max(rows, key=lambda row: row[0] * x[1])
+        if x[0] > 0.1 * i:
+            rows[i % 5], rows[i % 3] = rows[i % 3], rows[i % 5]
+    rows[4][1] = x[0]
+    return sum(best)
+
+
+def the_largest_of_copies_in_a_branch(x):
+    rows = [[x[0] * a + 0.01 * b for b in range(5)] for a in range(5)]
+    best = rows[2]
+    if x[3] > 0:
+        rows = [row[:] for row in rows]
+        if x[4] > 0:
+            best = max(rows, key=lambda row: row[0])
+    rows[4][1] = x[1]
+    return sum(best)
+
+
 class Holder:
     def __init__(self, items):
         self.items = items
@@ -324,6 +362,8 @@ class Holder:
 
 HELD = [
     put_into_a_dict_by_a_while, put_into_an_object_by_a_while, the_largest_row_in_a_branch,
+    copies_in_a_branch, a_loop_behind_the_largest_row, a_loop_that_exchanges_rows,
+    the_largest_of_copies_in_a_branch,
 ]  # fmt: skip
 
 

@@ -71,7 +71,8 @@ def fetched(made: Any, items: Sequence[Any]) -> Any:
     if is_container(made):
         for item in items:
             for one, other in zip(containers_in(made), containers_in(item), strict=False):
-                may_be_alike(one, other)
+                for known in (other, *others(other)):
+                    may_be_alike(one, known)
         if local.inside is not None:
             local.inside.fetched[id(made)] = made, items
     return made
@@ -157,10 +158,8 @@ class SameContainers:
     def _take_down(self, result: Any, ends: Sequence[Any]) -> None:
         for made, *inside in zip(*map(containers_in, (result, *ends)), strict=False):
             for end in inside:
-                outside = [one for thing in (end, *others(end)) for one in self.outside(thing)]
-                for one in outside:
-                    may_be_alike(made, one)
-                known = self.held.setdefault(id(end), (end, []))[1]
-                for other in known:
-                    may_be_alike(made, other)
-                known.append(made)
+                for thing in (end, *others(end)):
+                    _, known = self.held.get(id(thing), (thing, ()))
+                    for one in (*self.outside(thing), *known):
+                        may_be_alike(made, one)
+                self.held.setdefault(id(end), (end, []))[1].append(made)

@@ -29,7 +29,7 @@ from ..trace.lying import in_order, is_decided, strides_of
 from ..trace.tracer import current_trace
 from ..transforms.bodies import Body
 from ..types import ArrayType, type_of, weaken
-from .alike import SameContainers
+from .alike import SameContainers, containers_in
 from .containers import refilled
 from .contents import Changed, described, put, slot_name
 from .conversion import local
@@ -315,7 +315,7 @@ class _Merge:
         if arrays != {None} and len(arrays) == 1:
             return lambda results: before
         first, second = (one.value for one in pair)
-        if first is second or equal(first, second):
+        if _is_same(first, second):
             return lambda results: first
         if name not in self.variables.statement.live:
             return lambda results: before
@@ -355,7 +355,7 @@ class _Merge:
         unknown = next((one for one in (first, second) if isinstance(one, Partial)), None)
         if unknown is not None:
             return lambda results: unknown
-        if first is second or equal(first, second):
+        if _is_same(first, second):
             return lambda results: first
         self.places[id(kept), slot] = [first, second]
         return self._both(slot_name(kept.thing, slot), pair)
@@ -420,6 +420,11 @@ class _Merge:
             f"{what} {then} if a traced condition holds and {otherwise} if not",
             "Make both of one structure and shape, or choose with wnp.where(condition, x, y).",
         )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether both sides leave one and the same: containers that are equal are two."""
+    return one is other or (equal(one, other) and next(containers_in(one), None) is None)
 
 
 def _named(name: str) -> str:

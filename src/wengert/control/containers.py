@@ -234,6 +234,7 @@ class Attributes:
         """Give the object its attributes behind the loop."""
         if local.inside is not None:
             local.inside.changes(self.thing, "a loop")
+        written(self.thing)
         for name, shape, twin in zip(self.names, self.shapes, self.twins, strict=True):
             made = tree.unflatten(shape, [next(following) for _ in range(shape.leaf_count)])
             vars(self.thing)[name] = twin.back(self.after[name], made)

@@ -22,6 +22,7 @@ from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
 from ..types import ArrayType
+from .alike import written
 from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
@@ -153,6 +154,7 @@ class Growing:
             return
         if local.inside is not None:
             local.inside.changes(self._original, self._how)
+        written(self._original)
         if len(self._nodes) == 1 and self._nodes[0][0].kind is ListedRows:
             ((structure, _),) = self._nodes
             self._put(ListedRows(turns, structure, rows, self._types).joined().items())

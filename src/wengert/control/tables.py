@@ -29,6 +29,7 @@ from ..trace.indexing import setitem
 from ..trace.tracer import lift
 from ..trace.views import Views, is_array
 from ..types import ArrayType, type_of, weaken
+from .alike import others, written
 from .containers import objects_in
 from .conversion import local
 from .growing import Growing
@@ -214,6 +215,8 @@ class Table(Row):
         finally:
             kept = (items for _, items in self.lists.pairs)
             self.lists.put(kept if self.columns is before else self._all_items())
+            for one, _ in self.lists.pairs if self.columns is not before else ():
+                written(one)
 
     def _all_items(self) -> Iterator[list[Any]]:
         whole = [reshape(column, shape=(math.prod(self.shape),)) for column in self.columns]
@@ -317,6 +320,8 @@ def table_of(thing: list[Any]) -> Table | None:
         shape.append(len(inner[0]))
     if not lists[0] or len({id(one) for one in lists}) < len(lists):
         return None
+    if any(map(others, (thing, *lists))):
+        return None  # what is written to those that may be the same is not seen in a table
     try:
         first, structure = _taken(lists[0][0])
         types = [type_of(leaf) for leaf in first]
