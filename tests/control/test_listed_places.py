@@ -344,6 +344,19 @@ def a_loop_that_exchanges_rows(x):
     return sum(best)
 
 
+def a_row_that_loops_may_copy(x):
+    rows = [[0.1 * a + 0.01 * b for b in range(5)] for a in range(5)]
+    row = rows[1]
+    if x[2] > 9:
+        row = rows[3]
+    for i in range(9):
+        if x[0] > i:
+            row = rows[2][:]
+    for i in range(12):
+        rows[i % 5][i % 5 - 1] = x[0] * i
+    return sum(row)
+
+
 def the_largest_of_copies_in_a_branch(x):
     rows = [[x[0] * a + 0.01 * b for b in range(5)] for a in range(5)]
     best = rows[2]
@@ -363,7 +376,7 @@ class Holder:
 HELD = [
     put_into_a_dict_by_a_while, put_into_an_object_by_a_while, the_largest_row_in_a_branch,
     copies_in_a_branch, a_loop_behind_the_largest_row, a_loop_that_exchanges_rows,
-    the_largest_of_copies_in_a_branch,
+    a_row_that_loops_may_copy, the_largest_of_copies_in_a_branch,
 ]  # fmt: skip
 
 

@@ -58,21 +58,21 @@ def containers_in(value: Any) -> Iterator[Any]:
         yield from containers_in(part)
 
 
-def may_be_alike(one: Any, other: Any) -> None:
-    """Take down that two containers may be one."""
+def may_be_alike(made: Any, *containers: Any) -> None:
+    """Take down that what is made may be one of some containers, and so all that these may be."""
     known = alike()
-    if one is not other:
-        for this, that in ((one, other), (other, one)):
+    every = {id(one): one for thing in containers for one in (thing, *others(thing))}
+    taken = {id(made), *map(id, others(made))}
+    for one in [one for key, one in every.items() if key not in taken]:
+        for this, that in ((made, one), (one, made)):
             known.setdefault(id(this), (this, []))[1].append(that)
 
 
 def fetched(made: Any, items: Sequence[Any]) -> Any:
     """What was read at a traced place, which is one of some items: nobody knows which."""
     if is_container(made):
-        for item in items:
-            for one, other in zip(containers_in(made), containers_in(item), strict=False):
-                for known in (other, *others(other)):
-                    may_be_alike(one, known)
+        for one, *held in zip(containers_in(made), *map(containers_in, items), strict=False):
+            may_be_alike(one, *held)
         if local.inside is not None:
             local.inside.fetched[id(made)] = made, items
     return made
@@ -160,6 +160,5 @@ class SameContainers:
             for end in inside:
                 for thing in (end, *others(end)):
                     _, known = self.held.get(id(thing), (thing, ()))
-                    for one in (*self.outside(thing), *known):
-                        may_be_alike(made, one)
+                    may_be_alike(made, *self.outside(thing), *known)
                 self.held.setdefault(id(end), (end, []))[1].append(made)
