@@ -349,9 +349,12 @@ def a_row_that_loops_may_copy(x):
     row = rows[1]
     if x[2] > 9:
         row = rows[3]
-    for i in range(9):
-        if x[0] > i:
-            row = rows[2][:]
+    s = x[1]
+    for i in range(5):
+        for _ in range(9):
+            if s > i + 9:
+                row = list(rows[2])
+            s = s * 0.5 + 0.1
     for i in range(12):
         rows[i % 5][i % 5 - 1] = x[0] * i
     return sum(row)
