@@ -27,9 +27,8 @@ from ..ops.layout import convert
 from ..ops.op import Traced
 from ..trace import Tracer
 from ..trace.tracer import lift
-from ..trace.views import Views, is_array
 from ..types import ArrayType, type_of, weaken
-from .values import common, is_number
+from .values import can_be_written, common, is_number
 
 # Numbers of a list that are carried one by one, and those that come from one array otherwise, or
 # the arrays that they come from if they are less. (A deque is one without its first, and the last.)
@@ -135,7 +134,6 @@ def numbers_in(value: Any) -> list[Any]:
 def column_of(value: Any, made: bool) -> Any:
     """The numbers of lists in lists as an array; None if they are not alike, or too far apart."""
     from ..numpy.common import stretches
-    from ..ops.structure import concatenate
 
     numbers = numbers_in(value)
     if not all(map(_is_scalar, numbers)):
@@ -149,9 +147,16 @@ def column_of(value: Any, made: bool) -> Any:
     parts = stretches(numbers)
     if made and len(parts) > max(len(numbers) // _FEW, _PARTS):
         return None
-    parts = [convert(part, dtype=own.dtype) for part in parts]
     # an array of its own: nobody else has what is in a list
-    return _weak(ew.positive(concatenate(*parts, axis=0) if parts[1:] else parts[0]), own.weak)
+    return _weak(ew.positive(joined(parts, own.dtype)), own.weak)
+
+
+def joined(parts: Sequence[Any], dtype: np.dtype) -> Any:
+    """Arrays one behind the other, in a dtype."""
+    from ..ops.structure import concatenate
+
+    parts = [convert(part, dtype=dtype) for part in parts]
+    return parts[0] if len(parts) == 1 else concatenate(*parts, axis=0)
 
 
 def _weak(column: Any, weak: bool) -> Any:
@@ -173,4 +178,4 @@ def _common(types: set[ArrayType]) -> ArrayType:
 def _is_scalar(one: Any) -> bool:
     if not is_number(one) or type_of(one).shape or type_of(one).dtype.kind not in "if":
         return False
-    return not (is_array(one) if isinstance(one, Views) else isinstance(one, np.ndarray))
+    return not can_be_written(one)

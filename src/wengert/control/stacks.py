@@ -21,11 +21,10 @@ from ..errors import ControlFlowError
 from ..ops import indexing, logic
 from ..ops.layout import convert
 from ..ops.positions import provided, within
-from ..trace.views import is_array
 from ..types import ArrayType, type_of, weaken
 from . import conversion
 from .pieces import Abandon
-from .values import common, failure, is_number
+from .values import can_be_written, common, failure, is_fixed, is_number
 
 # Items that there is room for beside those at first: a search that halves what it looks at has
 # some dozens, and every sample of a mapped function has room of its own.
@@ -84,9 +83,9 @@ class ItemKind:
 
     def _numbers(self, item: Any) -> list[Any]:
         leaves, structure = tree.flatten(item)
-        if structure != self.structure or not _is_fixed(structure):
+        if structure != self.structure or not is_fixed(structure):
             raise self.differs()
-        if not all(is_number(leaf) and not _can_be_written(leaf) for leaf in leaves):
+        if not all(is_number(leaf) and not can_be_written(leaf) for leaf in leaves):
             raise self.differs()
         return leaves
 
@@ -126,22 +125,6 @@ class ItemKind:
             problem=f"pop from the list {self.name!r}, which is empty",
             remedy="Ask first whether it has items.",
         )
-
-
-def _is_fixed(structure: tree.Structure) -> bool:
-    """Whether an item is a number or made of tuples."""
-    if structure is tree.LEAF:
-        return True
-    return structure.kind is tuple and all(map(_is_fixed, structure.children))
-
-
-def _can_be_written(leaf: Any) -> bool:
-    """Whether a number is an array: somebody may write to it while it lies on a stack."""
-    return isinstance(leaf, np.ndarray) if not hasattr(leaf, "_storage") else _is_writable(leaf)
-
-
-def _is_writable(tracer: Any) -> bool:
-    return bool(tracer.type.shape) or is_array(tracer)
 
 
 tree.register(

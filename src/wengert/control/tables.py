@@ -22,20 +22,18 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..ops.layout import convert, reshape
+from ..ops.layout import reshape
 from ..ops.op import Traced
-from ..ops.structure import concatenate
 from ..trace.indexing import setitem
 from ..trace.tracer import lift
-from ..trace.views import Views, is_array
 from ..types import ArrayType, type_of, weaken
 from .alike import others, written
 from .containers import objects_in
 from .conversion import local
 from .growing import Growing
-from .packed import column_of, elements, numbers_in, shape_of
+from .packed import column_of, elements, joined, numbers_in, shape_of
 from .pieces import Abandon, Fills, Grown, Outward, Tabled, TracedPiece
-from .values import Partial, common, is_abstract, is_number
+from .values import Partial, can_be_written, common, is_abstract, is_fixed, is_number
 
 # How often a loop is made again, with one table more or with wider types.
 _MOST = 24
@@ -278,19 +276,9 @@ def _taken(item: Any) -> tuple[list[Any], tree.Structure]:
     """The numbers of an item, which is a number or a tuple of such: nobody can change it."""
     leaves, structure = tree.flatten(item)
     numbers = all(is_number(leaf) and type_of(leaf).shape == () for leaf in leaves)
-    if not leaves or not numbers or any(map(_can_be_written, leaves)) or not _is_fixed(structure):
+    if not leaves or not numbers or any(map(can_be_written, leaves)) or not is_fixed(structure):
         raise Abandon
     return leaves, structure
-
-
-def _is_fixed(structure: tree.Structure) -> bool:
-    if structure is tree.LEAF:
-        return True
-    return structure.kind is tuple and all(map(_is_fixed, structure.children))
-
-
-def _can_be_written(leaf: Any) -> bool:
-    return is_array(leaf) if isinstance(leaf, Views) else isinstance(leaf, np.ndarray)
 
 
 def _wider(types: Sequence[ArrayType], leaves: Sequence[Any]) -> list[ArrayType]:
@@ -305,8 +293,7 @@ def _column(items: Sequence[Any], own: ArrayType, shape: tuple[int, ...]) -> Any
 
     if not any(isinstance(item, Traced) for item in items):
         return np.array(items, own.dtype).reshape(shape)
-    parts = [convert(part, dtype=own.dtype) for part in stretches(items)]
-    return reshape(parts[0] if len(parts) == 1 else concatenate(*parts, axis=0), shape=shape)
+    return reshape(joined(stretches(items), own.dtype), shape=shape)
 
 
 def table_of(thing: list[Any]) -> Table | None:

@@ -17,6 +17,7 @@ from ..ops.layout import convert
 from ..ops.op import Traced
 from ..ops.positions import provided
 from ..trace import Tracer, concrete
+from ..trace.views import Views, is_array
 from ..types import ArrayType, result_dtype, type_of, weaken
 from .conversion import PREFIX
 
@@ -143,6 +144,18 @@ def flatten(value: Any) -> tuple[list[Any], tree.Structure]:
 def is_number(value: Any) -> bool:
     """Whether a leaf can be computed."""
     return isinstance(value, (*_NUMBERS, Traced))
+
+
+def can_be_written(leaf: Any) -> bool:
+    """Whether a number is an array: somebody may write to it later."""
+    return is_array(leaf) if isinstance(leaf, Views) else isinstance(leaf, np.ndarray)
+
+
+def is_fixed(structure: tree.Structure) -> bool:
+    """Whether a value is a number or made of tuples."""
+    if structure is tree.LEAF:
+        return True
+    return structure.kind is tuple and all(map(is_fixed, structure.children))
 
 
 def is_own_array(value: Any) -> bool:
