@@ -22,6 +22,7 @@ ORDER = [
         "functions",
         "snapshot",
         "keeping",
+        "quiet",
         "tree",
         "parts",
         "folders",

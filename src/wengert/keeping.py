@@ -56,12 +56,14 @@ def keep(
         check_class(value, operation)
         value = np.asarray(value)
     if value.nbytes < LARGE:
-        return _broadcast_copy(value) if 0 in value.strides else value.copy("K")
+        return small_copy(value)
     return value if takes is not None and takes(value) else _keep_large(value)
 
 
-def _broadcast_copy(value: np.ndarray) -> np.ndarray:
+def small_copy(value: np.ndarray) -> np.ndarray:
     """A copy that repeats its elements where the array does: NumPy's results lie by that."""
+    if 0 not in value.strides:
+        return value.copy("K")
     pairs = zip(value.strides, value.shape, strict=True)
     once = value[tuple([slice(None) if stride or not n else slice(1) for stride, n in pairs])]
     return np.broadcast_to(once.copy("K"), value.shape)

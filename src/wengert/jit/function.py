@@ -21,7 +21,7 @@ from .. import tree
 from ..errors import DependsOnLength, MoreSteps, OptionError
 from ..ops.op import Traced
 from ..runtime.limits import steps_code
-from ..trace import Preparing, concrete, prepared
+from ..trace import Preparing, called, concrete
 from ..trace.tracing import function_name, unmade
 from ..transforms.loop import rooms
 from . import debugging
@@ -314,7 +314,7 @@ class Jitted(staticmethod, Generic[P, R]):
         if local.running is None and not any(map(_is_abstract, tree.leaves((args, kwargs)))):
             return self.function(*args, **kwargs)  # numbers are known: Python as it is
         with self._controlled():
-            return prepared(self.function)(*args, **kwargs)
+            return called(self.function, *args, **kwargs)
 
     def _controlled(self, any_length: bool = True) -> Preparing:
         """How control flow is taken while the function is traced."""

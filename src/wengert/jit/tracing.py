@@ -12,7 +12,7 @@ from ..errors import DTypeError
 from ..graph import Constant, Graph, Node, Variable
 from ..ops.op import Traced
 from ..trace.orders import C_ORDER, UNKNOWN
-from ..trace.preparing import prepared
+from ..trace.preparing import called
 from ..trace.reaching import places_to_change
 from ..trace.tracer import Trace
 from ..trace.tracing import argument_names, function_name
@@ -79,7 +79,7 @@ def capture(
             inputs.append(tracer)
         variables: list[Variable] = [tracer.node for tracer in inputs]  # type: ignore[misc]
         args, kwargs = call.replace(*tree.unflatten(structure, inputs))
-        leaves_out, out_structure = tree.flatten(prepared(function)(*args, **kwargs))
+        leaves_out, out_structure = tree.flatten(called(function, *args, **kwargs))
         results = [_result(trace, leaf, function) for leaf in leaves_out]
         changes = running.changes()
     nodes = [result for result in results if isinstance(result, Node)]

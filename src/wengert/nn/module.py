@@ -43,7 +43,7 @@ from ..errors import (
 from ..flag import Flag
 from ..jit import is_tracing
 from ..tensor import Tensor, no_grad, peek, value_alone
-from ..trace import prepared
+from ..trace import called
 from ..types import check_class
 from .skeleton import Skeleton, parts_of
 
@@ -96,7 +96,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calling a module runs its `forward`."""
-        return prepared(self.forward)(*args, **kwargs)
+        return called(self.forward, *args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every module defines its own."""

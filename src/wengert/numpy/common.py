@@ -165,7 +165,7 @@ def shape(x: Any) -> tuple[int, ...]:
 
 def ndim(x: Any) -> int:
     """The number of axes."""
-    return len(type_of(x).shape)
+    return x.ndim if type(x) is np.ndarray else len(type_of(x).shape)
 
 
 def normal_axis(name: str, axis: Any, rank: int) -> int:

@@ -54,7 +54,7 @@ def _axes(name: str, axis: Any, x: Any) -> tuple[int, ...]:
 
 
 def _of_number(axis: Any, x: Any) -> bool:
-    return not ndim(x) and axis in (0, -1)
+    return axis is not None and not ndim(x) and axis in (0, -1)
 
 
 def _reduce(name: str, op: Op, x: Any, axis: Any, keepdims: bool, **params: Any) -> Any:

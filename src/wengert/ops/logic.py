@@ -80,7 +80,8 @@ signbit = _test("signbit", np.signbit)
 
 def _attains(x: Any, y: Any) -> Any:
     same = np.equal(x, y)
-    if np.asarray(y).dtype.kind == "f" and np.isnan(y).any():
+    unordered = y != y  # one number in most cases
+    if unordered.any() if np.ndim(unordered) else unordered:
         return same | np.isnan(x)
     return same
 

@@ -1,6 +1,6 @@
 """Python -> Graph: the tracer, NumPy's protocols, in-place writes."""
 
-from .preparing import Preparing, prepared
+from .preparing import Preparing, called
 from .tracer import Trace, Tracer, concrete, current_trace, lift
 from .tracing import trace
 
@@ -8,9 +8,9 @@ __all__ = [
     "Preparing",
     "Trace",
     "Tracer",
+    "called",
     "concrete",
     "current_trace",
     "lift",
-    "prepared",
     "trace",
 ]

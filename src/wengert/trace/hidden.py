@@ -66,17 +66,18 @@ def _handler(error: WengertError) -> str:
     return f"{name.rpartition('/')[2]}:{outermost.tb_lineno}"
 
 
-def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+def watched(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function of a user's gives; raises what it should not have caught."""
-    outer = _noted.errors
-    own = _noted.errors = []
+    noted = _noted.__dict__  # of this thread, looked for once
+    outer = noted.get("errors")
+    own = noted["errors"] = []
     try:
         result = function(*args, **kwargs)
         if own:
             _reveal(own)
         return result
     finally:
-        _noted.errors = outer
+        noted["errors"] = outer
         if own and outer is not None:
             outer += own
 

@@ -1,12 +1,11 @@
 """The functions of users, made ready to be traced: `jit` has their control flow become operations.
 
-Wherever wengert calls a function of a user's, it calls what `prepared` gives for it. One of SciPy's
-is made ready to take traced values.
+Wherever wengert calls a function of a user's, it does so by `called`. One of SciPy's is made ready
+to take traced values.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from types import FrameType
 from typing import Any
 
 from ..errors import is_users
-from .hidden import call
-from .reaching import arriving
+from .hidden import watched
+from .reaching import arriving, is_scipys
 
 
 class _Prepared(threading.local):
@@ -28,13 +27,14 @@ _state = _Prepared()
 CONVERTER: tuple[Callable[[Any], Any] | None, Callable[[Any], str] | None] = (None, None)
 
 
-def prepared(function: Any) -> Any:
-    """What is called in place of a user's function: the same, or with its control flow traced."""
-    function = arriving(function)
+def called(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """What a user's function gives: called as it is, or with its control flow traced."""
+    if is_scipys(function):
+        function = arriving(function)
     current = _state.current
     if current is not None and current.prepare is not None:
         function = current.prepare(function)
-    return functools.partial(call, function)
+    return watched(function, args, kwargs)
 
 
 class Preparing:

@@ -83,10 +83,10 @@ def numpys_own(value: Any) -> Any:
 def home_of(value: Any) -> Any:
     """The name of the module that a value is, or is from; of an object that of its class."""
     kind: Any = type(value)
-    if kind is ModuleType:
-        return value.__name__
     if kind is FunctionType or isinstance(value, type):
         return value.__module__
+    if kind is ModuleType:
+        return value.__name__
     if kind is MethodType:
         return home_of(value.__self__)
     if kind is functools.partial:
@@ -96,14 +96,12 @@ def home_of(value: Any) -> Any:
 
 def is_scipys(value: Any) -> bool:
     """Whether a value is SciPy, or a function, a class, a method or an object of it."""
-    home = home_of(value)
-    return type(home) is str and (home == "scipy" or home.startswith("scipy."))
+    home = value.__module__ if type(value) is FunctionType else home_of(value)
+    return type(home) is str and home.startswith("scipy") and home[5:6] in ("", ".")
 
 
 def arriving(function: Any) -> Any:
-    """A function of SciPy's as one that takes traced values too; all else as it is."""
-    if not is_scipys(function):
-        return function
+    """A function of SciPy's as one that takes traced values too, where there is one."""
     return _scipys().stand_in(function) or function
 
 
@@ -317,12 +315,14 @@ class _Plan:
                     elif type(known) is _Plan:
                         if type(value) is not FunctionType or not known.fits(value):
                             return False
-                    elif known != (type(value), id(value)):
+                    elif known is not value and known != (type(value), id(value)):
                         return False
             except ValueError:  # nothing in a cell
                 return False
-        if not _are_passive(defaults_of(function)):
-            return False
+        if function.__defaults__ or function.__kwdefaults__:
+            for value in defaults_of(function):
+                if type(value) not in _PASSIVE and not isinstance(value, _VALUES):
+                    return False
         return not self.basis or _stand(self.basis)
 
 
@@ -335,13 +335,6 @@ def defaults_of(function: FunctionType) -> tuple[Any, ...]:
     """What arguments of a function are, where a call does not give them."""
     given, named = function.__defaults__ or (), function.__kwdefaults__
     return (*given, *named.values()) if named else given
-
-
-def _are_passive(values: Sequence[Any]) -> bool:
-    for value in values:
-        if type(value) not in _PASSIVE and not isinstance(value, _VALUES):
-            return False
-    return True
 
 
 def _plan(function: FunctionType, depth: int = 8) -> _Plan | None:
@@ -372,8 +365,15 @@ def places_to_change(
     Arguments that are given to it as they are may be functions too, or lists of traced values.
     """
     given = (*args, *kwargs.values()) if kwargs else args
-    effects = 0 if _LISTS.isdisjoint(map(type, given)) else VALUES
-    if type(function) is not FunctionType or not _are_passive(given):
+    effects = 0
+    passive = type(function) is FunctionType
+    for value in given:
+        kind = type(value)
+        if kind in _LISTS:
+            effects = VALUES
+        elif kind not in _PASSIVE and not isinstance(value, _VALUES):
+            passive = False
+    if not passive:
         return _Search([function, *given], effects).places
     plan = _plans.get((id(function.__code__), effects))
     if plan is not None and plan.fits(function):

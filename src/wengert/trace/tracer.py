@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import LeakedTracerError, explain, user_line
 from ..graph import Constant, Node, Operator, Variable
-from ..keeping import NUMBERS, PLAIN, is_locked, keep
+from ..keeping import LARGE, NUMBERS, PLAIN, is_locked, keep, small_copy
 from ..ops.op import CAPTURING, Op, Traced, leaked
 from ..ops.python_integers import settle
 from ..types import ArrayType, Typed, exactly
@@ -138,6 +138,8 @@ class Trace:
         if self.taken and type(value) is np.ndarray:
             self.taken.append(value)
             return value
+        if type(value) is np.ndarray and value.nbytes < LARGE:  # most are
+            return small_copy(value)
         return keep(value, operation, self.proves if argument else self.takes)
 
     def takes(self, array: np.ndarray) -> bool:
@@ -165,8 +167,7 @@ class Trace:
         """The node of a tracer of this trace; anything else becomes a `Constant`."""
         if isinstance(value, Traced):
             if value._trace is self:
-                node: Node = value.node  # type: ignore[attr-defined]
-                return node
+                return value.node  # type: ignore[attr-defined,no-any-return]
             constant = value._constant()
             if constant is not None:
                 return Constant(constant)
@@ -215,8 +216,7 @@ class Trace:
             elif type(arg) in NUMBERS:
                 node, value = Constant(arg), arg
             else:
-                value = self.kept(arg, op.name)  # as in `node_of`
-                node = Constant(value)
+                node = Constant(value := self.kept(arg, op.name))  # as in `node_of`
             inputs.append(node)
             values.append(value)
         varies = active or abstract or nested or any(type(node) is not Constant for node in inputs)

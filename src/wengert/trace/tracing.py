@@ -13,7 +13,7 @@ from ..errors import DTypeError
 from ..graph import Graph, Node
 from ..ops.op import Traced
 from ..types import Function, lost_meaning
-from .preparing import prepared
+from .preparing import called
 from .reaching import places_to_change
 from .tracer import Trace, Tracer
 
@@ -57,8 +57,8 @@ def _check_array(value: np.ndarray, operation: str, name: object) -> None:
 def argument(trace: Trace, value: Any, name: str = "", active: bool = True) -> Tracer:
     """An input tracer for a concrete value. The caller's arrays must not be written to."""
     dtype = getattr(value, "dtype", None)
-    inexact = isinstance(value, (float, complex)) or (dtype is not None and dtype.kind in "fc")
-    tracer = trace.variable(value, name=name, active=active and inexact)
+    inexact = isinstance(value, (float, complex)) if dtype is None else dtype.kind in "fc"
+    tracer = trace.variable(value, None, name, active and inexact)
     if isinstance(value, np.ndarray) or (isinstance(value, Traced) and value.type.shape != ()):
         tracer._writable = "argument"
     return tracer
@@ -71,7 +71,7 @@ def traced_call(
     kwargs: dict[str, Any] | None = None,
 ) -> tuple[list[Node], tree.Structure]:
     """Call the function inside the running trace; the nodes of its result and their structure."""
-    result = prepared(function)(*args, **(kwargs or {}))
+    result = called(function, *args, **(kwargs or {}))
     leaves, structure = tree.flatten(result)
     checked = [check_leaf(leaf, function_name(function), "result") for leaf in leaves]
     return [trace.node_of(leaf) for leaf in checked], structure
@@ -95,9 +95,9 @@ def trace(function: Function, *args: Any) -> Graph:
             argument(recording, check_leaf(leaf, "trace", name), name)
             for leaf, name in zip(leaves, names, strict=True)
         ]
-        variables = [tracer.node for tracer in inputs]
         outputs, out_structure = traced_call(recording, function, tree.unflatten(structure, inputs))
-    return Graph(variables, outputs, structure, out_structure, function_name(function))  # type: ignore[arg-type]
+    variables: list[Any] = [tracer.node for tracer in inputs]
+    return Graph(variables, outputs, structure, out_structure, function_name(function))
 
 
 def argument_names(function: Function, args: Sequence[Any]) -> list[str]:

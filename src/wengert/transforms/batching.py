@@ -20,7 +20,7 @@ from ..ops.indexing import index
 from ..ops.layout import again, broadcast_to, convert, permute, reshape
 from ..ops.op import Op, Traced
 from ..ops.structure import concatenate
-from ..trace import Trace, prepared
+from ..trace import Trace, called
 from ..trace.lying import strides_of
 from ..trace.preparing import converting
 from ..trace.reaching import places_to_change
@@ -99,7 +99,7 @@ def vmap_unconverted(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> 
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
             variables = [t.node for t, axis in zip(tracers, axes, strict=True) if axis is not None]
-            out = prepared(f)(*tree.unflatten(structure, tracers), **kwargs)
+            out = called(f, *tree.unflatten(structure, tracers), **kwargs)
             out_leaves, out_structure = tree.flatten(out)
             nodes = [trace.node_of(check_leaf(leaf, "vmap", "result")) for leaf in out_leaves]
         values = [

@@ -20,7 +20,7 @@ from ..graph import Constant, Graph, Node, Operator
 from ..keeping import read_only
 from ..ops.layout import again, reduce_sum
 from ..ops.op import Op, Traced
-from ..trace import Trace, current_trace, prepared
+from ..trace import Trace, called, current_trace
 from ..trace.reaching import places_to_change
 from ..trace.tracing import argument, check_leaf, function_name, unmade
 from ..trace.views import snapshot
@@ -56,7 +56,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
             for place, array in zip(places, arrays, strict=True):
                 filled[place] = array
             args, kwargs = tree.unflatten(structure, filled)
-            return prepared(f)(*args, **kwargs)
+            return called(f, *args, **kwargs)
 
         try:
             graph = _inner_graph(of_arrays, leaves, abstract=True)
@@ -246,7 +246,7 @@ class Rule:
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """The results as flat leaves."""
-        out, self.out_structure = tree.flatten(prepared(self.f)(*self._own(leaves)))
+        out, self.out_structure = tree.flatten(called(self.f, *self._own(leaves)))
         out = list(map(unmade, out))
         self._check_captures(leaves, out)
         return tuple(map(snapshot, out))

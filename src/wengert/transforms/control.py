@@ -21,7 +21,7 @@ from ..ops.indexing import index
 from ..ops.layout import convert, reshape
 from ..ops.op import Traced
 from ..ops.structure import concatenate
-from ..trace import Trace, prepared
+from ..trace import Trace, called
 from ..trace.reaching import places_to_change
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
@@ -73,7 +73,7 @@ def scan(
     def on_leaves(leaves: Sequence[Any]) -> Any:
         state = tree.unflatten(carry_structure, leaves[: len(carry)])
         row = tree.unflatten(row_structure, leaves[len(carry) :])
-        return _pair(prepared(body_f)(state, row))
+        return _pair(called(body_f, state, row))
 
     try:
         carry, body, captured, out_structure = _traced(on_leaves, carry, carry_structure, rows)

@@ -21,7 +21,7 @@ from ..ops.layout import convert
 from ..ops.logic import not_equal
 from ..ops.op import Traced
 from ..ops.python_integers import fits_64_bits
-from ..trace import Trace, prepared
+from ..trace import Trace, called
 from ..trace.reaching import places_to_change
 from ..trace.tracing import check_leaf
 from ..trace.views import snapshot
@@ -123,7 +123,7 @@ def _choose(operation: str, index: Any, functions: Sequence[Function], args: Any
     types = [type_of(leaf) for leaf in leaves]
 
     def on_leaves(f: Function) -> Function:
-        return lambda values: prepared(f)(*tree.unflatten(structure, values))
+        return lambda values: called(f, *tree.unflatten(structure, values))
 
     try:
         traced = [_trace(on_leaves(f), types, operation, "result", True) for f in functions]
@@ -226,10 +226,10 @@ def while_loop(
     leaves, structure = _state("while_loop", init)
 
     def turn(values: Sequence[Any]) -> Any:
-        return prepared(body_f)(tree.unflatten(structure, values))
+        return called(body_f, tree.unflatten(structure, values))
 
     def test(values: Sequence[Any]) -> Any:
-        return prepared(cond_f)(tree.unflatten(structure, values))
+        return called(cond_f, tree.unflatten(structure, values))
 
     try:
         body, types = _settle("while_loop", turn, leaves, structure)
@@ -262,7 +262,7 @@ def fori_loop(lo: Any, hi: Any, body_f: Callable[[Any, State], State], init: Sta
     known = not any(isinstance(bound, Traced) for bound in bounds)
 
     def turn(values: Sequence[Any]) -> Any:
-        return values[0] + 1, prepared(body_f)(values[0], tree.unflatten(structure, values[1:]))
+        return values[0] + 1, called(body_f, values[0], tree.unflatten(structure, values[1:]))
 
     whole = tree.flatten((0, init))[1]
     start: list[Any] = [bounds[0], *leaves]

@@ -12,7 +12,7 @@ from .. import tree
 from ..errors import DTypeError, StructureError
 from ..graph import Node
 from ..ops.layout import permute, reshape
-from ..trace import prepared
+from ..trace import called
 from ..trace.tracing import function_name
 from ..types import Function
 from .batching import evaluate_batched, vmap
@@ -55,7 +55,7 @@ def jacobian(
             full: list[Any] = list(args)
             for number, value in zip(numbers, values, strict=True):
                 full[number] = value
-            return prepared(function)(*full, **kwargs)
+            return called(function, *full, **kwargs)
 
         recording = Recording(restricted, chosen, "jacobian")
         _check_types(recording, function_name(f))

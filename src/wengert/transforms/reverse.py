@@ -15,7 +15,7 @@ from ..graph import Node
 from ..ops import logic
 from ..ops.layout import fit
 from ..ops.op import Traced
-from ..trace import Trace, prepared
+from ..trace import Trace, called
 from ..trace.reaching import places_to_change
 from ..trace.tracer import lazily
 from ..trace.tracing import ArgumentName, LeafName, argument, check_leaf, function_name
@@ -68,7 +68,7 @@ def value_and_grad(
         with Trace(places=places_to_change(f, args, kwargs)) as trace:
             trace.call = proof, args, kwargs
             traced, inputs, rebuild = _differentiate_by(trace, f, args, numbers, single)
-            result = prepared(f)(*traced, **kwargs)
+            result = called(f, *traced, **kwargs)
             output, aux = _split_aux(result, has_aux, name)
             node = trace.node_of(_check_scalar(output, name))
             aux = lower(trace, aux) if has_aux else None
@@ -124,7 +124,7 @@ class Recording:
                 for number, leaf in enumerate(leaves)
             ]
             self.inputs: list[Node] = [tracer.node for tracer in tracers]
-            out = prepared(f)(*tree.unflatten(self.in_structure, tracers))
+            out = called(f, *tree.unflatten(self.in_structure, tracers))
             out_leaves, self.out_structure = tree.flatten(out)
             self.outputs = [
                 trace.node_of(check_leaf(leaf, operation, "result")) for leaf in out_leaves
