@@ -221,11 +221,14 @@ class RegionLimits(Record):
     # else there are no more than this, with parts of at most so many bytes, which are kept until
     # all can be joined at once, and take so small a part of the time.
     least_group: float = 20.0
-    most_groups: int = 128
+    most_groups: int = 256
     merges_in_group: float = 128.0
     groups_apart: int = 16
     most_parts: int = 1 << 26
     joins_in_group: float = 56.0
+    # Elements of sums that one thread merges at a time, while others merge others: of 260 KB for
+    # each of 48 groups, sixteen threads wait for the one that does all of it.
+    merged_at_once: int = 1 << 13
     # Where sums are large beside the work, few in any case; fewer where there are few blocks.
     few_groups: int = 4
     many_groups: int = 8

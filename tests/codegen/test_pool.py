@@ -511,27 +511,32 @@ def test_fork_and_join_take_less_than_three_microseconds(tasks):
 
 # ---------------------------------------------------------------- merging in order
 
-# Context: [0] slots, [1] what is merged; a task leaves its number in its slot, from 1024 on, and
-# merging multiplies and adds, so that another order would give something else.
+# Context: [0] slots, [1] pieces, [2] and so on what is merged, a piece each; a task leaves its
+# number in its slot, from 1024 on, and merging multiplies and adds, so that another order would
+# give something else.
 MERGING = (
     DECLARATIONS
     + """
 @merge.state = internal global [4096 x i64] zeroinitializer, align 64
 define void @turn(ptr %c, i64 %i, i64 %w) {
   %slots = load i64, ptr %c
-  call void @wengert_await_slot(ptr @merge.state, i64 %i, i64 %slots)
+  %pieces.place = getelementptr i64, ptr %c, i64 1
+  %pieces = load i64, ptr %pieces.place
+  call void @wengert_await_slot(ptr @merge.state, i64 %i, i64 %slots, i64 %pieces)
   %slot = urem i64 %i, %slots
   %index = add i64 %slot, 1024
   %place = getelementptr i64, ptr %c, i64 %index
   store i64 %i, ptr %place
-  call void @wengert_merge_in_order(ptr @merge.state, i64 %i, i64 %slots, ptr @merge, ptr %c)
+  call void @wengert_merge_in_order(ptr @merge.state, i64 %i, i64 %slots, i64 %pieces, ptr @merge,
+                                    ptr %c)
   ret void
 }
-define void @merge(ptr %c, i64 %i, i64 %slot) {
+define void @merge(ptr %c, i64 %piece, i64 %slot) {
   %index = add i64 %slot, 1024
   %place = getelementptr i64, ptr %c, i64 %index
   %part = load i64, ptr %place
-  %sum = getelementptr i64, ptr %c, i64 1
+  %sum.index = add i64 %piece, 2
+  %sum = getelementptr i64, ptr %c, i64 %sum.index
   %before = load i64, ptr %sum
   %times = mul i64 %before, 31
   %after = add i64 %times, %part
@@ -548,8 +553,8 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 )
 
 
-@pytest.mark.parametrize("slots", [1, 2, 5, 48])
-def test_what_is_merged_is_merged_in_order(slots):
+@pytest.mark.parametrize(("slots", "pieces"), [(1, 1), (2, 3), (5, 1), (5, 16), (48, 7)])
+def test_what_is_merged_is_merged_in_order(slots, pieces):
     pool_module.load()
     run = compile_module(MERGING, Target.host()).function(
         "run", None, ctypes.c_void_p, ctypes.c_int64
@@ -559,11 +564,11 @@ def test_what_is_merged_is_merged_in_order(slots):
             threads.set_threads(count)
             for n in (1, 3, 40, 64, 65, 300):
                 context = np.zeros(2048, np.int64)
-                context[0] = slots
+                context[:2] = slots, pieces
                 run(context.ctypes.data, n)
                 want = 0
                 for i in range(n):
                     want = (want * 31 + i) % (1 << 64)
-                assert int(context[1]) % (1 << 64) == want
+                assert [int(one) % (1 << 64) for one in context[2 : 2 + pieces]] == [want] * pieces
     finally:
         threads.set_threads(None)

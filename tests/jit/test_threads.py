@@ -79,17 +79,23 @@ def test_panels_are_those_of_one_thread():
         assert np.array(wg.jit(product)(x, y)).tobytes() == got.tobytes()
 
 
-def test_groups_that_are_merged_in_order():
+@pytest.mark.parametrize("at_once", [100, 1 << 20])
+def test_groups_that_are_merged_in_order(at_once):
     x, w, v = normal(1500, 40), normal(40, 32), normal(32, 16)
 
     def loss(w, v, x):
         return np.sum(np.square(np.tanh(x @ w) @ v))
 
     step = wg.value_and_grad(loss, argnums=(0, 1))
-    with machine.use(**MANY_GROUPS):
+    pieces = {**MANY_GROUPS["regions"], "merged_at_once": at_once}
+    with machine.use(**MANY_GROUPS | {"regions": pieces}):
         got, loops = on_threads(step, w, v, x)
+    with machine.use(cores=1, **MANY_GROUPS):  # the same bits, in whatever pieces
+        for one, other in zip(got, wg.tree.leaves(wg.jit(step)(w, v, x)), strict=True):
+            assert np.array(other).tobytes() == one.tobytes()
     (group,) = [k for k in loops.kernels if isinstance(k, Loop) and k.parallel and k.fold]
     assert group.turns > machine.policy().regions.groups_apart
+    assert len(group.fold) > 2 if at_once == 100 else len(group.fold) <= 3
     # no part of a sum is kept but for the groups under way
     sums = {one.buffer for merge in group.fold for one in merge.stores}
     assert all(buffer.shape[:1] != (group.turns,) for buffer in sums)

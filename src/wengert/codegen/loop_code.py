@@ -28,6 +28,7 @@ from .tasks import one_by_one
 # Slots for turns that are merged in order, for each worker: a core may be so many times as slow as
 # the others, or be taken away for so many turns, before they wait for it.
 SLOTS_OF_WORKER = 3
+_HEAD = (0, pool.MERGE_LOCK)  # where the words of a piece of the results are
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Merging:
 
     slots: int
     size: int
+    pieces: list[list[Kernel]]  # what merges a piece of the results each
     state: ir.Value  # see `pool`
 
     @property
@@ -49,9 +51,23 @@ class Merging:
 
 
 def pool_function(module: ir.Module, name: str, more: int) -> ir.Function:
-    """A function of the pool that gets a state, a turn and the slots, and so many pointers."""
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, *[PTR] * more])
+    """A function of the pool that gets a state, a turn, slots and pieces, and so many pointers."""
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64, *[PTR] * more])
     return declare(module, name, kind)
+
+
+def merged_apart(fold: Sequence[Kernel]) -> list[list[Kernel]]:
+    """What merges results, in pieces that threads do at the same time."""
+    pieces: list[list[Kernel]] = []
+    room = 0
+    for kernel in fold:
+        assert isinstance(kernel, Nest)
+        if room <= 0:
+            pieces.append([])
+            room = policy().regions.merged_at_once
+        pieces[-1].append(kernel)
+        room -= kernel.iterations
+    return pieces
 
 
 class Loops(Products):
@@ -199,7 +215,7 @@ class Loops(Products):
             body = self._function(f"{name}.turn", [word.type for word in inside.words] + [PTR, PTR])
             self._turn_alone(body, code, inside, watch is not None, failed is not None)
             nothing = ir.Constant(PTR, None)
-            turns = [turn, i64(merging.slots)]
+            turns = [turn, i64(merging.slots), i64(len(merging.pieces))]
             b.call(pool_function(self.module, pool.AWAIT_SLOT, 0), [state, *turns])
             b.call(body, [*inside.words, failed or nothing, watch or nothing])
             merge = self._merge_task(name, loop, pointers, merging)
@@ -225,26 +241,35 @@ class Loops(Products):
         """What turns need that are merged in order, begun: none is finished."""
         shared = not pointers.around.is_shared
         slots = min(loop.turns, SLOTS_OF_WORKER * self.workers) if shared else 1
-        words = (pool.MERGE_SLOTS + slots * pool.MERGE_SLOT) // 8
-        state = builder.alloca(I64, size=i64(words))
+        pieces = merged_apart(loop.fold) if shared else [list(loop.fold)]
+        heads = len(pieces) * pool.MERGE_PIECE
+        state = builder.alloca(ir.IntType(8), size=i64(heads + slots * pool.MERGE_SLOT))
         state.align, state.type = 64, PTR
-        for word in range(words):
-            builder.store(i64(0), moved_bytes(builder, state, 8 * word))
-        return Merging(slots, rounded(loop.private_bytes), state)
+        words = [head + word for head in range(0, heads, pool.MERGE_PIECE) for word in _HEAD]
+        words += [heads + pool.MERGE_SLOT * slot for slot in range(slots)]
+        for place in words:
+            builder.store(i64(0), moved_bytes(builder, state, place))
+        return Merging(slots, rounded(loop.private_bytes), pieces, state)
 
     def _merge_task(
         self, name: str, loop: Loop, pointers: Pointers, merging: Merging
     ) -> ir.Function:
-        """`void name.merge(context, turn, slot)`: what a turn has left taken to the results."""
+        """`void name.merge(context, piece, slot)`: a piece of what is in a slot is merged."""
         function = self._function(f"{name}.merge", [PTR, I64, I64])
         b = ir.IRBuilder(function.append_basic_block())
-        context, _, slot = function.args
+        context, piece, slot = function.args
         words = words_of(b, context, [word.type for word in pointers.words])
         around = self._pointers(b, words, pointers.around)
         place = merging.place(b, around.scratch, slot)
-        scratch = self._run(
-            b, f"{name}.fold", loop.fold, within(around, {loop: place}, shared=True), None
-        )
-        assert not scratch  # nests need none
+        inside = within(around, {loop: place}, shared=True)
+        done = function.append_basic_block("done")
+        chosen = b.switch(piece, done)
+        for number, kernels in enumerate(merging.pieces):
+            chosen.add_case(i64(number), block := function.append_basic_block())
+            b.position_at_end(block)
+            scratch = self._run(b, f"{name}.fold{number}.", kernels, inside, None)
+            assert not scratch  # nests need none
+            b.branch(done)
+        b.position_at_end(done)
         b.ret_void()
         return function

@@ -15,8 +15,9 @@ waits only for workers that took part: one that the system has not yet woken can
 
 Some tasks leave parts of a result that are merged in order: by `wengert_await_slot` a task waits
 until its part of the memory is free again, and `wengert_merge_in_order` merges what is finished and
-next in order, by whoever comes by. So a slow worker holds up nobody for as many tasks as there are
-slots; tasks beyond those are claimed in order: whoever waits does so for somebody who works.
+next in order, by whoever comes by: each piece of the result by one worker at a time, several pieces
+by several. So a slow worker holds up nobody for as many tasks as there are slots; tasks beyond
+those are claimed in order: whoever waits does so for somebody who works.
 
 Idle workers spin for a moment, since the next job of a training step follows within microseconds,
 and then sleep, each on a condition variable of its own: a job of few tasks is for as many workers,
@@ -56,15 +57,15 @@ ENTRIES = (
     AWAIT_SLOT,
     MERGE_IN_ORDER,
 )
-# The state of merging in order: how many turns are merged, a lock, and for each slot one more than
-# the last turn that is finished there; bytes to the lock, to the slots, and of a slot.
-MERGE_LOCK, MERGE_SLOTS, MERGE_SLOT = 64, 128, 8
+# The state of merging in order: for each piece how many turns are merged, and a lock; then for each
+# slot one more than the last turn that is finished there. Bytes of a piece, to its lock, of a slot.
+MERGE_PIECE, MERGE_LOCK, MERGE_SLOT = 128, 64, 8
 DECLARATIONS = f"""
 declare void @{PARALLEL_FOR}(ptr, ptr, i64)
 declare void @{PARALLEL_FOR_LIMITED}(ptr, ptr, i64, i64)
 declare void @{PARALLEL_FOR_WATCHED}(ptr, ptr, i64, i64, ptr, ptr)
-declare void @{AWAIT_SLOT}(ptr, i64, i64)
-declare void @{MERGE_IN_ORDER}(ptr, i64, i64, ptr, ptr)
+declare void @{AWAIT_SLOT}(ptr, i64, i64, i64)
+declare void @{MERGE_IN_ORDER}(ptr, i64, i64, i64, ptr, ptr)
 """
 
 _STACK_BYTES = 8 << 20  # secondary threads get half a megabyte on some systems
@@ -97,8 +98,8 @@ def load(cache: ObjectCache | None = None) -> Pool:
     `wengert_parallel_for` (task, context, count), `wengert_parallel_for_limited` (the same and an
     upper bound of the worker index) and `wengert_parallel_for_watched` (the same, a function and
     its argument: it is called, about every 50 ms, while the caller waits for the last workers);
-    `wengert_await_slot` (state, turn, slots), and `wengert_merge_in_order` (the same, a task that
-    merges and its context).
+    `wengert_await_slot` (state, turn, slots, pieces), and `wengert_merge_in_order` (the same, a
+    task that merges a piece of what is in a slot, and its context).
     """
     global _pool, _pool_code
     with _load_lock:
@@ -163,7 +164,7 @@ def _values(target: Target) -> dict[str, Any]:
         "WAIT_NANOSECONDS": _WAIT_NANOSECONDS,
         "PATIENCE": _PATIENCE,
         "MERGE_LOCK": MERGE_LOCK,
-        "MERGE_SLOTS": MERGE_SLOTS,
+        "MERGE_PIECE": MERGE_PIECE,
     }
 
 
@@ -399,43 +400,60 @@ done:
 
 _AWAITING = """
 ; Wait until what the turn left that had this turn's slot before it is merged.
-define void @wengert_await_slot(ptr %state, i64 %turn, i64 %slots) {
+define void @wengert_await_slot(ptr %state, i64 %turn, i64 %slots, i64 %pieces) {
 entry:
   %limit = load atomic i32, ptr @spins monotonic, align 4
   br label %look
 look:
-  %step = phi i32 [ 0, %entry ], [ %following, %pause ]
-  %merged = load atomic i64, ptr %state acquire, align 8
+  %step = phi i32 [ 0, %entry ], [ %following, %pause ], [ %step, %next ]
+  %piece = phi i64 [ 0, %entry ], [ %piece, %pause ], [ %piece.after, %next ]
+  %offset = mul i64 %piece, $MERGE_PIECE
+  %head = getelementptr i8, ptr %state, i64 %offset
+  %merged = load atomic i64, ptr %head acquire, align 8
   %room = add i64 %merged, %slots
   %free = icmp slt i64 %turn, %room
-  br i1 %free, label %done, label %pause
+  br i1 %free, label %next, label %pause
 pause:
   call void @relax(i32 %step, i32 %limit)
   %following = add i32 %step, 1
   br label %look
+next:
+  %piece.after = add i64 %piece, 1
+  %more = icmp slt i64 %piece.after, %pieces
+  br i1 %more, label %look, label %done
 done:
   ret void
 }
 """
 
 _MERGING = """
-; The turn is finished: merge what is next in order, unless somebody does. Whoever has merged looks
-; once more after giving back the lock, for what was finished meanwhile.
-define void @wengert_merge_in_order(ptr %state, i64 %turn, i64 %slots, ptr %merge, ptr %context) {
+; The turn is finished: merge what is next in order, of each piece that nobody else merges. Whoever
+; has merged looks once more after giving back the lock, for what was finished meanwhile.
+define void @wengert_merge_in_order(ptr %state, i64 %turn, i64 %slots, i64 %pieces, ptr %merge,
+                                    ptr %context) {
 entry:
-  %lock = getelementptr i8, ptr %state, i64 $MERGE_LOCK
-  %finished = getelementptr i8, ptr %state, i64 $MERGE_SLOTS
+  %heads = mul i64 %pieces, $MERGE_PIECE
+  %finished = getelementptr i8, ptr %state, i64 %heads
   %own = urem i64 %turn, %slots
   %own.place = getelementptr i64, ptr %finished, i64 %own
   %mark = add i64 %turn, 1
   store atomic i64 %mark, ptr %own.place seq_cst, align 8
+  br label %piece
+; those who come at the same time begin with different pieces
+piece:
+  %number = phi i64 [ 0, %entry ], [ %number.after, %done ]
+  %shifted = add i64 %number, %turn
+  %which = urem i64 %shifted, %pieces
+  %offset = mul i64 %which, $MERGE_PIECE
+  %head = getelementptr i8, ptr %state, i64 %offset
+  %lock = getelementptr i8, ptr %head, i64 $MERGE_LOCK
   br label %try
 try:
   %exchange = cmpxchg ptr %lock, i64 0, i64 1 seq_cst monotonic
   %locked = extractvalue { i64, i1 } %exchange, 1
   br i1 %locked, label %begin, label %done
 begin:
-  %first = load atomic i64, ptr %state monotonic, align 8
+  %first = load atomic i64, ptr %head monotonic, align 8
   br label %look
 look:
   %next = phi i64 [ %first, %begin ], [ %after, %merging ]
@@ -446,8 +464,8 @@ look:
   %ready = icmp eq i64 %found, %after
   br i1 %ready, label %merging, label %leave
 merging:
-  call void %merge(ptr %context, i64 %next, i64 %slot)
-  store atomic i64 %after, ptr %state release, align 8
+  call void %merge(ptr %context, i64 %which, i64 %slot)
+  store atomic i64 %after, ptr %head release, align 8
   br label %look
 leave:
   %held = atomicrmw xchg ptr %lock, i64 0 seq_cst
@@ -455,6 +473,10 @@ leave:
   %more = icmp eq i64 %late, %after
   br i1 %more, label %try, label %done
 done:
+  %number.after = add i64 %number, 1
+  %again = icmp slt i64 %number.after, %pieces
+  br i1 %again, label %piece, label %end
+end:
   ret void
 }
 """

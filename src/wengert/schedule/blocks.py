@@ -324,9 +324,11 @@ class BlockScheduler(Scheduler):
             total = Buffer(self._name("t"), own.dtype, own.shape, own.strides, MemoryKind.ARENA)
             self.joins.append(copied(total, outer, [], "join"))
         self.starts.append(filled(total, combine, "fill"))
-        place = Affine.of(var := Var("k", own.size))
-        merge = Store(total, place, Load(own, place), combine, continues=True)
-        self.merges.append(Nest([var], [merge], "merge"))
+        most = policy().regions.merged_at_once
+        for start in range(0, own.size, most):
+            place = Affine.of(var := Var("k", min(most, own.size - start))) + start
+            merge = Store(total, place, Load(own, place), combine, continues=True)
+            self.merges.append(Nest([var], [merge], "merge"))
         return self._begun(own, combine)
 
     def _part_under_way(

@@ -74,7 +74,7 @@ def groups_of(blocks: int, time: float, sums: int, least: int | None = None) -> 
     bytes of sums: by these sizes alone, as many as threads may share.
 
     >>> groups_of(7, 1500.0, 150_000), groups_of(625, 1.4e5, 150_000), groups_of(7, 10.0, 150_000)
-    (7, 125, 4)
+    (7, 209, 4)
     """
     wanted = policy().regions
     joining = sums / policy().times.near_bytes
