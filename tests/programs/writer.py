@@ -64,7 +64,7 @@ class Program:
         self.in_double = self.compiled_with(np.float64)
 
     def compiled_with(self, single):
-        scope = {"np": np, "wnp": wnp, "wg": wg, "single": single}
+        scope = {"np": np, "wnp": wnp, "wg": wg, "single": single, "__name__": "random_program"}
         # `jit` reads the source of what it converts
         name = f"<random program {next(_numbers)}>"
         linecache.cache[name] = len(self.source), None, self.source.splitlines(True), name
