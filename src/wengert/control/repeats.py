@@ -8,6 +8,7 @@ to are carried by their content.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -829,12 +830,14 @@ class Turns:
         """The condition as a node, with the nodes of what is carried and of the index."""
         before = self.variables.before
         index = Variable("", None, COUNT, active=False)
-        of_turn = self.inner, self.twins, self.orders, self.outside, self.leaves
+        asked = copy.copy(self)  # what stands for things in a turn is needed behind the loop
+        asked.held = [copy.copy(held) for held in self.held]
         with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
-            inputs = self._enter(inside)
+            inputs = asked._enter(inside)
             try:
                 tracer = weaken(ew.positive(Tracer(inside.trace, index)))
                 found = run_piece(lambda: test(tracer), self.variables.where)
+                asked._check_unchanged()
                 if isinstance(found, Traced):
                     found = truth(found, self.variables.where)
                 else:
@@ -843,8 +846,22 @@ class Turns:
             finally:
                 self.variables.put(before)
                 self._leave()
-                self.inner, self.twins, self.orders, self.outside, self.leaves = of_turn
         return node, inputs, index
+
+    def _check_unchanged(self) -> None:
+        """Refuse a condition that changes what a turn carries: no turn would see that."""
+        carried = [(twin, twin.copy) for twin in self.twins.values()]
+        moves = [move for held in self.held for move in held.moves()]
+        carried += [(twin, twin.copy) for held in self.held for twin in held.twins]
+        set_there = any(now is not copy for copy, now in moves)
+        if set_there or any(twin.changed(now) for twin, now in carried):
+            if self.attempt:
+                raise Abandon
+            raise failure(
+                self.variables.where,
+                "the condition of a `while` changes what the loop changes too",
+                "Change it in the loop: `while True:` with a `break`.",
+            )
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
