@@ -93,6 +93,7 @@ def _without_effects(function: Any, inside: TracedPiece) -> Any:
     if type(plain) is types.FunctionType and is_users(plain.__code__):
         names, known = plain.__code__.co_names, plain.__globals__
         inside.roots += [known[name] for name in names if name in known]
+        inside.reads(plain.__closure__ or ())
         inside.roots += [content(cell) for cell in plain.__closure__ or ()]
         inside.roots += [*defaults_of(plain), getattr(function, "__self__", function)]
         found = conversion(plain)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import collections
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,6 +169,7 @@ class TracedPiece:
         return found if step == 1 else found // step
 
     def __enter__(self) -> TracedPiece:
+        self.reads(self.roots)
         self.trace.__enter__()
         self._saved = conditional.level, conditional.replaced
         conditional.level = self.trace.level
@@ -248,14 +249,24 @@ class TracedPiece:
         self.contents = Contents(self.outer_of)
         return self.contents
 
+    def reads(self, cells: Sequence[Any]) -> None:
+        """Variables from outside that the piece reads: an iterator among them would be another."""
+        held = [one for cell in cells if type(cell) is types.CellType for one in _parts(cell)]
+        for thing in filter(_is_iterator, held):
+            self.changes(thing, "reading it")
+
     def watched(self, function: Any) -> Any:
         """A function of which it is not known what it changes: that is found by comparing."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             before = Comparison(self._all_old().values())
-            result = function(*args, **kwargs)
-            for thing, held in before.changed():
-                self.changes(thing, f"{getattr(function, '__name__', 'a function')}()", held)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                for thing, held in before.changed():
+                    self.changes(thing, f"{getattr(function, '__name__', 'a function')}()", held)
+            if _is_iterator(result):
+                return _WatchedIterator(self.watched(result.__next__))
             return result
 
         return call
@@ -280,6 +291,21 @@ class TracedPiece:
             "Keep the value in a variable or in an array made with wnp.zeros, or use "
             'jit(control="trace") if the condition is known while tracing.',
         )
+
+
+class _WatchedIterator(Iterator[Any]):
+    """A generator, or what `map` gives: what it changes, it does when it is asked for items."""
+
+    def __init__(self, following: Callable[[], Any]):
+        self._following = following
+
+    def __next__(self) -> Any:
+        return self._following()
+
+
+def _is_iterator(value: Any) -> bool:
+    """Whether it is one of Python's iterators, of which nobody knows where they stand."""
+    return isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
 
 
 def recursion(where: str) -> ControlFlowError:

@@ -446,6 +446,7 @@ class Runtime:
         self, runs: bool, test: Any, body: Any, get: Any, put: Any, number: int, done: bool = False
     ) -> None:
         variables = self._variables(number, get, put, body)
+        variables.roots += self._roots(test)
 
         def work() -> None:
             turns = Turns(variables, lambda _: body(), lambda _: None, runs, runs)
