@@ -28,7 +28,7 @@ _LOOPS = (ast.For, ast.While)
 def lower(function: ast.FunctionDef) -> None:
     """Replace the jumps of a function's body."""
     lowering = _Lowering()
-    nested = any(_jumps(s) for s in function.body if not isinstance(s, ast.Return))
+    nested = any(jumps_out_of(s) for s in function.body if not isinstance(s, ast.Return))
     if not nested:
         function.body = lowering.inside(function.body)
         return
@@ -75,7 +75,7 @@ class _Lowering:
             rest = statements[place + 1 :]
             if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
                 return made + self._jump(statement, loop)
-            if not _jumps(statement):
+            if not jumps_out_of(statement):
                 made += self._still(statement)
             elif isinstance(statement, ast.If):
                 return made + self._branches(statement, rest, loop)
@@ -169,7 +169,7 @@ class _Lowering:
                 _test_inside(statement)
                 self.loops += 1
                 statement.flags = flags = _LoopFlags(self.loops)  # type: ignore[union-attr]
-                kinds = set().union(*[_jumps(s) for s in statement.body], set())
+                kinds = set().union(*[jumps_out_of(s) for s in statement.body], set())
                 flags.stops = bool(kinds & {"break", "return"})
                 orelse, statement.orelse = statement.orelse, []
                 if orelse and flags.stops:
@@ -215,17 +215,17 @@ def _test_inside(statement: ast.For | ast.While) -> None:
         statement.test = ast.copy_location(ast.Constant(True), test)
 
 
-def _jumps(statement: ast.AST) -> set[str]:
+def jumps_out_of(statement: ast.AST) -> set[str]:
     """The kinds of jumps that lead out of a statement."""
     if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
         return {type(statement).__name__.lower()}
     if isinstance(statement, (*_SCOPES, ast.expr)):
         return set()
     if isinstance(statement, _LOOPS):
-        inner = set().union(*[_jumps(s) for s in statement.body], set())
-        after = set().union(*[_jumps(s) for s in statement.orelse], set())
+        inner = set().union(*[jumps_out_of(s) for s in statement.body], set())
+        after = set().union(*[jumps_out_of(s) for s in statement.orelse], set())
         return (inner & {"return"}) | after
-    return set().union(*[_jumps(child) for child in ast.iter_child_nodes(statement)], set())
+    return set().union(*[jumps_out_of(child) for child in ast.iter_child_nodes(statement)], set())
 
 
 def _always(statements: Sequence[ast.stmt]) -> bool:
@@ -244,7 +244,7 @@ def _has_no_end(loop: ast.For | ast.While) -> bool:
     """Whether a loop is left by `return` alone."""
     test = getattr(loop, "test", None)
     endless = isinstance(test, ast.Constant) and bool(test.value)
-    return endless and "break" not in set().union(*[_jumps(s) for s in loop.body], set())
+    return endless and "break" not in set().union(*[jumps_out_of(s) for s in loop.body], set())
 
 
 def _without(statements: list[ast.stmt], name: str) -> list[ast.stmt]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from .assigned import flag_unsure
 from .conversion import PREFIX
+from .counters import mark_counters
 from .jumps import lower
 from .names import Liveness, names_of, parameters
 from .source import Definition, Unconvertible
@@ -164,6 +165,7 @@ class _Rewriter(ast.NodeTransformer):
         around, self.stacks = (self.stacks, self.filled), write_stacks(node)
         _Asserted().visit(node)
         self.filled = flag_unsure(node)
+        mark_counters(node)
         lower(node)
         names = names_of(node.body)
         given = parameters(node.args)
@@ -325,6 +327,7 @@ class _Rewriter(ast.NodeTransformer):
         if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test)):
             raise Unconvertible(f"line {node.lineno} assigns in the condition of a loop")
         number, declared = self._statement(node, [node.test, *node.body], _is_plain(node.body))
+        counter: Any = copy.deepcopy(getattr(node, "counter", None))
         test = self.visit(node.test)
         flags: Any = getattr(node, "flags", None)
         stops = flags is not None and flags.stops
@@ -335,10 +338,23 @@ class _Rewriter(ast.NodeTransformer):
             if stops
             else "lambda: TEST"
         )
-        return [
+        defined = [
             self._define(f"{PREFIX}body{key}", body, declared, node),
             *self._state(number, key, declared, node),
-            *self._call(f"{PREFIX}.while_({asked}, {functions}, {number})", node, TEST=test),
+        ]
+        if counter is None:
+            call = f"{PREFIX}.while_({asked}, {functions}, {number})"
+            return [*defined, *self._call(call, node, TEST=test)]
+        turn = f"{counter.name} = {PREFIX}item\n{PREFIX}body{key}()"
+        bounds = f"lambda: ({counter.name}, BOUND, STEP), {counter.compared!r}"
+        call = f"{PREFIX}.counting({bounds}, {PREFIX}turn{key}, {asked}, {functions}, {number})"
+        bound, step = self.visit(counter.bound), self.visit(counter.step)
+        return [
+            *defined,
+            self._define(
+                f"{PREFIX}turn{key}", _parsed(turn, node), declared, node, PREFIX + "item"
+            ),
+            *self._call(call, node, TEST=test, BOUND=bound, STEP=step),
         ]
 
     def visit_For(self, node: ast.For) -> Any:

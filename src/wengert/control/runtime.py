@@ -34,6 +34,7 @@ from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
+from .counters import as_range
 from .growing import Growing
 from .held_arrays import ChangedType
 from .lists import (
@@ -378,6 +379,35 @@ class Runtime:
         else:
             orelse()
 
+    def counting(
+        self,
+        bounds: Callable[[], tuple[Any, Any, Any]],
+        compared: str,
+        turn: Any,
+        test: Any,
+        body: Any,
+        get: Any,
+        put: Any,
+        number: int,
+    ) -> None:
+        """A `while` whose text counts, as a `for` where these are integers."""
+        found = as_range(*bounds(), compared)
+        plainly = functools.partial(self.while_, test, body, get, put, number)
+        if found is None:
+            plainly()
+            return
+        first = bounds()[1:]
+
+        def once(item: Any) -> None:
+            turn(item)
+            if _is_attempt() and not all(map(_is_same, first, bounds()[1:])):
+                raise Abandon  # the loop changes the list whose length it compares with
+
+        once.piece = turn  # type: ignore[attr-defined] # what it can reach
+        traced = any(map(is_abstract, found))
+        over = _traced_range(*found) if traced else _Counting(range(*found), plainly)
+        self.for_(over, once, None, get, put, number)
+
     def while_(self, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
         """A `while` statement."""
         certain = False  # whether Python knows how many turns there are
@@ -523,6 +553,9 @@ class Runtime:
     ) -> None:
         """Turn by turn, from the item `done` on."""
         if done < 0:
+            return
+        if isinstance(over, _Counting):
+            over.go_on()
             return
         iterator = iter(over)
         for _ in range(done):
@@ -819,6 +852,14 @@ class _Range(Steps):
         return row
 
 
+class _Counting(_Range):
+    """The range that a `while` goes over, which also goes on by itself from where it is."""
+
+    def __init__(self, numbers: range, go_on: Callable[[], None]):
+        super().__init__(numbers)
+        self.go_on = go_on
+
+
 class _Rows(Steps):
     def __init__(self, array: Any):
         super().__init__(type_of(array).shape[0], lambda k: _row(array, k), array)
@@ -868,6 +909,11 @@ class _Several(Steps):
     def _items(self, k: Any) -> tuple[Any, ...]:
         start = k * self.period + self.first
         return tuple(self.inner.item(start + number) for number in range(self.period))
+
+
+def _is_same(first: Any, now: Any) -> bool:
+    """Whether a bound is what it was; what is traced is made of numbers that stay."""
+    return is_abstract(first) == is_abstract(now) and (is_abstract(now) or first == now)
 
 
 class _Told:
