@@ -314,3 +314,58 @@ def test_a_place_that_is_not_there():
 
     with pytest.raises(IndexError):
         wg.jit(f)(X)
+
+
+def until_it_is_long(x):
+    found = [0.1, x[1]]
+    while len(found) < 60:
+        found.append(np.sin(found[-1]) + found[-2] * x[len(found)])
+    return np.sum(np.array(found)) * len(found)
+
+
+def two_lists(x):
+    a, b = [1.0], [x[0]]
+    while len(a) + len(b) < 80:
+        a.append(a[-1] * 0.9 + b[-1] / len(b))
+        b.append(np.sin(a[-1]) - b[-1])
+    return a[-1] + b[-1] * len(a)
+
+
+def lengths_in_a_for(x):
+    found = [x[1]]
+    for i in range(5, 55, 2):
+        n = len(found)
+        found.append(x[i] * n + found[n - 1])
+    return found[-1] + len(found)
+
+
+def lengths_in_a_loop_inside(x):
+    found = [x[1]]
+    while len(found) < 30:
+        s = 0.0
+        for k in range(12):
+            s = s + np.sin(x[k] * len(found))
+        found.append(s)
+    return sum(found)
+
+
+def appended_at_times(x):
+    found = [x[1]]
+    while len(found) < 30:
+        if len(found) % 7 == 3:
+            found.append(x[0])
+        found.append(x[len(found)])
+    return found[5] * x[3] + sum(found)
+
+
+LENGTHS = [until_it_is_long, two_lists, lengths_in_a_loop_inside]
+
+
+@pytest.mark.parametrize("f", [*LENGTHS, lengths_in_a_for, appended_at_times])
+def test_lengths_of_lists_that_grow(f):
+    value, gradient = wg.jit(wg.value_and_grad(f))(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-11)
+    along = np.cos(np.arange(60.0))
+    np.testing.assert_allclose(gradient @ along, derivative(f, X, along), rtol=2e-5)
+    operators = wg.jit(f).program(X).stages.graph.operators
+    assert f not in LENGTHS or len([n for n in operators if n.op.name == "sin"]) < 3

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..graph import Node
 from .conversion import local
 from .growing import LONGEST, Deeper, Growing
 from .pieces import Abandon, TracedPiece
@@ -44,10 +43,10 @@ class Filled(Growing):
         """An item that is carried on at first, the latest first."""
         return self._original[self._starts[number + 1]]
 
-    def _enter(self, inside: TracedPiece, leaves: Any, counter: Node, rows: Any) -> None:
+    def _enter(self, inside: TracedPiece, leaves: Any, rows: Any) -> None:
         if rows is None:
             raise Abandon
-        super()._enter(inside, leaves, counter, rows)
+        super()._enter(inside, leaves, rows)
 
     def _check(self) -> None:
         if len(self._nodes) != 1:
@@ -70,6 +69,8 @@ class Filled(Growing):
 
     def __len__(self) -> int:
         return len(self._original)
+
+    _count = __len__
 
     def __setitem__(self, key: Any, item: Any) -> None:
         places, leaves = self._in_turns(key), tree.leaves(item)
@@ -112,9 +113,9 @@ class Filled(Growing):
     def _in_turns(self, key: Any) -> np.ndarray:
         """The places that a key stands for in all turns."""
         node = self._inside.trace.node_of(key) if is_abstract(key) else None
-        if node is None or inputs_of(node) != {self._counter.serial}:
+        if node is None or inputs_of(node) != {self._inside.counter.serial}:
             raise Abandon
-        places = places_of(node, self._counter, self._rows, len(self._original))
+        places = places_of(node, self._inside.counter, self._rows, len(self))
         if places is None:
             raise Abandon
         return places

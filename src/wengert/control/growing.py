@@ -21,7 +21,7 @@ import numpy as np
 from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
-from ..types import ArrayType
+from ..types import ArrayType, weaken
 from .alike import written
 from .containers import Twin
 from .conversion import local
@@ -101,8 +101,8 @@ class Growing:
         """An item that is carried on at first, the latest first."""
         return self._original[number if self._front else -1 - number]
 
-    def _enter(self, inside: TracedPiece, leaves: Any, counter: Node, rows: Any) -> None:
-        self._inside, self._counter, self._rows = inside, counter, rows
+    def _enter(self, inside: TracedPiece, leaves: Any, rows: Any) -> None:
+        self._inside, self._rows = inside, rows
         self._held = [
             tree.unflatten(kind, [next(leaves) for _ in range(kind.leaf_count)])
             for kind in self._kinds
@@ -240,12 +240,20 @@ class Growing:
             raise Deeper(self)
         return self._held[distance - 1]
 
+    def _count(self) -> Any:
+        """How many items there are by now, of which each turn so far has appended one."""
+        if isinstance(self._original, Growing):
+            raise Abandon
+        self._one = True
+        return weaken(self._inside.turn() + (len(self._original) + len(self._new)))
+
     def _at(self, key: Any) -> Any:
         """An item at a place that the number of the turn tells; a turn appends one."""
         node = self._inside.trace.node_of(key)
-        if self._rows is None or self._new or inputs_of(node) != {self._counter.serial}:
+        counter = self._inside.counter
+        if self._rows is None or self._new or inputs_of(node) != {counter.serial}:
             raise Abandon
-        places = in_turns(node, self._counter, self._rows)
+        places = in_turns(node, counter, self._rows)
         length = len(self._original) + np.arange(len(self._rows))
         back = places + 1 if self._front else length - places
         distances = np.unique(np.where(places < 0, length + back if self._front else -places, back))

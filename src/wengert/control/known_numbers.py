@@ -18,8 +18,9 @@ from .reads import inputs_of
 from .repeats import Turns
 from .weights import few
 
-# Iterations that are computed beforehand.
-_MOST = 10_000
+# Iterations that are computed beforehand for the last values, and for the number of turns: a loop
+# of more is written out, which takes far longer.
+_MOST, _MOST_TURNS = 10_000, 1_000_000
 
 
 class KnownNumbers:
@@ -68,21 +69,21 @@ class KnownNumbers:
             values = graph.evaluate([row, *values])
         return {k: value for k, value in zip(self.order, values, strict=True) if k in known}
 
-    def decide(self, asked: Node, inputs: Sequence[Node]) -> bool:
-        """Whether a condition depends on them alone; `inputs` are its own nodes of what is
-        carried."""
+    def decide(self, asked: Node, inputs: Sequence[Node], index: Node) -> bool:
+        """Whether a condition depends on them and the index alone; `inputs` are its own nodes of
+        what is carried."""
         reads = inputs_of(asked)
-        places = {node.serial: k for k, node in enumerate(inputs)}
-        return reads is not None and all(places.get(serial) in self.order for serial in reads)
+        known = {index.serial, *[inputs[k].serial for k in self.order]}
+        return reads is not None and reads <= known
 
-    def counted(self, asked: Node, inputs: Sequence[Node]) -> np.ndarray:
+    def counted(self, asked: Node, inputs: Sequence[Node], index: Node) -> np.ndarray:
         """The numbers of the iterations before such a condition ends the loop."""
-        test = closed([asked], [inputs[k] for k in self.order], [], {}, {})
+        test = closed([asked], [index, *[inputs[k] for k in self.order]], [], {}, {})
         graph, values = self._iteration, self._start()
         count = 0
-        while count <= _MOST and test.evaluate(values)[0]:
+        while count <= _MOST_TURNS and test.evaluate([np.int64(count), *values])[0]:
             values = graph.evaluate([np.int64(count), *values])
             count += 1
-        if not few() < count <= _MOST:
+        if not few() < count <= _MOST_TURNS:
             raise Abandon  # as few as Python runs by itself, or more than are looked at
         return np.arange(count, dtype=np.int64)

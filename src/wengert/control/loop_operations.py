@@ -82,8 +82,9 @@ def as_while(turns: Turns, test: Callable[[Any], Any], count: bool) -> None:
     asked, condition_inputs, condition_index = turns.condition(test)
     if turns.attempt and not count:
         numbers = KnownNumbers(turns)
-        if numbers.decide(asked, condition_inputs):
-            as_scan(turns, numbers.counted(asked, condition_inputs), UNDEFINED)
+        if numbers.decide(asked, condition_inputs, condition_index):
+            rows = numbers.counted(asked, condition_inputs, condition_index)
+            as_scan(turns, rows, UNDEFINED)
             return
     if turns.growing or any(held.has_arrays for held in turns.held):
         raise Abandon  # nobody knows how long the list will be, or whether there is a turn

@@ -160,6 +160,8 @@ class TracedPiece:
 
     def turn(self) -> Any:
         """The number of the turn, of a loop over known indices at equal distances."""
+        if self.rows is None:
+            return Tracer(self.trace, self.counter)
         distances = np.diff(self.rows)
         if len(distances) and not (distances == distances[0]).all():
             raise Abandon

@@ -382,7 +382,7 @@ class Turns:
             if own and one.place not in self.late and one.place not in self.made:
                 self.twins[one.place] = Twin(self.variables.before[one.place], copy)
         for grown in self.growing:
-            grown._enter(inside, following, self.index, self.rows)
+            grown._enter(inside, following, self.rows)
         inside.carried = {id(held.thing) for held in self.held}
         for held in self.held:
             held.enter(lambda leaf: self._inner(leaf, following))
@@ -410,8 +410,7 @@ class Turns:
         return tracer
 
     def _index(self, inside: TracedPiece) -> Any:
-        tracer = Tracer(inside.trace, self.index)
-        return weaken(ew.positive(tracer))
+        return weaken(ew.positive(Tracer(inside.trace, inside.counter)))
 
     def _left(self, inside: TracedPiece, after: list[Any], item: Any) -> list[Node] | None:
         """What is carried after a turn."""
@@ -548,6 +547,7 @@ class Turns:
     def _after_the_first(self) -> list[Any]:
         """The variables after the first turn, with its own number: traced, and thrown away."""
         with TracedPiece(self.variables.where, self.variables.roots, True) as inside:
+            inside.counter = self.index
             before, rows = self.shrinking, self.rows
             if rows is None:
                 raise Abandon
@@ -833,9 +833,10 @@ class Turns:
         asked = copy.copy(self)  # what stands for things in a turn is needed behind the loop
         asked.held = [copy.copy(held) for held in self.held]
         with TracedPiece(self.variables.where, self.variables.roots, self.attempt) as inside:
+            inside.counter = index
             inputs = asked._enter(inside)
             try:
-                tracer = weaken(ew.positive(Tracer(inside.trace, index)))
+                tracer = self._index(inside)
                 found = run_piece(lambda: test(tracer), self.variables.where)
                 asked._check_unchanged()
                 if isinstance(found, Traced):

@@ -26,6 +26,7 @@ from ..ops.layout import convert, reshape
 from ..trace.array import Array
 from ..types import type_of, weaken
 from .branches import truth
+from .growing import Growing
 from .lists import one_of, total
 from .values import is_abstract, is_number
 
@@ -348,12 +349,20 @@ def _enumerated(array: Any) -> Any:
 
 _SCALARS = [getattr(np, name) for name in "float16 float32 float64 int8 int16 int32 int64".split()]
 
+
 # Python's own functions, and those that take their place.
+def _length(*args: Any, **kwargs: Any) -> Any:
+    """``len(items)``, also of a list that the turns of a loop append to."""
+    grows = len(args) == 1 and not kwargs and isinstance(args[0], Growing)
+    return args[0]._count() if grows else len(*args, **kwargs)
+
+
 REPLACED: dict[Any, Any] = {
     builtins.float: _conversion(float, "biuf", _FLOAT, lambda x: x),
     builtins.int: _conversion(int, "biuf", _INTEGER, logic.trunc),
     builtins.bool: _truth,
     builtins.round: _rounded,
+    builtins.len: _length,
     builtins.max: _extreme(builtins.max),
     builtins.min: _extreme(builtins.min),
     builtins.sorted: _sorted,
