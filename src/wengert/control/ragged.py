@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..ops.op import Traced
-from ..trace.tracer import lift
 from ..types import type_of
 from .all_turns import Loops, in_all_turns, loops_and_pairs
+from .known_slices import KnownSlice, RowSpan, slice_in_all_turns
 from .pieces import Abandon, TracedPiece
 from .values import is_abstract
 
@@ -32,44 +32,6 @@ class Unequal(Abandon):
 
 
 # ---------------------------------------------------------------- what is known for all turns
-
-
-class RowSpan:
-    """Rows from one place to another, known for every turn."""
-
-    def __init__(self, loop: Loops, lows: np.ndarray, highs: np.ndarray):
-        self.loop, self.lows, self.highs = loop, lows, highs
-
-    def is_same(self, other: Any) -> bool:
-        """Whether another extent is of the same rows in every turn."""
-        if not isinstance(other, RowSpan) or self.loop is not other.loop:
-            return False
-        return np.array_equal(self.lows, other.lows) and np.array_equal(self.highs, other.highs)
-
-    def never_empty(self) -> bool:
-        """Whether there are rows in every turn."""
-        return bool((self.highs > self.lows).all())
-
-    def number(self, values: np.ndarray) -> Any:
-        """A number that is known for every turn, in this one."""
-        if (values == values[0]).all():
-            return int(values[0])
-        return lift(np.ascontiguousarray(values))[self.loop.turn()]
-
-    def count(self) -> Any:
-        """The number of rows in this turn."""
-        return self.number(self.highs - self.lows)
-
-    def flags(self, length: int) -> Any:
-        """Which of so many rows count; None: all of them."""
-        found: Any = None
-        places = np.arange(length)
-        if (self.lows > 0).any():
-            found = places >= self.number(self.lows)
-        if (self.highs < length).any():
-            below = places < self.number(self.highs)
-            found = below if found is None else np.logical_and(found, below)
-        return found
 
 
 class RowChoice:
@@ -110,9 +72,11 @@ def taken(array: Any, key: Any) -> Any:
     before, bounds, after = _apart(array, key)
     part = array[(*before, slice(None), *after)]
     length = type_of(part).shape[0]
-    found = Ragged(part, _extent(bounds, length))
-    if isinstance(bounds, slice):  # a view in NumPy; what masks choose is a copy
-        found._home = array, key
+    if not isinstance(bounds, slice):
+        return Ragged(part, _choice(bounds, length))
+    known = _known_slice(bounds, length)
+    found = Ragged(known.rows_of(part), known.extent)
+    found._home = array, key  # a view in NumPy; what masks choose is a copy
     return found
 
 
@@ -124,7 +88,13 @@ def put(array: Any, key: Any, value: Any) -> None:
     before, bounds, after = _apart(array, key)
     place = (*before, slice(None), *after)
     old = array[place]
-    target = Ragged(old, _extent(bounds, type_of(old).shape[0]))
+    length = type_of(old).shape[0]
+    if isinstance(bounds, slice):
+        known = _known_slice(bounds, length)
+        new = Ragged(known.rows_of(old), known.extent)._operand(value)
+        array[place] = known.with_rows(old, new)
+        return
+    target = Ragged(old, _choice(bounds, length))
     new = target._operand(value)
     flags = target._flags()
     array[place] = new if flags is None else np.where(flags, new, old)
@@ -160,43 +130,25 @@ def _is_plain(key: Any) -> bool:
     return isinstance(key, slice) or (isinstance(key, (int, np.integer)) and key is not True)
 
 
-def _extent(bounds: Any, length: int) -> Any:
-    if not isinstance(bounds, slice):
-        loop = next(loops_and_pairs(), None)
-        if loop is None or type_of(bounds).shape != (length,):
-            raise Abandon
-        return RowChoice(loop, bounds)
-    if bounds.step not in (None, 1):
+def _choice(mask: Any, length: int) -> RowChoice:
+    loop = next(loops_and_pairs(), None)
+    if loop is None or type_of(mask).shape != (length,):
         raise Abandon
+    return RowChoice(loop, mask)
+
+
+def _known_slice(bounds: slice, length: int) -> KnownSlice:
     for loop in loops_and_pairs():
-        found = bounds_in_all_turns(bounds, length, loop)
+        found = slice_in_all_turns(bounds, length, loop)
         if found is not None:
             return found
     raise Abandon
 
 
-def bounds_in_all_turns(bounds: slice, length: int, loop: Loops) -> RowSpan | None:
-    """The rows that a slice takes of so many; None where that depends on more than the turn."""
-    start = _bound(bounds.start, 0, length, loop)
-    stop = _bound(bounds.stop, length, length, loop)
-    if start is None or stop is None:
-        return None
-    return RowSpan(loop, start, np.maximum(start, stop))
-
-
-def _bound(bound: Any, default: int, length: int, loop: Loops) -> np.ndarray | None:
-    """The first or last row in every turn, as Python has it; None where that is not known."""
-    found = in_all_turns(default if bound is None else bound, loop)
-    if found is None or found.ndim != 1 or found.dtype.kind not in "iu":
-        return None
-    places: np.ndarray = found.astype(np.int64)
-    return np.clip(np.where(places < 0, places + length, places), 0, length)
-
-
 def places_of_mask(mask: Any) -> tuple[Ragged]:
     """``np.nonzero(mask)``."""
     (length,) = type_of(mask).shape
-    return (Ragged(np.arange(length), _extent(mask, length), places=True),)
+    return (Ragged(np.arange(length), _choice(mask, length), places=True),)
 
 
 def arange(*args: Any) -> Any:
@@ -489,10 +441,13 @@ class Ragged:
         if not isinstance(extent, RowSpan):
             raise Abandon
         lows, highs = extent.lows, extent.highs
+        if key == slice(None, None, -1):
+            length = type_of(self._values).shape[0]
+            return Ragged(self._values[::-1], RowSpan(extent.loop, length - highs, length - lows))
         if not isinstance(key, slice) or key.step not in (None, 1):
             raise Abandon
-        start = _within(key.start, lows, lows, highs)
-        stop = _within(key.stop, highs, lows, highs)
+        start = _within(key.start, lows, extent)
+        stop = _within(key.stop, highs, extent)
         return Ragged(self._values, RowSpan(extent.loop, start, np.maximum(start, stop)))
 
     def __getattr__(self, name: str) -> Any:
@@ -509,12 +464,14 @@ class Ragged:
 _REDUCTIONS = frozenset("sum prod max min amax amin any all mean var std argmax".split())
 
 
-def _within(bound: Any, default: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+def _within(bound: Any, default: np.ndarray, extent: RowSpan) -> np.ndarray:
     if bound is None:
         return default
-    if type(bound) is not int:
+    known = in_all_turns(bound, extent.loop)
+    if known is None or known.ndim != 1 or known.dtype.kind not in "iu":
         raise Abandon
-    found: np.ndarray = np.clip((lows if bound >= 0 else highs) + bound, lows, highs)
+    first = np.where(known >= 0, extent.lows, extent.highs)
+    found: np.ndarray = np.clip(first + known, extent.lows, extent.highs)
     return found
 
 

@@ -2,12 +2,13 @@
 
 What is taken is an array like any other; of what no turn changes it is one of all windows, which
 cannot be written to. The bounds must be known for every turn; all other slices are left to
-`ragged`.
+`ragged`. Where they are not known, the distance between them may be: ``x[k : k + 3]`` with any `k`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,9 +20,10 @@ from ..ops.op import Traced
 from ..ops.windows import windows
 from ..trace.tracer import lift
 from ..types import type_of
-from .all_turns import in_all_turns, loops_around
+from .all_turns import Loops, in_all_turns, loops_and_pairs, loops_around
+from .known_slices import KnownSlice, slice_in_all_turns
 from .pieces import Abandon, TracedPiece
-from .ragged import bounds_in_all_turns, is_ragged
+from .ragged import is_ragged
 from .values import is_abstract
 
 Axes = tuple[int, ...]
@@ -34,11 +36,11 @@ class _Window:
 
     name = "window"
 
-    def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
+    def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes, steps: Axes) -> Any:
         rank, count = len(type_of(x).shape), len(axes)
         others = tuple(axis for axis in range(rank) if axis not in axes)
-        ones = (1,) * count
-        found = windows(permute(x, axes=others + axes), sizes=sizes, strides=ones, dilations=ones)
+        moved, ones = permute(x, axes=others + axes), (1,) * count
+        found = windows(moved, sizes=sizes, strides=ones, dilations=steps)
         taken = ops.gather(found, *starts, axes=tuple(range(rank - count, rank)))
         return permute(taken, axes=tuple(np.argsort(others + axes).tolist()))
 
@@ -52,25 +54,27 @@ class _MovingPart:
 
     name = "part"
 
-    def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
+    def __call__(self, x: Any, *starts: Any, axes: Axes, sizes: Axes, steps: Axes) -> Any:
         rest = tuple(axis for axis in range(len(type_of(x).shape)) if axis not in axes)
-        taken = ops.gather(x, *_places(x, starts, sizes), axes=axes)
+        taken = ops.gather(x, *_places(x, starts, sizes, steps), axes=axes)
         return permute(taken, axes=tuple(np.argsort(axes + rest).tolist()))
 
-    def write_back(self, base: Any, new: Any, *starts: Any, axes: Axes, sizes: Axes) -> Any:
+    def write_back(
+        self, base: Any, new: Any, *starts: Any, axes: Axes, sizes: Axes, steps: Axes
+    ) -> Any:
         """The array with something else in the place of the part."""
         rest = tuple(axis for axis in range(len(type_of(base).shape)) if axis not in axes)
         value = permute(new, axes=axes + rest)
-        places = _places(base, starts, sizes)
+        places = _places(base, starts, sizes, steps)
         return ops.scatter_set(base, value, *places, axes=axes, apart=True)
 
 
-def _places(x: Any, starts: Sequence[Any], sizes: Axes) -> list[Any]:
+def _places(x: Any, starts: Sequence[Any], sizes: Axes, steps: Axes) -> list[Any]:
     """The places of a part along each axis."""
     shapes = np.eye(len(sizes), dtype=int) * (np.array(sizes) - 1) + 1
     return [
-        _beside(x, start) + np.arange(size).reshape(shape)
-        for start, size, shape in zip(starts, sizes, shapes, strict=True)
+        _beside(x, start) + (np.arange(size) * step).reshape(shape)
+        for start, size, step, shape in zip(starts, sizes, steps, shapes, strict=True)
     ]
 
 
@@ -94,9 +98,7 @@ def window(array: Any, key: Any) -> Any:
     windows are wanted.
     """
     loops = loops_around()
-    if not loops:
-        return None
-    same = _is_same_in_all(array, loops)
+    same = bool(loops) and _is_same_in_all(array, loops)
     array = array if isinstance(array, Traced) else lift(array)
     keys = key if type(key) is tuple else (key,)
     if not all(map(_is_basic, keys)):
@@ -107,15 +109,20 @@ def window(array: Any, key: Any) -> Any:
     left = [(one, moves) for one, moves in zip(keys, moving, strict=True) if _stays(one, moves)]
     axes = tuple(axis for axis, (_, moves) in enumerate(left) if moves)
     shape = type_of(part).shape
-    spans = [_span(left[axis][0], shape[axis], loops) for axis in axes]
-    if None in spans:
+    found = [_span(left[axis][0], shape[axis]) for axis in axes]
+    spans = [span for span in found if span is not None]
+    if len(spans) < len(found):
         return None
-    starts, sizes = zip(*spans, strict=True)
-    number = prod(shape[axis] - size + 1 for axis, size in zip(axes, sizes, strict=True))
+    back = {axis for axis, span in zip(axes, spans, strict=True) if span.back}
+    if back:
+        part = part[tuple(slice(None, None, -1 if k in back else 1) for k in range(len(shape)))]
+    sizes, steps = tuple(span.size for span in spans), tuple(span.step for span in spans)
+    number = prod(shape[k] - (s.size - 1) * s.step for k, s in zip(axes, spans, strict=True))
     few = number <= _MOST_WINDOWS * prod(len(loop.rows) for loop in loops)
-    op = _WINDOW if same and few else _PART
-    taken = op(part, *starts, axes=axes, sizes=sizes)
-    taken._view_of(part, op, {"axes": axes, "sizes": sizes}, starts)
+    op, params = _WINDOW if same and few else _PART, {"axes": axes, "sizes": sizes, "steps": steps}
+    starts = tuple(span.start for span in spans)
+    taken = op(part, *starts, **params)
+    taken._view_of(part, op, params, starts)
     return taken[tuple(slice(None) if isinstance(one, slice) else 0 for one, _ in left)]
 
 
@@ -151,18 +158,35 @@ def _stays(key: Any, moves: bool) -> bool:
     return moves or isinstance(key, slice)
 
 
-def _span(key: Any, length: int, loops: list[TracedPiece]) -> tuple[Any, int] | None:
-    """Where it starts in this turn, and its length if that is the same in all; else None."""
+@dataclass
+class _Span:
+    """What a key takes along an axis: so many rows from a place on, in steps; in their opposite
+    order where it goes `back`."""
+
+    start: Any
+    size: int
+    step: int = 1
+    back: bool = False
+
+
+def _span(key: Any, length: int) -> _Span | None:
+    """What an item of a key takes, if it is as many in all turns; else None."""
     bounds = key if isinstance(key, slice) else slice(key, key + 1)
-    if bounds.step not in (None, 1):
-        return None
-    for loop in loops:
-        span = bounds_in_all_turns(bounds, length, loop)
-        if span is not None:
-            sizes = span.highs - span.lows
-            if sizes[0] == 0 or (sizes != sizes[0]).any():
-                return None
-            written = None if bounds.start is None else in_all_turns(bounds.start, loop)
-            as_written = written is not None and np.array_equal(written, span.lows)
-            return bounds.start if as_written else span.number(span.lows), int(sizes[0])
+    for loop in loops_and_pairs():
+        known = slice_in_all_turns(bounds, length, loop)
+        if known is not None:
+            return _as_known(known, bounds, length, loop)
     return None
+
+
+def _as_known(known: KnownSlice, bounds: slice, length: int, loop: Loops) -> _Span | None:
+    counts, steps, lows = known.counts, known.steps, known.span.lows
+    if counts[0] == 0 or (counts != counts[0]).any() or (steps != steps[0]).any():
+        return None
+    start = None
+    if bounds.start is not None:
+        start = length - 1 - bounds.start if known.back else bounds.start
+        told = in_all_turns(start, loop)
+        start = None if told is None or not np.array_equal(told, lows) else start
+    start = known.span.number(lows) if start is None else start
+    return _Span(start, int(counts[0]), int(steps[0]), known.back)
