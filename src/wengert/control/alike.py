@@ -18,8 +18,8 @@ from .. import tree
 from ..trace.either import undecided
 from ..trace.preparing import alike
 from .conversion import local
-from .pieces import Fills
-from .values import Partial, attributes
+from .pieces import Fills, TracedPiece
+from .values import Partial, attributes, is_own_array
 
 
 class _Undecided(Partial):
@@ -73,9 +73,31 @@ def fetched(made: Any, items: Sequence[Any]) -> Any:
     if is_container(made):
         for one, *held in zip(containers_in(made), *map(containers_in, items), strict=False):
             may_be_alike(one, *held)
-        if local.inside is not None:
-            local.inside.fetched[id(made)] = made, items
+    if local.inside is not None and (is_container(made) or is_own_array(made)):
+        local.inside.fetched[id(made)] = made, items
+        local.inside.roots.append(items)
     return made
+
+
+def is_fetched(thing: Any) -> bool:
+    """Whether it was read at a traced place, or something in it was."""
+    piece = local.inside
+    while piece is not None:
+        if id(thing) in piece.fetched:
+            return True
+        piece = piece.outer
+    taken = tree.take_apart(thing)
+    return taken is not None and any(map(is_fetched, taken[0]))
+
+
+def forget_fetched(piece: TracedPiece) -> None:
+    """Let go of what a turn has read at traced places, once nobody has it any more."""
+    known = alike()
+    for made, _ in piece.fetched.values():
+        for one in containers_in(made):
+            for other in known.pop(id(one), (one, ()))[1]:
+                held = known.get(id(other), (other, []))[1]
+                held[:] = [this for this in held if this is not one]
 
 
 def check_fetched(thing: Any) -> None:

@@ -22,7 +22,7 @@ from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
 from ..types import ArrayType, weaken
-from .alike import written
+from .alike import is_fetched, written
 from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
@@ -213,6 +213,8 @@ class Growing:
             raise Grows(self, self._front)  # type: ignore[arg-type] # in a loop inside
         if not all(map(is_number, leaves)):
             raise Abandon
+        if is_fetched(item):
+            raise Abandon  # which one of another list it is, is known turn by turn
         refuse_windows(leaves)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
         self._nodes.append((structure, nodes))

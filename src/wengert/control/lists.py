@@ -7,6 +7,7 @@ rows of a few arrays, as what a loop has appended is; others would be copied tog
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,10 +108,13 @@ tree.register(
 
 
 def exposed(value: Any) -> Any:
-    """What a comprehension gives, for everybody to see."""
+    """What a comprehension gives, for everybody to see; lists of the user's are what they are."""
     if type(value) is ListedRows:
         return value.items()
-    return [exposed(item) for item in value] if type(value) is list else value
+    if type(value) is not list:
+        return value
+    items = [exposed(item) for item in value]
+    return items if any(map(operator.is_not, items, value)) else value
 
 
 def as_array(value: Any) -> Any:

@@ -28,7 +28,7 @@ from ..trace.orders import is_line
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from . import packed
-from .alike import SameContainers, containers_in, others
+from .alike import SameContainers, containers_in, forget_fetched, others
 from .branches import Variables, run_piece, truth
 from .containers import (
     Attributes,
@@ -141,6 +141,7 @@ class Turns:
         self.at_most: np.ndarray | None = None
         self.length: Any = None
         self.index = Variable("", None, COUNT, active=False)
+        self.pieces: list[TracedPiece] = []  # in which turns were traced
 
     # ------------------------------------------------------------ what is carried
 
@@ -199,6 +200,7 @@ class Turns:
         except (Tabled, Grown, Outward):
             raise
         except (Abandon, Exception) as problem:
+            self._forget()
             again = isinstance(problem, OutsideWriteError) and not self.variables.every
             if self.period > 1 and not again:
                 raise Swaps(self.period) from None
@@ -234,6 +236,7 @@ class Turns:
         before = self.variables.before
         where, roots = self.variables.where, self.variables.roots
         with TracedPiece(where, roots, self.attempt, not self.runs) as inside:
+            self.pieces.append(inside)
             inside.is_turn, inside.counter = True, self.index
             inside.rows = self.at_most if self.rows is None else self.rows
             inside.length = self.length
@@ -781,6 +784,11 @@ class Turns:
         for result, storages in shared:
             may_be(result, [*storages, *same.others(result)])
         self.variables.finish(values)
+        self._forget()
+
+    def _forget(self) -> None:
+        for piece in self.pieces:
+            forget_fetched(piece)
 
     def _kept(self) -> Callable[[Any], Any]:
         """For what a variable holds at the end of a turn the container or object from outside that

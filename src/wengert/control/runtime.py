@@ -867,7 +867,8 @@ class _Rows(Steps):
 
 class _Items(Steps):
     def __init__(self, items: Items, plain: Sequence[Any]):
-        super().__init__(len(plain), items.at, plain)
+        super().__init__(len(plain), lambda k: one_of(plain, items.at(k)), plain)
+        self.last = plain[-1]
 
 
 class _Reversed(Steps):

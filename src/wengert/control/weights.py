@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph import Graph, Operator
 from ..ops import elementwise as ew
 from ..trace import current_trace
+from .alike import forget_fetched
 from .pieces import Abandon, TracedPiece
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def weight(variables: Variables, turn: Callable[[int], None], turns: int) -> int
             finally:
                 _scale.on = False
                 variables.put(variables.before)
+                forget_fetched(inside)
 
     try:
         found: int = variables.retrying(work)
