@@ -114,6 +114,27 @@ def rows_that_grow(x):
     return sum(sum(row) for row in rows) + rows[3][4]
 
 
+def copies_of_rows(x):
+    grid = [[x[i] * x[j] for j in range(24)] for i in range(24)]
+    for _ in range(3):
+        new = [row[:] for row in grid]
+        for i in range(1, 23):
+            for j in range(1, 23):
+                new[i][j] = grid[i][j] * 0.5 + 0.1 * (grid[i - 1][j] + grid[i][j + 1])
+        grid = new
+    return sum(sum(row) for row in grid)
+
+
+def other_rows(x):
+    grid = [[x[i] * x[j] for j in range(24)] for i in range(20)]
+    halves = [[0.5 * v for v in row] for row in grid]
+    halves[3][2] = 2.0
+    joined = []
+    for k, row in enumerate(halves):
+        joined.append([0.5 * k, *row[1:], 1.0])
+    return sum(k * row[-2] + row[0] * row[5] for k, row in enumerate(joined))
+
+
 PROGRAMS = [
     (kept_by_a_list, 3000),
     (one_row_appended_twice, 3000),
@@ -126,6 +147,8 @@ PROGRAMS = [
     (one_item_is_set, 3000),
     (two_names, 3000),
     (written_behind_a_row, 3000),
+    (copies_of_rows, 700),
+    (other_rows, 700),
 ]
 
 

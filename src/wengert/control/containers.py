@@ -22,7 +22,7 @@ from .alike import SameContainers, containers_in, written
 from .contents import is_plain_object
 from .conversion import local
 from .pieces import Abandon
-from .values import is_number, is_own_array
+from .values import ATOMS, is_number, is_own_array
 
 # Objects that are looked at for a container that is held twice.
 _MOST = 20000
@@ -260,8 +260,8 @@ def objects_in(values: Iterable[Any]) -> list[Any]:
         seen.add(id(now))
         taken = tree.take_apart(now)
         if taken is not None:
-            pending += taken[0]
-        elif not isinstance(now, type) and is_plain_object(now):
+            pending += [one for one in taken[0] if not isinstance(one, ATOMS)]
+        elif is_plain_object(now) and not isinstance(now, type):
             found[id(now)] = now
             pending += vars(now).values()
     return list(found.values())

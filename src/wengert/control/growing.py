@@ -22,11 +22,11 @@ from .. import tree
 from ..graph import Node
 from ..trace.either import may_be
 from ..types import ArrayType, weaken
+from . import packed
 from .alike import is_fetched, written
 from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
-from .packed import elements
 from .pieces import Abandon, Grows, Outward, TracedPiece
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
@@ -109,6 +109,7 @@ class Growing:
         ]
         self._given = [Twin(item, item) for item in self._held]
         self._new: list[Any] = []
+        self._contents: list[list[int]] = []  # what is in the new items
         self._nodes: list[tuple[tree.Structure, list[Node]]] = []
         self._outside: list[list[Any]] = []  # arrays that what is appended may be, or be views of
 
@@ -134,13 +135,16 @@ class Growing:
         """What a turn appends, in order; it must be then what it is at the end of the turn."""
         if any(twin.changed(twin.copy) for twin in self._given):
             raise Abandon  # an item of the list would be another one then
-        for item, (_, nodes) in zip(self._new, self._nodes, strict=True):
-            for leaf, node in zip(tree.leaves(item), nodes, strict=True):
-                if is_own_array(leaf) and self._inside.trace.node_of(leaf) is not node:
-                    raise Abandon
+        if [self._content(item) for item in self._new] != self._contents:
+            raise Abandon
         every = [node for _, nodes in self._nodes for node in nodes]
         self._types = [node.type for node in every]
         return [as_node(node, ArrayType(node.type.dtype, node.type.shape)) for node in every]
+
+    def _content(self, item: Any) -> list[int]:
+        """What tells whether an item was changed: its leaves, and what is written in arrays."""
+        node_of = self._inside.trace.node_of
+        return [id(node_of(one) if is_own_array(one) else one) for one in tree.leaves(item)]
 
     def _extend(self, rows: Sequence[Any], turns: int) -> None:
         """Give the list the items of all turns."""
@@ -162,7 +166,7 @@ class Growing:
         items = []
         columns = [_rows_of(row, t) for row, t in zip(rows, self._types, strict=True)]
         for turn in range(turns):
-            leaves = iter([column[turn] for column in columns])
+            leaves = iter([_row(c[turn], t) for c, t in zip(columns, self._types, strict=True)])
             for structure, nodes in self._nodes:
                 items.append(tree.unflatten(structure, [next(leaves) for _ in nodes]))
         self._put(items)
@@ -216,7 +220,9 @@ class Growing:
         if is_fetched(item):
             raise Abandon  # which one of another list it is, is known turn by turn
         refuse_windows(leaves)
+        leaves, structure = packed.flatten(item, True) if local.tables else (leaves, structure)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
+        self._contents.append(self._content(item))
         self._nodes.append((structure, nodes))
         self._outside += map(self._inside.seen_outside, leaves)
         self._new.append(item)
@@ -291,6 +297,11 @@ class Growing:
     __hash__ = object.__hash__
 
 
+def _row(row: Any, own: ArrayType) -> Any:
+    """A row of an array, of Python's own numbers if they are."""
+    return weaken(row) if own.weak and own.shape else row
+
+
 def _rows_of(rows: Any, own: ArrayType) -> Any:
     """The rows of an array, as a list where they are numbers."""
-    return rows if own.shape else elements(rows, own.weak)
+    return rows if own.shape else packed.elements(rows, own.weak)

@@ -21,6 +21,7 @@ from ..trace.either import may_be
 from ..trace.indexing import setitem
 from ..trace.views import read_only, snapshot
 from ..types import ArrayType, type_of, weaken
+from . import packed
 from .alike import containers_in, fetched
 from .held_arrays import storages_before
 from .values import common, failure, is_abstract, is_number, is_own_array
@@ -177,6 +178,9 @@ def items_of(items: Sequence[Any], copied: bool = False) -> Items | None:
     """
     if not items:
         return None
+    found = None if copied else _of_rows(items)
+    if found is not None:
+        return found
     first, structure = tree.flatten(items[0])
     if not first or not all(map(is_number, first)):
         return None
@@ -205,6 +209,26 @@ def items_of(items: Sequence[Any], copied: bool = False) -> Items | None:
     with uncaptured():  # once, where the items are from, and not in every turn of a loop
         columns = [_column(list(column)) for column in zip(*rows, strict=True)]
     return None if any(column is None for column in columns) else Items(structure, columns, types)
+
+
+def _of_rows(items: Sequence[Any]) -> Items | None:
+    """Long lists of numbers, all of one length, as one array; None where they are something else.
+
+    An array for each place in them would be many, and an item of one row would come from all.
+    """
+    if type(items[0]) is not list or type(items) not in (list, tuple):
+        return None
+    shape = packed.shape_of(list(items))
+    if shape is None or not packed.is_long(shape[1:]):
+        return None
+    with uncaptured():
+        column = packed.column_of(list(items), True)
+    if column is None:
+        return None
+    size = column.type.size // len(items)
+    own = ArrayType(column.type.dtype, (size,), column.type.weak)
+    column = reshape(column, shape=(len(items), size))
+    return Items(packed.structure_of(shape[1:]), [column], [own])
 
 
 def set_item(items: list[Any], k: Any, value: Any) -> None:

@@ -61,7 +61,7 @@ def flatten(value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         is_deque = type(one) is deque and len(one) > _PARTS
         items = list(one) if is_deque else one
         shape = shape_of(items)
-        long = shape is not None and (is_deque or math.prod(shape) > _MOST)
+        long = shape is not None and (is_deque or is_long(shape))
         column = column_of(items, made) if long else None
         if column is not None:
             leaves.append(column)
@@ -74,6 +74,16 @@ def flatten(value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         return tree.Structure(type(one), taken[1], tuple(map(structure, taken[0])))
 
     return leaves, structure(value)
+
+
+def is_long(shape: Sequence[int]) -> bool:
+    """Whether lists in lists are so long that they are carried as an array."""
+    return math.prod(shape) > _MOST
+
+
+def structure_of(shape: tuple[int, ...]) -> tree.Structure:
+    """The structure of lists in lists that are carried as an array."""
+    return tree.Structure(Packed, (shape, list), (tree.LEAF,))
 
 
 def elements(column: Any, weak: bool) -> list[Any]:

@@ -30,7 +30,7 @@ from ..trace.views import is_array
 from ..types import ArrayType
 from .contents import Comparison, Contents, MadeInsideError, content, is_users_kind
 from .conversion import local
-from .values import attributes, failure
+from .values import ATOMS, attributes, failure
 
 # Objects that are looked into for what a piece may not change.
 _MOST_OBJECTS = 20000
@@ -328,7 +328,7 @@ def _collect(roots: Sequence[Any], found: dict[int, Any], level: int) -> None:
     pending = list(roots)
     while pending and len(found) < _MOST_OBJECTS:
         now = pending.pop()
-        if id(now) in found or isinstance(now, (str, bytes, int, float, Traced)):
+        if id(now) in found or isinstance(now, ATOMS):
             continue
         parts = _parts(now)
         held = attributes(now) or getattr(now, "__dict__", {})

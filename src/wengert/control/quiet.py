@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.op import Traced
 from .contents import content
 from .conversion import is_users
 
@@ -43,6 +44,8 @@ def _classes_in(values: Iterable[Any]) -> set[type]:
     found: set[type] = set()
     while pending and len(seen) < _MOST:
         now = pending.pop()
+        if isinstance(now, Traced):
+            continue
         if isinstance(now, type):
             found.add(now)
         if id(now) in seen or isinstance(now, _PLAIN):

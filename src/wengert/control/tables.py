@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import tree
 from ..ops.layout import reshape
-from ..ops.op import Traced
+from ..ops.op import Traced, uncaptured
 from ..trace.indexing import setitem
 from ..trace.tracer import lift
 from ..types import ArrayType, type_of, weaken
@@ -33,7 +33,7 @@ from .conversion import local
 from .growing import Growing
 from .packed import column_of, elements, joined, numbers_in, shape_of
 from .pieces import Abandon, Fills, Grown, Outward, Tabled, TracedPiece
-from .values import Partial, can_be_written, common, is_abstract, is_fixed, is_number
+from .values import ATOMS, Partial, can_be_written, common, is_abstract, is_fixed, is_number
 
 # How often a loop is made again, with one table more or with wider types.
 _MOST = 24
@@ -254,17 +254,24 @@ class ReadTable(Table):
 
 def read_table(items: Any, inside: TracedPiece) -> ReadTable | None:
     """What stands for lists of lists while they are read; None where there is no such thing."""
-    known: ReadTable | None = inside.read.get(id(items))
+    outermost = inside
+    while outermost.outer is not None:
+        outermost = outermost.outer
+    known: ReadTable | None = outermost.read.get(id(items))
     if known is not None and known.is_true():
+        local.packed = True
         return known
     if type(items) is not list or not items or type(items[0]) is not list:
         return None
     shape = shape_of(items)
-    column = None if shape is None else column_of(items, True)
-    if shape is None or column is None:
+    if shape is None:
         return None
-    local.packed = True
-    found = inside.read[id(items)] = ReadTable(items, shape, column)
+    with uncaptured():  # once, where the items are from, and not in every turn of a loop
+        column = column_of(items, True)
+        found = None if column is None else ReadTable(items, shape, column)
+    if found is not None:
+        local.packed = True
+        outermost.read[id(items)] = found
     return found
 
 
@@ -425,7 +432,8 @@ def _exchange(
             continue
         seen.add(id(now))
         for slot, value in list(now.items() if isinstance(now, dict) else enumerate(now)):
-            pending.append(value)
             if value is old:
                 now[slot], found = new, True
+            if not isinstance(value, ATOMS):
+                pending.append(value)
     return found

@@ -22,6 +22,9 @@ from ..types import ArrayType, result_dtype, type_of, weaken
 from .conversion import PREFIX
 
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+# Traced values first: what else they may be takes time to tell.
+_LEAVES = (Traced, *_NUMBERS)
+ATOMS = (Traced, str, bytes, int, float)  # that hold no other objects
 
 
 class Undefined:
@@ -143,7 +146,7 @@ def flatten(value: Any) -> tuple[list[Any], tree.Structure]:
 
 def is_number(value: Any) -> bool:
     """Whether a leaf can be computed."""
-    return isinstance(value, (*_NUMBERS, Traced))
+    return isinstance(value, _LEAVES)
 
 
 def can_be_written(leaf: Any) -> bool:

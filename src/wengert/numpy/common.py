@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,14 +65,46 @@ def _stack(items: Sequence[Any]) -> Any:
 def stretches(items: Sequence[Any]) -> list[Any]:
     """Arrays that joined along their first axis are these items stacked.
 
-    Items that are rows of one array, one after the other, are a slice of it.
+    Items that are rows of one array, one after the other, are a slice of it; if they are all of its
+    rows, and it is a row itself as others are, these are joined in the same way.
     """
     found: list[Any] = []
+    whole: list[Any] = []  # arrays of which all rows are items, and that are rows themselves
+    for first, count, step in _runs(items):
+        row = _row(first) if count > 1 else None
+        if row is None:
+            found += [*_unfolded(whole), reshape(first, shape=(1, *type_of(first).shape))]
+            whole = []
+            continue
+        source = first._trace.wrap(row[0])
+        if step == 1 and count == source.type.shape[0] and _row(source) is not None:
+            whole.append(source)
+            continue
+        end = row[1] + step * (count - 1) + (1 if step > 0 else -1)
+        key = ((row[1], end, step), *[(0, n, 1) for n in source.type.shape[1:]])
+        found += [*_unfolded(whole), index(source, key=key)]
+        whole = []
+    return [*found, *_unfolded(whole)]
+
+
+def _unfolded(rows: list[Any]) -> list[Any]:
+    """Arrays that joined are some others joined."""
+    if len(rows) < 2:
+        return rows
+    parts = stretches(rows)
+    shapes = [part.type.shape for part in parts]
+    return [
+        reshape(part, shape=(first * second, *rest))
+        for part, (first, second, *rest) in zip(parts, shapes, strict=True)
+    ]
+
+
+def _runs(items: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
+    """The first of items that are rows of one array at equal distances, their number, and these."""
     start = 0
     while start < len(items):
-        stop = start + 1
+        stop, step = start + 1, 0
         first = _row(items[start])
-        step = 0
         while first is not None and stop < len(items):
             following = _row(items[stop])
             if following is None or following[0] is not first[0]:
@@ -82,16 +114,8 @@ def stretches(items: Sequence[Any]) -> list[Any]:
             if not step or distance != step * (stop - start):
                 break
             stop += 1
-        if first is None or stop == start + 1:
-            one = type_of(items[start]).shape
-            found.append(reshape(items[start], shape=(1, *one)))
-            stop = start + 1
-        else:
-            end = first[1] + step * (stop - start - 1) + (1 if step > 0 else -1)
-            key = ((first[1], end, step), *[(0, n, 1) for n in first[0].type.shape[1:]])
-            found.append(index(items[start]._trace.wrap(first[0]), key=key))
+        yield items[start], stop - start, step
         start = stop
-    return found
 
 
 def _row(item: Any) -> tuple[Any, int] | None:
