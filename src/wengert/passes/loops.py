@@ -75,10 +75,12 @@ def loop_items(like: Operator, body: Body, inputs: Iterable[Node]) -> list[Node]
     params = {**like.params, "body": body}
     node = apply(like.op, *inputs, params=params)
     node.source = like.source
-    return [
-        Operator(ITEM, (node,), {"index": number}, None, array_type)
-        for number, array_type in enumerate(node.type)
-    ]
+    return items_of(node)
+
+
+def items_of(node: Operator) -> list[Node]:
+    """The results of an operation that has several."""
+    return [Operator(ITEM, (node,), {"index": k}, None, kind) for k, kind in enumerate(node.type)]
 
 
 def make_body(

@@ -16,6 +16,7 @@ from .expand import expand
 from .exponential import write_out_exponentials
 from .forward import join_forward, join_turns
 from .gathering import gather_products
+from .invariants import hoist_invariants
 from .loop_rows import absorb_rows, first_rows, fold_sigmoids, last_rows, lay_out_constants
 from .loop_sums import take_in_totals, turn_totals
 from .loops import hoist_products, optimise_bodies, prune_loops, sink_products
@@ -83,6 +84,7 @@ PASSES: list[Callable[[Graph], Graph]] = [
     optimise_programs(optimise),
     prune_loops,
     prune_programs,
+    hoist_invariants,
     part_rows,
     all_at_once,
     fold_constants,

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..graph import Graph, Node, Operator, reachable
-from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract
 from ..transforms.choice import Branches, is_switch, taken
 from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
 from .constants import constant_value
-from .loops import edit_operations, loop_items
+from .loops import edit_operations, items_of, loop_items
 from .rewriting import apply
 from .simplify import share_common, simplify
 from .small_arrays import write_out_turn
@@ -94,10 +93,7 @@ def program_items(
     """The results of an operation with other programs and inputs."""
     made = apply(node.op, *inputs, params=params)
     made.source = node.source
-    return [
-        Operator(ITEM, (made,), {"index": number}, None, array_type)
-        for number, array_type in enumerate(made.type)
-    ]
+    return [*items_of(made)]
 
 
 def _prune_switch(node: Operator, used: set[int]) -> list[Node | None]:
