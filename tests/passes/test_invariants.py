@@ -104,3 +104,23 @@ def test_samples_that_go_on_have_factors_of_their_own():
         mapped = wg.vmap(until, in_axes=axes)
         wanted = [until(a, x) for a, x in zip(np.broadcast_to(stack, (5, N, N)), xs, strict=True)]
         np.testing.assert_allclose(wg.jit(mapped)(stack, xs), wanted, rtol=1e-9)
+
+
+def test_loops_are_given_complex_numbers_in_parts():
+    a = A + 1j * RNG.normal(size=(N, N))
+
+    def powers(a, x):
+        kernel = x
+        for _ in range(15):
+            x = np.linalg.inv(a) @ (x + np.fft.ifft(np.fft.fft(kernel)))
+        return (x * x.conj()).real
+
+    def by_each(a, x):
+        return wg.scan(lambda a, _: (a * 1.01, np.linalg.solve(a, x).real), a, None, length=9)[1]
+
+    for function in (powers, by_each):
+        compiled = wg.jit(function)
+        np.testing.assert_allclose(compiled(a, X + 1j), function(a, X + 1j), rtol=1e-10)
+        graph = compiled.program(a, X + 1j).stages.optimised
+        assert not set(in_loops(graph)) & {"fft", "inv"}
+        assert "scan" not in " ".join(compiled.explain(a, X + 1j).hosts)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Constant, Graph, Node, Operator, Variable
+from ..ops.elementwise import imag, real
 from ..ops.layout import convert
 from ..trace.tracer import ITEM
 from ..transforms.bodies import Body, extract, zeros
@@ -66,13 +67,22 @@ def _invariants(body: Body) -> list[Node]:
     for one in body.graph.operators:
         if any(source.serial in varying for source in one.inputs):
             varying.add(one.serial)
-        elif _by_library(one.inputs[0] if one.op is ITEM else one) and not one.op.multiple:
+        elif _by_library(one):
             found.append(one)
     return found
 
 
-def _by_library(node: Node) -> bool:
-    return isinstance(node, Operator) and bool(node.op.hosted) and not node.op.collective
+def _by_library(node: Operator) -> bool:
+    """Whether a value is what a library has computed, or a part of that: complex numbers are handed
+    to a loop in parts."""
+    if node.op.multiple or node.type.dtype.kind == "c":
+        return False
+    while node.op is ITEM or node.op in (real, imag):
+        source = node.inputs[0]
+        if not isinstance(source, Operator):
+            return False
+        node = source
+    return bool(node.op.hosted) and not node.op.collective
 
 
 def _turns(node: Operator) -> Node | None:
