@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from wengert import jit, trace
 from wengert.errors import DerivativeError
 from wengert.ops import REGISTRY, decompositions, linalg, matrix_functions
 from wengert.transforms.batching import vmap
@@ -62,6 +63,34 @@ def test_triangular_solve_reads_one_triangle(lower):
     )
     gradient = pullback(np.ones((n, 3)))[0]
     assert not np.isnan(gradient).any() and (gradient[triangle == 0] == 0).all()
+
+
+SOLVERS = [
+    (linalg.solve, {"transposed": False}),
+    (linalg.solve, {"transposed": True}),
+    (linalg.triangular_solve, {"lower": True, "unit_diagonal": True}),
+    (linalg.triangular_solve, {"lower": False, "unit_diagonal": False}),
+]
+
+
+@pytest.mark.parametrize(("op", "params"), SOLVERS)
+@pytest.mark.parametrize("n", [3, 9])
+def test_sides_of_one_matrix_are_its_columns(op, params, n):
+    a = rng.normal(size=(n, n)) + 4 * np.eye(n)
+    b = rng.normal(size=(5, n, 2)) + 1j * rng.normal(size=(5, n, 2))
+    for sides, at, out in ((b, 0, 0), (b.real, 0, 2), (b.real.swapaxes(0, 1), 1, 1)):
+        mapped = vmap(lambda a, b: op(a, b, **params), in_axes=(None, at), out_axes=out)
+        wanted = [op(a, one, **params) for one in np.moveaxis(sides, at, 0)]
+        np.testing.assert_allclose(mapped(a, sides), np.stack(wanted, out), rtol=1e-11)
+    check_grads(lambda a, b: vmap(lambda b: op(a, b, **params))(b), (a, b.real), order=2)
+
+
+def test_one_matrix_is_eliminated_once_for_all_samples():
+    a, b = rng.normal(size=(9, 9)) + 4 * np.eye(9), rng.normal(size=(30, 9))
+    mapped = vmap(lambda x: np.linalg.solve(a, x))
+    (solve,) = [node for node in trace(mapped, b).operators if node.op is linalg.solve]
+    assert solve.type.shape == (9, 30)
+    np.testing.assert_allclose(jit(mapped)(b), np.linalg.solve(a, b.T).T, rtol=1e-11)
 
 
 def test_solve_is_transposed_without_conjugation():

@@ -267,6 +267,30 @@ def _solve_samples(rng: np.random.Generator, **params: Any) -> Any:
     yield (_regular(rng, 2, 2).astype(np.float32), np.ones((2, 1), np.float32)), params
 
 
+# From so many rows on, right-hand sides of one matrix are its columns; below, they are lanes.
+_LEAST_BESIDE = 8
+
+
+def _batch_of_sides(op_of: Callable[[], Op]) -> Function:
+    """Batching of solutions: with one matrix for all samples, theirs are columns beside each other.
+
+    So the matrix is eliminated, and read, once.
+    """
+    each = batch_elementwise(op_of)
+
+    def rule(size: int, flags: Any, a: Any, b: Any, **params: Any) -> Any:
+        shapes = type_of(a).shape, type_of(b).shape
+        alone = not flags[0] and len(shapes[0]) == 2 and len(shapes[1]) == 3
+        if not alone or shapes[0][0] < _LEAST_BESIDE:
+            return each(size, flags, a, b, **params)
+        _, rows, columns = shapes[1]
+        beside = reshape(permute(b, axes=(1, 0, 2)), shape=(rows, size * columns))
+        found = reshape(op_of()(a, beside, **params), shape=(rows, size, columns))
+        return permute(found, axes=(1, 0, 2))
+
+    return rule
+
+
 # Of many matrices with at most so many rows, none is eliminated for later: keeping what comes of it
 # takes longer than doing it again.
 MOST_ALONE = 32
@@ -308,7 +332,7 @@ solve: Op = Op(
         lambda t, ans, a, b, transposed: solve(a, t, transposed=transposed),
     ),
     transpose=(None, lambda g, a, b, transposed: solve(a, g, transposed=not transposed)),
-    batch=batch_elementwise(lambda: solve),
+    batch=_batch_of_sides(lambda: solve),
     mixes=lambda a, b, transposed: (-2, -1),
     compose=_solve_by_lu,
     samples=lambda rng: [
@@ -386,7 +410,7 @@ triangular_solve: Op = Op(
             T(a), g, lower=not lower, unit_diagonal=unit_diagonal
         ),
     ),
-    batch=batch_elementwise(lambda: triangular_solve),
+    batch=_batch_of_sides(lambda: triangular_solve),
     mixes=lambda a, b, **params: (-2, -1),
     compose=lambda a, b, **params: (
         solved_triangle(a, b, **params) if is_small(type_of(a).shape, type_of(b).shape) else None
