@@ -22,7 +22,7 @@ ORDER = [
         "functions",
         "snapshot",
         "keeping",
-        "quiet",
+        "unwarned",
         "tree",
         "parts",
         "folders",

@@ -36,7 +36,7 @@ BESIDE = {
     "any length, many calls as one": "jit.dynamic jit.looping",
     "the order of instructions": "codegen.ordering",
     "arrays that NumPy makes": "trace.reaching trace.creating trace.lists trace.made trace.flat",
-    "NumPy's warnings": "quiet",
+    "NumPy's warnings": "unwarned",
     "errors that a handler of the user's hides": "trace.hidden",
     "functions of SciPy": "trace.foreign",
     "how arrays lie in memory": "trace.orders trace.lying",

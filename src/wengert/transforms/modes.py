@@ -18,10 +18,10 @@ from ..ops.elementwise import add
 from ..ops.indexing import gather, index
 from ..ops.layout import fit
 from ..ops.op import Op
-from ..quiet import quiet
 from ..trace.tracer import ITEM
 from ..trace.views import Views, copy_of, snapshot
 from ..types import ArrayType, type_of
+from ..unwarned import unwarned
 from .places import Collected, collect, taken
 from .plans import apply_transpose, cached_plan, jvp_plan, tangent_of, vjp_plan
 
@@ -76,7 +76,7 @@ def _walk_back(
             roots.append(node)
     wanted = {node.serial for node in inputs}
     # The derivative of a branch that was not taken may divide by zero; its zero wins.
-    with quiet():
+    with unwarned():
         for node in reversed(reachable(roots, active_only=True)):
             serial = node.serial
             stays = keep or serial in wanted
@@ -179,7 +179,7 @@ def push(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[Any
     for node, tangent in zip(inputs, tangents, strict=True):
         if tangent is not None:
             known[node.serial] = tangent
-    with quiet():
+    with unwarned():
         for node in reachable(outputs, active_only=True):
             if isinstance(node, Operator):
                 tangent = _push_node(node, known)

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from wengert.quiet import quiet
+from wengert.unwarned import unwarned
 
 
 def divided():
@@ -18,7 +18,7 @@ def test_errors_are_ignored_inside_and_as_before_outside():
     before = np.geterr()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with quiet():
+        with unwarned():
             assert set(np.geterr().values()) == {"ignore"}
             assert np.isinf(divided()).all()
         with pytest.raises(RuntimeWarning):
@@ -28,7 +28,7 @@ def test_errors_are_ignored_inside_and_as_before_outside():
 
 def test_what_errors_mean_outside_comes_back_after_an_error():
     with np.errstate(all="raise"):
-        with pytest.raises(ZeroDivisionError), quiet():
+        with pytest.raises(ZeroDivisionError), unwarned():
             divided()
             raise ZeroDivisionError
         with pytest.raises(FloatingPointError):
@@ -36,9 +36,9 @@ def test_what_errors_mean_outside_comes_back_after_an_error():
 
 
 def test_inside_it_may_be_changed_and_begun_again():
-    with quiet():
+    with unwarned():
         with np.errstate(divide="raise"):
-            with quiet():
+            with unwarned():
                 divided()
             with pytest.raises(FloatingPointError):
                 divided()
@@ -47,7 +47,7 @@ def test_inside_it_may_be_changed_and_begun_again():
 
 def test_other_threads_and_contexts_go_on_as_they_were():
     seen = []
-    with quiet():
+    with unwarned():
         thread = threading.Thread(target=lambda: seen.append(np.geterr()["divide"]))
         thread.start()
         thread.join()

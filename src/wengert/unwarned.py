@@ -2,7 +2,7 @@
 
 It means what ``np.errstate(all="ignore")`` means and takes a tenth of the time, which counts where
 a gradient takes some tens of microseconds: NumPy keeps what it does on such errors in a context
-variable, so the value with all of them off is made once. Where NumPy keeps it elsewhere, `quiet`
+variable, so the value with all of them off is made once. Where NumPy keeps it elsewhere, `unwarned`
 is `np.errstate`.
 """
 
@@ -23,7 +23,7 @@ def _kept() -> list[tuple[ContextVar[Any], Any]]:
     return [(one, value) for one, value in inside.items() if before.get(one) is not value]
 
 
-class _Quiet:
+class _Unwarned:
     __slots__ = ("token",)
 
     def __enter__(self) -> None:
@@ -34,7 +34,7 @@ class _Quiet:
 
 
 _found = _kept()
-quiet: Any = functools.partial(np.errstate, all="ignore")
+unwarned: Any = functools.partial(np.errstate, all="ignore")
 if len(_found) == 1:
     ((_variable, _off),) = _found
-    quiet = _Quiet
+    unwarned = _Unwarned
