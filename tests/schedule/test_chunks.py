@@ -8,6 +8,7 @@ import wengert.numpy as wnp
 from wengert import machine
 from wengert.graph import verify
 from wengert.loops import Loop, MemoryKind, root
+from wengert.nn.functional import conv2d
 from wengert.passes import optimise
 from wengert.schedule import chunks, plan, schedule
 from wengert.schedule.chunking import LABEL, memory_of, tell_chunks
@@ -233,3 +234,29 @@ def test_what_numpy_evaluates_is_not_in_a_chunk():
         return wnp.linalg.svd((x @ w) @ v)[1]
 
     assert "svdvals" in cut(inverse, *arguments(64))
+
+
+def test_what_is_the_same_for_all_chunks_is_computed_before_the_first():
+    """Weights in the order of a convolution's lanes, and their gradients: none in the loop."""
+    rng = np.random.default_rng(3)
+    w, v = rng.normal(size=(32, 3, 3, 3)) / 5, rng.normal(size=(32, 32, 3, 3)) / 18
+    x = rng.normal(size=(70, 3, 28, 28))
+
+    def loss(w, v, x):
+        return np.sum(np.square(conv2d(np.tanh(conv2d(x, w, padding=1)), v)))
+
+    step = wg.jit(wg.value_and_grad(loss, argnums=(0, 1)))
+    kernels = step.explain(w, v, x).program.stages.loops.kernels
+    loops = [kernel for kernel in kernels if isinstance(kernel, Loop) and kernel.label == LABEL]
+    assert len(loops) == 2  # the second for the rest
+    for loop in loops:
+        ordered = [one for one in loop.body if getattr(one, "label", "") == "weights in order"]
+        assert not ordered
+    before = [one for one in kernels if getattr(one, "label", "") == "weights in order"]
+    assert before and kernels.index(before[0]) < kernels.index(loops[0])
+    for got, want in zip(
+        wg.tree.leaves(step(w, v, x)),
+        wg.tree.leaves(wg.value_and_grad(loss, argnums=(0, 1))(w, v, x)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)

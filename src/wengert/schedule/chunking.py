@@ -2,11 +2,13 @@
 
 The program of a chunk finds its samples at another place of the arrays outside each time. A sum
 over samples is both an argument and a result of it: it lies in one place, to which each chunk adds,
-unless the program reads it after it has begun to write; then it goes back and forth.
+unless the program reads it after it has begun to write; then it goes back and forth. What is the
+same for all chunks is computed before the first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ..graph import Operator
@@ -18,6 +20,7 @@ from ..loops import (
     Kernel,
     Loop,
     LoopProgram,
+    Nest,
     Var,
 )
 from ..machine import policy
@@ -25,7 +28,7 @@ from .chunks import Chunks, NotNative
 from .inner import back_and_forth, filled
 from .inplace import may_share
 from .loop_sums import NewBuffer
-from .memory import temporaries
+from .memory import root, temporaries
 from .restrict import Part
 
 Schedule = Callable[..., LoopProgram]
@@ -99,7 +102,7 @@ def chunk_kernels(
         for inner, outer, axis in zip(loop.program.outputs, kept, chunks.out_axes, strict=False):
             inner.lie_in(outer, _first(outer, axis, start, chunks.part, turn))
         pairs = [(line[number], line[number + 1]) for line in places]
-        made.append(loop.kernel(node, turn, pairs, new_buffer))
+        made += [*loop.same, loop.kernel(node, turn, pairs, new_buffer)]
         start += count * chunks.part.width
     return made
 
@@ -113,6 +116,20 @@ def _first(buffer: Buffer, axis: int | None, start: int, part: Part, turn: Var) 
     return first + Affine.of(turn) * (part.of(extent) * stride)
 
 
+def _the_same(program: LoopProgram, shared: set[Buffer]) -> list[Kernel]:
+    """What every chunk would compute alike, such as weights in another order."""
+    own, known = set(temporaries(program.kernels)), set(shared)
+    written = [set(map(root, kernel.writes)) for kernel in program.kernels]
+    writers = Counter(buffer for buffers in written for buffer in buffers)
+    found: list[Kernel] = []
+    for kernel, buffers in zip(program.kernels, written, strict=True):
+        once = all(buffer in own and writers[buffer] == 1 for buffer in buffers)
+        if isinstance(kernel, Nest) and once and {root(b) for b in kernel.reads} <= known:
+            found.append(kernel)
+            known |= buffers
+    return found
+
+
 class _Loop:
     """The loop around the program of a chunk."""
 
@@ -120,7 +137,9 @@ class _Loop:
         self.program = program
         self.before = program.inputs[shared : shared + len(program.outputs) - kept]
         self.after = program.outputs[kept:]
-        self.private = temporaries(program.kernels)
+        self.same = _the_same(program, set(map(root, program.inputs[:shared])))
+        before = {root(buffer) for kernel in self.same for buffer in kernel.writes}
+        self.private = tuple(b for b in temporaries(program.kernels) if b not in before)
 
     def shares(self, number: int) -> bool:
         """Whether a sum can stay where it is from chunk to chunk."""
@@ -144,7 +163,7 @@ class _Loop:
             carries.append(back_and_forth(before, after, start, new_buffer, end))
         return Loop(
             turn,
-            tuple(self.program.kernels),
+            tuple(kernel for kernel in self.program.kernels if kernel not in self.same),
             private=self.private,
             label=LABEL,
             nodes=(node,),
