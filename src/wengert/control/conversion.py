@@ -37,9 +37,8 @@ _MOST = 4096
 _GOES_ON = frozenset(
     code
     for name, code in opcode.opmap.items()
-    if name.startswith(
-        ("POP_JUMP", "JUMP_IF", "FOR_ITER", "CALL", "JUMP", "STORE_ATTR", "STORE_SUBSCR")
-    )
+    if name.startswith(("POP_JUMP", "JUMP_IF", "FOR_ITER", "CALL", "JUMP", "STORE_ATTR"))
+    or name in ("STORE_SUBSCR", "STORE_SLICE", "BUILD_SLICE", "BINARY_SLICE")
 )
 _BINARY = opcode.opmap["BINARY_OP"]
 
@@ -236,7 +235,8 @@ def _convert(function: types.FunctionType) -> Conversion | str:
 
 
 def _has_control(code: types.CodeType) -> bool:
-    """Whether code decides, repeats, calls or writes; what does not need not be converted."""
+    """Whether code decides, repeats, calls, writes or takes slices; what does not need not be
+    converted."""
     inside = [const for const in code.co_consts if isinstance(const, types.CodeType)]
     own = bool(_GOES_ON & set(code.co_code[::2]) or _IN_PLACE & _operators(code))
     return own or any(map(_has_control, inside))

@@ -520,7 +520,8 @@ class _Rewriter(ast.NodeTransformer):
     def _element(self, node: Any) -> Any:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            node.value = self._runtime_call("item", node.value, node.value)
+            called = "item" if isinstance(node, ast.Subscript) else "owner"
+            node.value = self._runtime_call(called, node.value, node.value)
         elif isinstance(node, ast.Subscript):
             node.value = self._runtime_call("table", node.value, node.value)
         return node

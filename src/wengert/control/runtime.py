@@ -95,8 +95,39 @@ class _Table:
         keys = key if type(key) is tuple else (key,)
         if any(map(is_ragged, keys)):
             found = window(self.array, key)
-            return _TracedTable(lift(self.array))[key] if found is None else found
+            return _table_of(lift(self.array))[key] if found is None else found
         return lift(self.array)[key] if any(map(is_abstract, keys)) else self.array[key]
+
+
+class _TracedArray:
+    """A traced array that is read or written at a key, which may start anywhere."""
+
+    __slots__ = ("array", "taken")
+
+    def __init__(self, array: Any):
+        self.array = array
+        self.taken: Any = None  # what ``x[key] += y`` reads, and then writes
+
+    def __getitem__(self, key: Any) -> Any:
+        self.taken = self._part(key)
+        return self.array[key] if self.taken is None else self.taken
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.taken is not None and value is self.taken:
+            return  # it was changed in place
+        part = self._part(key)
+        if part is None:
+            self.array[key] = value
+        else:
+            part[...] = value
+
+    def _part(self, key: Any) -> Any:
+        keys = key if type(key) is tuple else (key,)
+        anywhere = any(isinstance(one, slice) and is_ragged(one) for one in keys)
+        return window(self.array, key) if anywhere else None
+
+    def __delitem__(self, key: Any) -> None:
+        del self.array[key]
 
 
 class _TracedTable:
@@ -133,6 +164,10 @@ class _TracedTable:
 
     def __delitem__(self, key: Any) -> None:
         del self.array[key]
+
+
+def _table_of(array: Any) -> _TracedArray | _TracedTable:
+    return _TracedTable(array) if _in_loop() else _TracedArray(array)
 
 
 def _places_or(function: Any) -> Any:
@@ -292,22 +327,26 @@ class Runtime:
         kind = type(value)
         if kind is np.ndarray:
             return _Table(value)
-        if isinstance(value, Traced) and _in_loop():
-            return _TracedTable(value)
+        if isinstance(value, Traced):
+            return _table_of(value)
         if kind is collections.defaultdict and local.inside is not None:
             return _Defaults(value)
         return _Listed(value) if kind is list or kind is tuple else value
 
+    def owner(self, thing: Any) -> Any:
+        """An object whose attribute is written."""
+        if not isinstance(thing, Row):
+            check_fetched(thing)
+            written(thing)
+            if local.inside is not None:
+                local.inside.changes(thing, "an assignment")
+        return thing
+
     def item(self, thing: Any) -> Any:
-        """An object whose element or attribute is written."""
-        if isinstance(thing, Row):
-            return thing
-        check_fetched(thing)
-        written(thing)
-        if local.inside is not None:
-            local.inside.changes(thing, "an assignment")
-            if isinstance(thing, Traced) and _in_loop():
-                return _TracedTable(thing)
+        """An object whose element is written."""
+        self.owner(thing)
+        if isinstance(thing, Traced):
+            return _table_of(thing)
         return _Assigned(thing) if type(thing) is list else thing
 
     def in_place(self, kind: str, thing: Any, value: Any) -> Any:

@@ -14,13 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Constant, Graph, Variable
 from ..ops import indexing as ops
+from ..ops import logic
 from ..ops.layout import permute
 from ..ops.op import Traced
+from ..ops.positions import provided
 from ..ops.windows import windows
-from ..trace.tracer import lift
+from ..trace.tracer import Tracer, lift
 from ..types import type_of
 from .all_turns import Loops, in_all_turns, loops_and_pairs, loops_around
+from .conversion import local
+from .distances import known_distance
 from .known_slices import KnownSlice, slice_in_all_turns
 from .pieces import Abandon, TracedPiece
 from .ragged import is_ragged
@@ -176,7 +181,9 @@ def _span(key: Any, length: int) -> _Span | None:
         known = slice_in_all_turns(bounds, length, loop)
         if known is not None:
             return _as_known(known, bounds, length, loop)
-    return None
+    if not isinstance(key, slice):
+        return _Span(key, 1)
+    return None if _may_be_known_in_turns(key.start) else _anywhere(key, length)
 
 
 def _as_known(known: KnownSlice, bounds: slice, length: int, loop: Loops) -> _Span | None:
@@ -190,3 +197,48 @@ def _as_known(known: KnownSlice, bounds: slice, length: int, loop: Loops) -> _Sp
         start = None if told is None or not np.array_equal(told, lows) else start
     start = known.span.number(lows) if start is None else start
     return _Span(start, int(counts[0]), int(steps[0]), known.back)
+
+
+def _anywhere(bounds: slice, length: int) -> _Span | None:
+    """What a slice takes that starts where nobody knows: so many as its bounds are apart.
+
+    NumPy takes fewer beyond the ends of an array. Here that is an error, when it happens.
+    """
+    start, stop, step = bounds.start, bounds.stop, 1 if bounds.step is None else bounds.step
+    if is_abstract(step) or not step or start is None or stop is None:
+        return None
+    far = known_distance(start, stop)
+    if far is None or far * step <= 0:
+        return None
+    size = -(-abs(far) // abs(step))
+    last = (size - 1) * abs(step)
+    low = logic.greater_equal(start if step > 0 else stop, 0)
+    high = logic.less(start, length - last if step > 0 else length)
+    problem = f"the slice is not all inside of its axis of length {length}"
+    remedy = "Where it starts is known at run time alone: its length must not change there."
+    texts = {"error": "OutOfRangeError", "name": "index", "problem": problem, "remedy": remedy}
+    start = provided(start, logic.logical_and(low, high), **texts)
+    return _Span(start if step > 0 else length - 1 - start, size, abs(step), step < 0)
+
+
+def _may_be_known_in_turns(value: Any) -> bool:
+    """Whether Python may know a number when turns are run one by one that are traced as one: it is
+    computed of counters, and of numbers that the turns carry."""
+    piece, first = local.inside, None
+    while piece is not None:
+        first, piece = piece if piece.attempt else first, piece.outer
+    if first is None or not isinstance(value, Tracer):
+        return False
+    pending, seen = [value], set()
+    while pending:
+        now = pending.pop()
+        if now._trace.level < first.trace.level:
+            return False
+        for node in Graph([], [now.node]).nodes:
+            if isinstance(node, Variable) and node.type.shape:
+                return False
+            held = node.output if isinstance(node, Constant) else None
+            if isinstance(held, Tracer) and node.serial not in seen:
+                seen.add(node.serial)
+                pending.append(held)
+    return True
