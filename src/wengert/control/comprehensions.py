@@ -75,9 +75,10 @@ class Comprehension:
         return self.runtime.place(self.number)
 
     def _unknown_length(self) -> Exception:
+        what = "generator" if getattr(self.over, "length", 0) is None else "comprehension"
         return failure(
             self.where,
-            "the number of items that a comprehension gives depends on a traced value",
+            f"the number of items that a {what} gives depends on a traced value",
             "Give each item a value (a if c else b), use sum(), any() or all() of a generator, or "
             "choose by wnp.where.",
         )
@@ -119,7 +120,9 @@ class Comprehension:
 
     def _length(self, least: int) -> int:
         known = getattr(self.over, "length", None)
-        return known if isinstance(known, int) else max(least, len(self.over))
+        if isinstance(known, int) or not hasattr(self.over, "__len__"):
+            return known or least
+        return max(least, len(self.over))
 
     def _item(self, given: Any, item: Callable[[Any], Any] | None) -> Any:
         found = self.turn(given)
@@ -223,7 +226,8 @@ class Comprehension:
         return held[0][1]
 
     def _is_counted(self) -> bool:
-        return is_abstract(getattr(self.over, "length", 0))
+        length = getattr(self.over, "length", 0)
+        return length is None or is_abstract(length)
 
     def _added_up(self, added: Any, start: Any, item: Callable[[Any], Any] | None) -> Any:
         """What comes of all items one after the other, where nobody knows how many there are."""

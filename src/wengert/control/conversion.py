@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import opcode
 import os
 import threading
@@ -22,6 +23,7 @@ from ..trace.reaching import defaults_of
 
 if TYPE_CHECKING:
     from .pieces import TracedPiece
+    from .runtime import Runtime
 
 # What the names begin with that conversion gives.
 PREFIX = "_wengert_"
@@ -59,6 +61,12 @@ class Conversion(NamedTuple):
     cell: types.CellType
     plain: bool  # whether it only assigns to its own variables
 
+    @property
+    def runtime(self) -> Runtime:
+        """What it calls."""
+        found: Runtime = self.cell.cell_contents
+        return found
+
 
 class _Current(threading.local):
     inside: TracedPiece | None = None  # the piece that is being traced, if any
@@ -68,8 +76,9 @@ class _Current(threading.local):
 
 local = _Current()
 
-# By code: a conversion, or why there is none; "" where none is needed.
-_known: dict[types.CodeType, Conversion | str] = {}
+# By code, and whether what goes over a generator may stop before its end: a conversion, or why
+# there is none; "" where none is needed.
+_known: dict[tuple[types.CodeType, bool], Conversion | str] = {}
 
 
 def called(function: Any) -> Any:
@@ -165,8 +174,21 @@ def _function(function: types.FunctionType) -> Any:
     found = conversion(function)
     if isinstance(found, str):
         return function
+    if _is_generator(function.__code__):
+        from .generators import Generated  # needed where there are some
+
+        return functools.partial(Generated, function)
+    return bound(function, found, found.runtime)
+
+
+def _is_generator(code: types.CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_GENERATOR)
+
+
+def bound(function: types.FunctionType, found: Conversion, runtime: Runtime) -> Any:
+    """The converted form of a function, which calls a runtime."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cells[PREFIX] = found.cell
+    cells[PREFIX] = found.cell if runtime is found.runtime else types.CellType(runtime)
     made = types.FunctionType(
         found.code,
         function.__globals__,
@@ -181,21 +203,23 @@ def _function(function: types.FunctionType) -> Any:
     return made
 
 
-def conversion(function: types.FunctionType) -> Conversion | str:
+def conversion(function: types.FunctionType, stops: bool = False) -> Conversion | str:
     """The converted code, or why there is none."""
-    code = function.__code__
-    found = _known.get(code)
+    key = function.__code__, stops
+    found = _known.get(key)
     if found is None:
-        found = _convert(function)
+        found = _convert(function, stops)
         if len(_known) >= _MOST:
             del _known[next(iter(_known))]
-        _known[code] = found
+        _known[key] = found
     return found
 
 
 def reason(code: types.CodeType) -> str:
     """Why some code was left as it is; empty where it was not."""
-    found = _known.get(code)
+    found = _known.get((code, False), "")
+    if _is_generator(code) and not isinstance(found, str):
+        return "it is a generator that something else than a `for`, sum() or list() takes items of"
     return found if isinstance(found, str) else ""
 
 
@@ -212,7 +236,7 @@ def is_converted(code: types.CodeType) -> bool:
     return PREFIX in code.co_freevars
 
 
-def _convert(function: types.FunctionType) -> Conversion | str:
+def _convert(function: types.FunctionType, stops: bool) -> Conversion | str:
     code = function.__code__
     if is_converted(code) or not is_users(code) or not _has_control(code):
         return ""
@@ -221,7 +245,7 @@ def _convert(function: types.FunctionType) -> Conversion | str:
 
     try:
         node = copy.deepcopy(definition(function))
-        made, statements, plain = rewrite(node, code.co_freevars)
+        made, statements, plain = rewrite(node, code.co_freevars, stops)
         new = compiled(made, code, (PREFIX,))
     except Unconvertible as reason:
         return str(reason)

@@ -27,6 +27,7 @@ from .jumps import lower
 from .names import Liveness, names_of, parameters
 from .source import Definition, Unconvertible
 from .stack_names import write_stacks
+from .yields import emits, is_generator, write_turns
 
 _PLAIN = (
     ast.Assign,
@@ -64,12 +65,15 @@ class Statement:
     nested: bool = False  # whether there may be loops inside
     stacks: frozenset[str] = frozenset()  # lists that items are put on and taken off
     filled: frozenset[str] = frozenset()  # that may hold anything where they have no value
+    yields: bool = False  # whether a generator yields in it
 
 
-def rewrite(node: Definition, free: Sequence[str]) -> tuple[Definition, list[Statement], bool]:
+def rewrite(
+    node: Definition, free: Sequence[str], stops: bool = False
+) -> tuple[Definition, list[Statement], bool]:
     """The definition with its control flow as calls, what is known of each statement, and whether
     the function does nothing but assign to names and elements."""
-    rewriter = _Rewriter([set(free)])
+    rewriter = _Rewriter([set(free)], stops)
     made = rewriter.function(node) if isinstance(node, ast.FunctionDef) else rewriter.lambda_(node)
     plain = isinstance(node, ast.Lambda) or _is_plain(node.body)
     return ast.fix_missing_locations(made), rewriter.statements, plain
@@ -111,18 +115,6 @@ def _may_loop(node: ast.AST) -> bool:
     return isinstance(node, (ast.For, ast.While, ast.comprehension))
 
 
-def _is_generator(node: ast.AST) -> bool:
-    body = node.body if isinstance(node.body, list) else [node.body]  # type: ignore[attr-defined]
-    pending: list[ast.AST] = list(body)
-    while pending:
-        now = pending.pop()
-        if isinstance(now, (ast.Yield, ast.YieldFrom, ast.Await)):
-            return True
-        if not isinstance(now, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            pending += ast.iter_child_nodes(now)
-    return False
-
-
 class _Asserted(ast.NodeTransformer):
     """Writes ``assert c, text`` as ``if not c: raise AssertionError(text)``."""
 
@@ -137,7 +129,8 @@ class _Asserted(ast.NodeTransformer):
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, scopes: list[set[str]]):
+    def __init__(self, scopes: list[set[str]], stops: bool):
+        self.stops = stops  # whether what goes over a generator may stop before its end
         self.scopes = scopes  # names of the functions around, then those of this one
         self.statements: list[Statement] = []
         self.name = ""
@@ -152,10 +145,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """A function and those inside."""
-        if _is_generator(node):
-            if len(self.scopes) == 1:
-                raise Unconvertible("it is a generator")
+        yields = is_generator(node)
+        if yields and len(self.scopes) > 1:
             return node
+        if yields:
+            write_turns(node, self.stops)
         names = names_of(node.body)
         if names.read & set(_LOCAL):
             if len(self.scopes) == 1:
@@ -186,13 +180,15 @@ class _Rewriter(ast.NodeTransformer):
         binding = f"if False: {' = '.join(bound)} = None" if bound else ""
         first = [*declared, *_parsed(binding, node), *_parsed(_told(names.outer), node)]
         node.body = [*head, *first, *body] or [ast.Pass()]
+        if yields:
+            self._of_items(node, True)
         self.name, self.outer, self.bound, self.first = outside
         self.stacks, self.filled = around
         return node
 
     def lambda_(self, node: ast.Lambda) -> ast.Lambda:
         """A lambda and what is inside."""
-        if _is_generator(node):
+        if is_generator(node):
             raise Unconvertible("it is a generator")
         given = parameters(node.args)
         outside, self.first = self.first, given[0] if given else ""
@@ -215,7 +211,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         node.args = self.visit(node.args)
-        return node if _is_generator(node) else self.lambda_(node)
+        return node if is_generator(node) else self.lambda_(node)
 
     # ------------------------------------------------------------ statements
 
@@ -256,6 +252,7 @@ class _Rewriter(ast.NodeTransformer):
             any(map(_may_loop, (part for one in parts for part in ast.walk(one)))),
             self.stacks & names.written,
             self.filled & names.written,
+            any(map(emits, (part for one in parts for part in ast.walk(one)))),
         )
         self.statements.append(statement)
         return len(self.statements) - 1, self._declarations(statement.names)
@@ -501,15 +498,19 @@ class _Rewriter(ast.NodeTransformer):
             asked = first.ifs[0] if len(first.ifs) == 1 else ast.BoolOp(ast.And(), first.ifs)
             condition = _of_item(first.target, self.visit(ast.copy_location(asked, first.ifs[0])))
         self.scopes.pop()
-        number = len(self.statements)
+        number = self._of_items(node, nested)
+        told = [ast.Constant(number), ast.Constant(pure), ast.Constant(bool(rest))]
+        return self._runtime_call(name, node, over, turn, condition, *told)
+
+    def _of_items(self, node: Any, nested: bool) -> int:
+        """The number of the statement that makes a list of items; the next makes one result."""
         for names, changed in ((["items"], 0), (["result"], 1)):
             known = frozenset(names)
             made = Statement(
                 node.lineno, self.name, names, changed, known, known, plain=True, nested=nested
             )
             self.statements.append(made)
-        told = [ast.Constant(number), ast.Constant(pure), ast.Constant(bool(rest))]
-        return self._runtime_call(name, node, over, turn, condition, *told)
+        return len(self.statements) - 2
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         return self._element(node)

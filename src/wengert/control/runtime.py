@@ -35,6 +35,7 @@ from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
 from .conversion import local
 from .counters import as_range
+from .generators import Consumer, Generated, of_items
 from .growing import Growing
 from .held_arrays import ChangedType
 from .lists import (
@@ -261,6 +262,7 @@ class Runtime:
     """The runtime of one function."""
 
     UNDEFINED, NOTHING = UNDEFINED, NOTHING
+    consumer: Consumer | None = None  # of a generator: the loop that it yields to
 
     def __init__(self, statements: Sequence[Statement], code: types.CodeType):
         self.statements = statements
@@ -285,6 +287,8 @@ class Runtime:
         """What is called in place of a function."""
         kind = type(function)
         replaced = REPLACED.get(function) if kind in _KINDS else None
+        if kind in _KINDS and function in _TAKING:
+            return of_items(function, replaced or conversion.called(function))
         if replaced is not None:
             return replaced
         if kind is types.BuiltinFunctionType and function.__name__ == "setdefault":
@@ -383,7 +387,8 @@ class Runtime:
 
     def _roots(self, *pieces: Any) -> list[Any]:
         own = [getattr(piece, "piece", piece) for piece in pieces]
-        return [root for piece in own for root in self.roots_of(piece)]
+        found = [root for piece in own for root in self.roots_of(piece)]
+        return found if self.consumer is None else [*found, *self.consumer.roots()]
 
     def _globals(self, piece: Any) -> list[Any]:
         known = piece.__globals__
@@ -411,6 +416,7 @@ class Runtime:
 
     def if_(self, test: Any, then: Any, orelse: Any, get: Any, put: Any, number: int) -> None:
         """An `if` statement."""
+        get, put = self._joined(get, put, number)
         if is_abstract(test):
             decide(self._variables(number, get, put, then), test, then, orelse)
         elif test:
@@ -449,6 +455,7 @@ class Runtime:
 
     def while_(self, test: Any, body: Any, get: Any, put: Any, number: int) -> None:
         """A `while` statement."""
+        get, put = self._joined(get, put, number)
         certain = False  # whether Python knows how many turns there are
         while True:
             more = test()
@@ -538,8 +545,13 @@ class Runtime:
 
     def for_(self, over: Any, body: Any, more: Any, get: Any, put: Any, number: int) -> None:
         """A `for` statement."""
+        get, put = self._joined(get, put, number)
         if local.inside is not None and isinstance(over, Iterator):
             local.inside.changes(over, "a loop")
+        if type(over) is Generated:
+            statement = self.statements[number]
+            if over.run(Consumer(self, body, more, get, put, statement)):
+                return
         if weighing():
             self._weigh(over, body, get(), number)
             return
@@ -728,6 +740,24 @@ class Runtime:
             )
         return value
 
+    # ------------------------------------------------------------ generators
+
+    def _joined(self, get: Any, put: Any, number: int) -> tuple[Any, Any]:
+        """What reads and writes the variables of a statement."""
+        if self.consumer is None:
+            return get, put
+        return self.consumer.joined(self.statements[number], get, put)
+
+    def emit(self, item: Any) -> None:
+        """``yield``: a turn of the loop over the generator."""
+        assert self.consumer is not None
+        self.consumer.body(item)
+
+    def stopped(self) -> Any:
+        """Whether the loop over the generator has ended."""
+        assert self.consumer is not None and self.consumer.more is not None
+        return self.not_(self.consumer.more())
+
     # ------------------------------------------------------------ stacks
 
     pushed = staticmethod(pushed)
@@ -750,6 +780,8 @@ class Runtime:
                 return _Reversed(inner)
         if kind is builtins.enumerate and len(args) + len(kwargs) <= 2 and args:
             inner, start = self._steps(args[0]), kwargs.get("start", (*args, 0)[1])
+            if type(args[0]) is Generated and type(start) is int and set(kwargs) <= {"start"}:
+                return args[0].enumerated(start) or builtins.enumerate(args[0], start)
             if inner is not None and isinstance(start, int) and set(kwargs) <= {"start"}:
                 return _Enumerated(inner, start)
         if kind is builtins.zip and args and set(kwargs) <= {"strict"}:
@@ -1030,3 +1062,7 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 _CHANGED_IN_PLACE = (list, dict, set, bytearray, collections.deque, collections.Counter)
 _COPYING = frozenset(("astype", "copy", "flatten"))
 _KINDS = (types.BuiltinFunctionType, type)
+# Functions that take all items of a generator, and do nothing else meanwhile.
+_TAKING = frozenset(
+    getattr(builtins, name) for name in "sum list tuple any all max min sorted".split()
+)
