@@ -175,10 +175,50 @@ def down_by_two_rows(x):
     return np.sum(p**2) + p[3, 1]
 
 
+WEIGHTS = np.array([[1.0], [2.0], [3.0]])
+FOLDS = np.arange(12) % 4
+CHOSEN = np.cos(np.arange(240.0).reshape(20, 12)) > 0.2
+
+
+def least_squares_of_folds(x):
+    a, s = M[:, :3] * x[:, None], 0.0
+    for k in range(20):
+        rest = k % 4 != FOLDS
+        normal = a[rest].T @ a[rest] + np.eye(3)
+        w = np.linalg.solve(normal, a[rest].T @ x[rest])
+        s = s + np.sum((a @ w - x) ** 2)
+    return s
+
+
+def columns_of_masks(x):
+    a = M[:, :3] * x[:, None]
+    found = np.array([np.dot(a[m].T, np.sin(a[m])) + np.transpose(a[m]) @ x[m] for m in CHOSEN])
+    return np.sum(found**2)
+
+
+def weighted_columns(x):
+    a, s = M[:, :3] * x[:, None], np.zeros((3, 3))
+    for i in range(1, 12):
+        t = a[:i]
+        s = s + (-t.T * x[-i:] + 1.0) @ t * 0.1
+        s = s + (WEIGHTS * t.T - np.abs(t.T)) @ a[-i:]
+    return np.sum(s**2)
+
+
+def columns_from_the_left(x):
+    a, s = M[:, :3] * x[:, None], 0.0
+    for i in range(1, 12):
+        weights = X[:3] @ a[i:].T
+        both = M[:2, :3] @ a[i:].T
+        s = s + np.sum(weights**2) + np.sum(both.T.T @ a[i:]) + np.sum((a[i:].T).T ** 3)
+    return s
+
+
 ONCE = [
     tree_of_prices, tree_with_early_exercise, differences, down_by_two_rows,
     tails, heads_and_tails, empty_ones, back_substitution, elimination, pairs, causal,
     moved_against_each_other, parts_of_parts, risk_sets, risk_places, masks_that_are_computed,
+    least_squares_of_folds, columns_of_masks, weighted_columns, columns_from_the_left,
     masks_that_are_written, largest_of_the_rest, infinite_where_it_does_not_count, norms,
 ]  # fmt: skip
 
@@ -222,6 +262,21 @@ def down_to_nothing_and_beyond(x):
     return s
 
 
+def columns_of_columns(x):
+    a, s = M[:, :3] * x[:, None], 0.0
+    for i in range(1, 12):
+        s = s + np.sum(np.exp(0.1 * (a[:i] @ a[:i].T)))
+    return s
+
+
+def changed_columns(x):
+    a = M[:, :3] * x[:, None]
+    for i in range(1, 12):
+        columns = a[i:].T
+        columns *= 1.1
+    return np.sum(a**2)
+
+
 def shorter_by_halves(x):
     d = np.concatenate([x] * 100)[:1024]
     for _ in range(10):
@@ -246,7 +301,8 @@ def written_and_shorter(x):
 
 TURN_BY_TURN = [
     down_to_nothing_and_beyond, shorter_by_halves, shorter_by_more_each_time, written_and_shorter,
-    sizes_that_are_asked_for, sorted_parts, two_cuts, shapes_by_chance,
+    sizes_that_are_asked_for, columns_of_columns, changed_columns, sorted_parts, two_cuts,
+    shapes_by_chance,
 ]  # fmt: skip
 
 

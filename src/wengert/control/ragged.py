@@ -244,6 +244,18 @@ class Ragged:
             raise Abandon
         return self._extent.count()
 
+    @property
+    def T(self) -> Any:
+        """The rows as columns."""
+        from .columns import Columns
+
+        if self.ndim == 1:
+            return self
+        if self.ndim > 2:
+            raise Abandon
+        self._is_shared = True
+        return Columns(self)
+
     def copy(self) -> Ragged:
         """One that does not follow the array that this is a view of."""
         return Ragged(self._values.copy(), self._extent)
@@ -323,6 +335,8 @@ class Ragged:
             first = next((one for one in args if isinstance(one, Ragged)), None)
             if first is not None and (func is not np.where or len(args) == 3):
                 return first._elementwise(func, args)
+        if func is np.transpose and len(args) == 1 and not kwargs:
+            return self.T
         if name in _REDUCTIONS and args and args[0] is self and getattr(np, name, None) is func:
             return getattr(self, {"amax": "max", "amin": "min"}.get(name, name))(
                 *args[1:], **kwargs
@@ -396,6 +410,10 @@ class Ragged:
             raise Abandon
         limits = np.iinfo(self.dtype)
         return int(limits.min if infinity < 0 else limits.max)
+
+    def sum_of_products(self, other: Ragged) -> Any:
+        """The rows of this one times those of another, added up: ``self.T @ other``."""
+        return self._filled(0).T @ Ragged(self._along(other), self._extent)._filled(0)
 
     # Parts
 
@@ -491,7 +509,7 @@ def _moved(values: Any, away: int, length: int) -> Any:
 def _product(x: Any, y: Any) -> Any:
     """``x @ y``."""
     if isinstance(x, Ragged) and isinstance(y, Ragged) and x.ndim == 1:
-        return x._filled(0) @ Ragged(x._along(y), x._extent)._filled(0)
+        return x.sum_of_products(y)
     if isinstance(x, Ragged) and not isinstance(y, Ragged) and x.ndim == 2:
         return Ragged(x._values @ y, x._extent)
     raise Abandon
@@ -503,6 +521,10 @@ def _operator(ufunc: np.ufunc, swapped: bool = False) -> Any:
         return self.__array_ufunc__(ufunc, "__call__", *pair)
 
     return method
+
+
+def _sign(ufunc: np.ufunc) -> Any:
+    return lambda self: self.__array_ufunc__(ufunc, "__call__", self)
 
 
 def _in_place(ufunc: np.ufunc) -> Any:
@@ -539,10 +561,18 @@ _COMPARISONS = {
     "eq": np.equal,
     "ne": np.not_equal,
 }
-for _name, _ufunc in (_ARITHMETIC | _COMPARISONS).items():
-    setattr(Ragged, f"__{_name}__", _operator(_ufunc))
-for _name, _ufunc in _ARITHMETIC.items():
-    setattr(Ragged, f"__r{_name}__", _operator(_ufunc, swapped=True))
-    setattr(Ragged, f"__i{_name}__", _in_place(_ufunc))
-for _name, _ufunc in {"neg": np.negative, "abs": np.absolute, "pos": np.positive}.items():
-    setattr(Ragged, f"__{_name}__", lambda self, ufunc=_ufunc: self._elementwise(ufunc, [self]))
+_SIGNS = {"neg": np.negative, "abs": np.absolute, "pos": np.positive}
+
+
+def add_operators(kind: type, in_place: Callable[[np.ufunc], Any]) -> None:
+    """Python's operators for a class that has NumPy's functions."""
+    for name, ufunc in (_ARITHMETIC | _COMPARISONS).items():
+        setattr(kind, f"__{name}__", _operator(ufunc))
+    for name, ufunc in _ARITHMETIC.items():
+        setattr(kind, f"__r{name}__", _operator(ufunc, swapped=True))
+        setattr(kind, f"__i{name}__", in_place(ufunc))
+    for name, ufunc in _SIGNS.items():
+        setattr(kind, f"__{name}__", _sign(ufunc))
+
+
+add_operators(Ragged, _in_place)
