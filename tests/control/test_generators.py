@@ -447,3 +447,42 @@ def test_errors_of_turns_and_of_generators():
 
     with pytest.raises(KeyError):
         wg.jit(g)(X)
+
+
+@pytest.mark.parametrize("again", [sum, list, lambda rest: sum(v for v in rest), "for", "next"])
+def test_what_a_loop_has_left_of_a_generator_is_refused(again):
+    def items(x):
+        for i in range(5):
+            yield x[i] * 2
+
+    def f(x):
+        taken = items(x)
+        s = 0.0
+        for v in taken:
+            s += v
+            if s > 1.0:
+                break
+        if again == "for":
+            for v in taken:
+                s = s * 0.5 + v
+            return s
+        return s + np.sum(next(taken) if again == "next" else again(taken))
+
+    with pytest.raises(wg.errors.ControlFlowError, match="Make a list of the items first"):
+        wg.jit(f)(np.ones(5))
+
+
+def test_a_generator_that_no_loop_stops_has_an_end():
+    def items(x):
+        for i in range(5):
+            yield x[i] * 2
+
+    def f(x):
+        taken, s = items(x), 0.0
+        for v in taken:
+            s += v
+        for _ in taken:
+            s += 100.0
+        return s + sum(taken)
+
+    np.testing.assert_allclose(wg.jit(f)(np.arange(5.0)), 20.0)

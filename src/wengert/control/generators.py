@@ -17,9 +17,11 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import user_line
 from . import conversion
 from .comprehensions import Comprehension, taking
 from .rewriting import Statement
+from .values import failure
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -61,7 +63,8 @@ class Generated:
         """Run the generator with a turn at each ``yield``; False if it has begun before."""
         if self._begun:
             return False
-        self._begun, self._plain = True, iter(())
+        self._begun = True
+        self._plain = iter(()) if consumer.more is None else _left()
         if self._count is not None:
             consumer = consumer.counting(self._count)
         function, args, kwargs = self._call
@@ -78,6 +81,17 @@ class Generated:
         assert isinstance(found, conversion.Conversion)
         number = len(found.runtime.statements) - 2
         return Comprehension(found.runtime, self, lambda item: item, None, number, True, False)
+
+
+def _left() -> Iterator[Any]:
+    """What is left of a generator behind a loop that may have stopped before its end."""
+    raise failure(
+        user_line(),
+        "items are taken of a generator that a loop with `break` or `return` has begun: which are "
+        "left is not known",
+        "Make a list of the items first, or take all of them in one loop.",
+    )
+    yield  # so that it is raised when an item is taken
 
 
 @dataclasses.dataclass
