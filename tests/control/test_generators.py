@@ -486,3 +486,65 @@ def test_a_generator_that_no_loop_stops_has_an_end():
         return s + sum(taken)
 
     np.testing.assert_allclose(wg.jit(f)(np.arange(5.0)), 20.0)
+
+
+def taken_in_a_branch(x):
+    taken, s = squares(x), 0.0
+    if x[0] > 0:
+        for v in taken:
+            s += v
+    for v in taken:
+        s += 2 * v
+    return s
+
+
+def taken_by_next_in_a_branch(x):
+    taken, s = squares(x), 0.0
+    if x[0] > 0:
+        s += next(taken)
+    return s + sum(taken)
+
+
+def taken_in_every_turn(x):
+    taken, s = squares(x), 0.0
+    for i in range(10):
+        s = s * 0.5 + x[i] * next(taken)
+    return s + sum(taken)
+
+
+def in_a_list(x):
+    held = [squares(x)]
+    s = 0.0
+    if x[0] > 0:
+        for v in held[0]:
+            s += v
+    return s + sum(held[0])
+
+
+@pytest.mark.parametrize(
+    "f", [taken_in_a_branch, taken_by_next_in_a_branch, taken_in_every_turn, in_a_list]
+)
+def test_generators_that_conditions_or_turns_take_of_are_right_or_refused(f):
+    for x in (X, -X):
+        try:
+            np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-12)
+        except WengertError as error:
+            assert "Generated" in str(error) or "generator" in str(error)
+
+
+def test_what_a_generator_changes_when_next_takes_of_it_in_a_branch():
+    def raising(q, x):
+        for i in range(2):
+            q[i] = q[i] * x[i]
+            yield q[i]
+
+    def f(x):
+        q, s = [1.0, 2.0, x[1]], x[0]
+        if x[0] > 0:
+            taken = raising(q, x)
+            s = s + next(taken)
+            s = s + next(taken)
+        return s + sum(q)
+
+    for x in (X, -X):
+        np.testing.assert_allclose(wg.jit(f)(x), f(x), rtol=1e-12)

@@ -36,6 +36,8 @@ class Generated:
         self._call = function, args, kwargs
         self._plain = function(*args, **kwargs)  # has not begun, but knows whether it can
         self._begun = False
+        if conversion.local.inside is not None:  # where it was not before
+            conversion.local.inside.fresh.add(id(self))
         self._count: int | None = None  # the number of the first item, of ``enumerate``
 
     def enumerated(self, start: int) -> Any:
@@ -50,14 +52,18 @@ class Generated:
         return self
 
     def __next__(self) -> Any:
-        self._begun = True
-        return next(self._plain)
+        return self._done_plainly(self._plain.__next__)()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        return self._done_plainly(getattr(self._plain, name))
+
+    def _done_plainly(self, method: Any) -> Any:
+        """What Python's own generator does, which may have effects on anything."""
         self._begun = True
-        return getattr(self._plain, name)
+        inside = conversion.local.inside
+        return method if inside is None else inside.watched(method)
 
     def run(self, consumer: Consumer) -> bool:
         """Run the generator with a turn at each ``yield``; False if it has begun before."""

@@ -307,7 +307,10 @@ class _WatchedIterator(Iterator[Any]):
 
 def _is_iterator(value: Any) -> bool:
     """Whether it is one of Python's iterators, of which nobody knows where they stand."""
-    return isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
+    return isinstance(value, Iterator) and type(value).__module__ in _OF_ITERATORS
+
+
+_OF_ITERATORS = ("builtins", "itertools", f"{__package__}.generators")
 
 
 def recursion(where: str) -> ControlFlowError:
