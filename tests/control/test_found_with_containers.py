@@ -110,7 +110,28 @@ def test_a_condition_that_changes_what_the_loop_changes_is_refused(f):
         wg.jit(f)(X)
 
 
-RIGHT = [a_list_of_two_objects_until, a_list_of_two_objects_asked_for]
+def a_dict_that_turns_replace_in_a_branch(x):
+    d = {"a": [0.1, 0.2, x[3], 0.4, 0.5], "b": 0.0}
+    if x[0] > 0:
+        for i in range(9):
+            d = {"a": d["a"], "b": np.sin(d["a"][i % 5])}
+    return sum(d["a"]) + d["b"]
+
+
+def a_dict_that_turns_replace(x):
+    d = {"a": [0.1, 0.2, x[3], 0.4, 0.5], "b": 0.0}
+    e = d
+    for i in range(12):
+        d = {"a": d["a"], "b": np.sin(d["a"][i % 5])}
+        d["a"][i % 5 - 1] = x[0] * i
+    e["a"][1] += x[1]
+    return sum(d["a"]) + d["b"] + 2 * sum(e["a"])
+
+
+RIGHT = [
+    a_list_of_two_objects_until, a_list_of_two_objects_asked_for,
+    a_dict_that_turns_replace_in_a_branch, a_dict_that_turns_replace,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", RIGHT, ids=lambda f: f.__name__)

@@ -403,13 +403,14 @@ def _in_place_of(
     put: Callable[[Sequence[Any]], None],
 ) -> Iterator[None]:
     """While it lasts, something stands in all places where a list is found."""
-    if not _exchange(thing, stand_in, get, put):
+    places = _exchange(thing, stand_in, get, put)
+    if not places:
         raise Abandon  # it was made in a turn
     try:
         with stand_in.standing() if isinstance(stand_in, Table) else contextlib.nullcontext():
             yield
     finally:
-        _exchange(stand_in, thing, get, put)
+        _exchange(stand_in, thing, get, put, places)
 
 
 def _exchange(
@@ -417,14 +418,15 @@ def _exchange(
     new: Any,
     get: Callable[[], Sequence[Any]],
     put: Callable[[Sequence[Any]], None],
-) -> bool:
-    """Put something in all places of variables, and of what they hold, where something else is;
-    whether there are some."""
+    further: Sequence[Any] = (),
+) -> list[Any]:
+    """Put something in all places of variables, and of what they hold, and of further containers,
+    where something else is; those in which it was."""
     values = get()
-    found = any(value is old for value in values)
+    found: list[Any] = [values] if any(value is old for value in values) else []
     put([new if value is old else value for value in values])
     objects = [one for one in objects_in(values) if not isinstance(one, Row)]
-    pending: list[Any] = [*values, *map(vars, objects)]
+    pending: list[Any] = [*values, *map(vars, objects), *further]
     seen: set[int] = set()
     while pending:
         now = pending.pop()
@@ -433,7 +435,8 @@ def _exchange(
         seen.add(id(now))
         for slot, value in list(now.items() if isinstance(now, dict) else enumerate(now)):
             if value is old:
-                now[slot], found = new, True
+                now[slot] = new
+                found.append(now)
             if not isinstance(value, ATOMS):
                 pending.append(value)
     return found
