@@ -13,7 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import tree
@@ -229,6 +229,11 @@ class Attributes:
         """Give the object its attributes back."""
         vars(self.thing).clear()
         vars(self.thing).update(self.before)
+
+    def settle(self, results: Sequence[Any]) -> None:
+        """Tell what stands for lists what will be in it."""
+        if getattr(type(self.thing), "stands_for_lists", False):
+            self.thing.settle(results)
 
     def finish(self, following: Any) -> None:
         """Give the object its attributes behind the loop."""

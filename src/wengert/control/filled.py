@@ -21,7 +21,7 @@ import numpy as np
 from .. import tree
 from .conversion import local
 from .growing import LONGEST, Deeper, Growing
-from .pieces import Abandon, TracedPiece
+from .pieces import Abandon, Grows, TracedPiece
 from .reads import are_distinct, inputs_of, places_of
 from .values import is_abstract, is_number, is_own_array
 from .windows import refuse_windows
@@ -65,12 +65,16 @@ class Filled(Growing):
 
     # ------------------------------------------------------------ for the turn
 
-    append = insert = Growing._refuse  # type: ignore[assignment]
+    insert = Growing._refuse  # type: ignore[assignment]
+
+    def append(self, item: Any) -> None:
+        """It is a list that grows."""
+        raise Grows(self, False)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._original)
 
-    _count = __len__
+    _so_far = __len__
 
     def __setitem__(self, key: Any, item: Any) -> None:
         places, leaves = self._in_turns(key), tree.leaves(item)

@@ -13,6 +13,7 @@ with it ends the attempt.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from .containers import Twin
 from .conversion import local
 from .lists import ListedRows
 from .pieces import Abandon, Grows, Outward, TracedPiece
+from .read_back import ReadBack
 from .reads import in_turns, inputs_of
 from .values import as_node, is_abstract, is_number, is_own_array
 from .windows import refuse_windows
@@ -80,11 +82,22 @@ class Growing:
         self._original, self._front = original, front
         self._how = "insert()" if front else "append()"
         self._depth = 0
+        self._back: ReadBack | None = None  # all items, where turns read them at any place
 
     # ------------------------------------------------------------ for the loop
 
-    def _first(self) -> list[Any]:
-        """The leaves of the items that are carried on, the latest first, as they are at first."""
+    def _first(self, rows: Any) -> list[Any]:
+        """What is carried on, as it is at first."""
+        found = self._first_items()
+        if self._back is not None:
+            if rows is None:
+                raise Abandon  # nobody knows how long the list will be
+            found += self._back.first(len(rows))
+        self._count = len(found)
+        return found
+
+    def _first_items(self) -> list[Any]:
+        """The leaves of the items that are carried on, the latest first."""
         if type(self._original) is list and len(self._original) < self._depth:
             raise Abandon
         self._kinds: list[tree.Structure] = []
@@ -107,11 +120,14 @@ class Growing:
             tree.unflatten(kind, [next(leaves) for _ in range(kind.leaf_count)])
             for kind in self._kinds
         ]
+        if self._back is not None:
+            self._back.enter([next(leaves) for _ in self._back.types])
         self._given = [Twin(item, item) for item in self._held]
         self._new: list[Any] = []
         self._contents: list[list[int]] = []  # what is in the new items
         self._nodes: list[tuple[tree.Structure, list[Node]]] = []
-        self._outside: list[list[Any]] = []  # arrays that what is appended may be, or be views of
+        # arrays that the leaves of what is appended may be, or be views of
+        self._outside: list[list[list[Any]]] = []
 
     def _latest(self) -> list[Node]:
         """The nodes of the items that are carried on, after a turn."""
@@ -123,6 +139,8 @@ class Growing:
             if structure != kind:
                 raise Abandon
             found += [self._inside.trace.node_of(leaf) for leaf in leaves]
+        if self._back is not None:
+            found += [self._inside.trace.node_of(column) for column in self._back.columns]
         return found
 
     def _last_of(self, item: Any) -> list[Any]:
@@ -148,7 +166,7 @@ class Growing:
 
     def _extend(self, rows: Sequence[Any], turns: int) -> None:
         """Give the list the items of all turns."""
-        for row, storages in zip(rows, self._outside, strict=True):
+        for row, storages in zip(rows, itertools.chain(*self._outside), strict=True):
             may_be(row, storages)
         if isinstance(self._original, Collector):
             self._original.take(self._nodes, rows, self._types, turns)
@@ -211,7 +229,18 @@ class Growing:
             raise Abandon
         self._note(item)
 
-    def _note(self, item: Any) -> None:
+    def __setitem__(self, key: Any, item: Any) -> None:
+        if (
+            type(key) is not int
+            or not -len(self._new) <= key < 0
+            or self._front
+            or self._has_blocks
+        ):
+            raise Abandon  # it is no item of this turn
+        self._note(item, key)
+
+    def _note(self, item: Any, place: int = 0) -> None:
+        """Take down a new item, or another one in the place of one, from the end on."""
         leaves, structure = tree.flatten(item)
         if local.inside is not self._inside:
             raise Grows(self, self._front)  # type: ignore[arg-type] # in a loop inside
@@ -220,16 +249,22 @@ class Growing:
         if is_fetched(item):
             raise Abandon  # which one of another list it is, is known turn by turn
         refuse_windows(leaves)
+        if self._back is not None and not self._back.put(self._length() + place, leaves, structure):
+            raise Deeper(self)
         leaves, structure = packed.flatten(item, True) if local.tables else (leaves, structure)
         nodes = [self._inside.trace.node_of(leaf) for leaf in leaves]
-        self._contents.append(self._content(item))
-        self._nodes.append((structure, nodes))
-        self._outside += map(self._inside.seen_outside, leaves)
-        self._new.append(item)
+        where = slice(place, place + 1 or None) if place else slice(len(self._new), None)
+        self._contents[where] = [self._content(item)]
+        self._nodes[where] = [(structure, nodes)]
+        self._outside[where] = [[self._inside.seen_outside(leaf) for leaf in leaves]]
+        self._new[where] = [item]
 
     def __getitem__(self, key: Any) -> Any:
         if is_abstract(key):
             return self._at(key)
+        if type(key) is int and key >= 0 and not self._front:
+            early = key < len(self._original)
+            return self._original[key] if early else self._anywhere(key)
         if type(key) is not int or (key < 0) is self._front:
             raise Abandon
         back = key + 1 if self._front else -key
@@ -241,32 +276,50 @@ class Growing:
         return self._carried(back)
 
     def _carried(self, distance: int) -> Any:
-        if not 0 < distance <= LONGEST:
+        if distance > LONGEST:
+            return self._anywhere(-distance)
+        if distance <= 0:
             raise Abandon
         if distance > self._depth:
             self._depth = distance
             raise Deeper(self)
         return self._held[distance - 1]
 
-    def _count(self) -> Any:
-        """How many items there are by now, of which each turn so far has appended one."""
+    def _anywhere(self, key: Any) -> Any:
+        """An item at any place, of those that are there now."""
+        if self._front or type(self._original) is not list:
+            raise Abandon
+        if self._back is None:
+            self._back = ReadBack(self._original)
+            raise Deeper(self)
+        return self._back.at(key, self._length())
+
+    def _length(self) -> Any:
+        """The number of items that are there now, if a turn appends one."""
+        self._one = True
+        return self._inside.turn() + (len(self._original) + len(self._new))
+
+    def _so_far(self) -> Any:
+        """How many items there are by now."""
         if isinstance(self._original, Growing):
             raise Abandon
-        self._one = True
-        return weaken(self._inside.turn() + (len(self._original) + len(self._new)))
+        return weaken(self._length())
 
     def _at(self, key: Any) -> Any:
         """An item at a place that the number of the turn tells; a turn appends one."""
-        node = self._inside.trace.node_of(key)
+        own = key._trace is self._inside.trace
+        node = self._inside.trace.node_of(key) if own else None
+        if node is None or self._rows is None or self._new:
+            return self._anywhere(key)
         counter = self._inside.counter
-        if self._rows is None or self._new or inputs_of(node) != {counter.serial}:
-            raise Abandon
+        if inputs_of(node) != {counter.serial}:
+            return self._anywhere(key)
         places = in_turns(node, counter, self._rows)
         length = len(self._original) + np.arange(len(self._rows))
         back = places + 1 if self._front else length - places
         distances = np.unique(np.where(places < 0, length + back if self._front else -places, back))
-        if len(distances) > 1:
-            raise Abandon
+        if len(distances) > 1 or distances[0] > LONGEST:
+            return self._anywhere(key)
         self._one = True
         return self._carried(int(distances[0]))
 
@@ -292,7 +345,7 @@ class Growing:
         raise Abandon
 
     __len__ = __iter__ = __bool__ = __contains__ = __reversed__ = __array__ = _refuse
-    __add__ = __radd__ = __mul__ = __eq__ = __setitem__ = __delitem__ = _refuse
+    __add__ = __radd__ = __mul__ = __eq__ = __delitem__ = _refuse
     __array_ufunc__ = __array_function__ = _refuse
     __hash__ = object.__hash__
 

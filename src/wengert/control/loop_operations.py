@@ -57,6 +57,7 @@ def as_scan(turns: Turns, rows: np.ndarray, last: Any) -> None:
     results = dict(zip(kept, found, strict=False))
     for (k, one), written in zip(told.items(), found[len(carry) :], strict=False):
         results[k] = one.filled(first[k], written)
+    turns.settle([results[k] for k in range(len(first))])
     written = iter(found[len(carry) + len(told) :])
     for grown in turns.growing:
         grown._extend([next(written) for _ in grown._types], len(rows))
@@ -101,6 +102,7 @@ def as_while(turns: Turns, test: Callable[[Any], Any], count: bool) -> None:
     body = Body(closed(outputs, inputs, keys, body_groups, types), len(keys), len(first))
     condition = Body(closed([asked], asks, keys, test_groups, types), 0, 0)
     results = while_op(*[values[key] for key in keys], *first, turn=Turn(condition, body))
+    turns.settle(results[: len(turns.types)])
     turns.finish(results[: len(turns.types)])
 
 

@@ -170,7 +170,7 @@ class Turns:
             self.carried.append(_Carried(place, structure, blanks))
             self.first += blanks
         for grown in self.growing:
-            self.first += grown._first()
+            self.first += grown._first(self.rows)
         for held in self.held:
             self.first += held.first(self._flat)
         self.types = [_type(leaf) for leaf in self.first]
@@ -326,6 +326,10 @@ class Turns:
 
     def _grow(self, thing: list[Any], stand_in: Growing) -> None:
         """Let a list of the loop's variables grow, or be filled."""
+        if isinstance(thing, Filled) and any(thing is one for one in self.growing):
+            self.growing.remove(thing)
+            thing = thing._original
+            stand_in = Growing(thing)
         held = any(value is thing for value in self.variables.before)
         if not self.attempt or held_twice([thing], _distinct(self.variables.before)):
             raise Abandon
@@ -353,6 +357,8 @@ class Turns:
                     raise FillsOutside(original)
                 outer = outer.outer
             known = any(one is original for one in self.variables.before)
+            if not original:
+                raise ChangedType  # the first turn puts something there
             if by_inner or not known or type(original[0]) is list:
                 raise Tabled(original)
         self._grow(original, Filled(original))
@@ -614,6 +620,9 @@ class Turns:
         enters = self.variables.statement.enters
         entering = [after[place] for place in self.wanted if self.names[place] in enters]
         entering += [item for grown in self.growing for item in grown._new]
+        left = [after[place] for place in self.wanted]
+        if any(grown._back is not None and grown._back.are_kept(left) for grown in self.growing):
+            raise Abandon
         for held in self.held:
             if self._is_shared(held.changed(), before) or held.is_shared():
                 raise Abandon
@@ -732,6 +741,12 @@ class Turns:
             for leaf, t in zip(self.first, self.types, strict=True)
         ]
 
+    def settle(self, results: Sequence[Any]) -> None:
+        """Let tables know what is in them, before anything is changed."""
+        rest = iter(results[len(results) - sum(len(held.leaves) for held in self.held) :])
+        for held in self.held:
+            held.settle([next(rest) for _ in held.leaves])
+
     def finish(self, results: Sequence[Any], last: Any = UNDEFINED) -> None:
         """Put the results into the variables."""
         results = [
@@ -759,8 +774,7 @@ class Turns:
             twin = self.twins.get(one.place)
             values[one.place] = made if twin is None else twin.back(self.after[one.place], made)
         for grown in self.growing:
-            for kind in grown._kinds:
-                [next(following) for _ in range(kind.leaf_count)]
+            [next(following) for _ in range(grown._count)]
         rest = [same.add(next(following), [left]) for left in self.set_now]
         outside = map(self.inside.seen_outside, self.set_now)
         shared += zip(rest, outside, strict=True)

@@ -354,7 +354,7 @@ _SCALARS = [getattr(np, name) for name in "float16 float32 float64 int8 int16 in
 def _length(*args: Any, **kwargs: Any) -> Any:
     """``len(items)``, also of a list that the turns of a loop append to."""
     grows = len(args) == 1 and not kwargs and isinstance(args[0], Growing)
-    return args[0]._count() if grows else len(*args, **kwargs)
+    return args[0]._so_far() if grows else len(*args, **kwargs)
 
 
 REPLACED: dict[Any, Any] = {

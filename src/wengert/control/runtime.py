@@ -27,7 +27,7 @@ from ..trace.lists import of_lists, of_lists_of_arrays, takes_arrays, takes_one_
 from ..trace.made import adopt
 from ..trace.preparing import alike, turn_by_turn
 from ..trace.tracer import lift
-from ..types import type_of
+from ..types import type_of, weaken
 from . import conversion
 from .alike import check_fetched, written
 from .all_turns import loops_around, most_turns
@@ -191,6 +191,11 @@ def _arange_or(function: Any) -> Any:
     return call
 
 
+def _length(thing: Any) -> Any:
+    """``len``, also of a list to which a loop appends."""
+    return weaken(thing._length()) if type(thing) is Growing else len(thing)
+
+
 def _in_loop() -> bool:
     return local.inside is not None and local.inside.attempt and bool(loops_around())
 
@@ -291,6 +296,8 @@ class Runtime:
             return of_items(function, replaced or conversion.called(function))
         if replaced is not None:
             return replaced
+        if function is builtins.len and local.inside is not None:
+            return _length
         if kind is types.BuiltinFunctionType and function.__name__ == "setdefault":
             return self._setdefault(function)
         called = conversion.called(function)
@@ -555,6 +562,8 @@ class Runtime:
         if weighing():
             self._weigh(over, body, get(), number)
             return
+        if type(over) is Growing:
+            over = Steps(over._length(), over._anywhere)
         if isinstance(over, Steps) and is_abstract(over.length):
             self._counted(over, body, more, get, put, number)
             return

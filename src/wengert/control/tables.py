@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..ops import logic
 from ..ops.layout import reshape
 from ..ops.op import Traced, uncaptured
 from ..trace.indexing import setitem
 from ..trace.tracer import lift
 from ..types import ArrayType, type_of, weaken
 from .alike import others, written
+from .blanks import known_values
 from .containers import objects_in
 from .conversion import local
 from .growing import Growing
@@ -35,6 +37,8 @@ from .packed import column_of, elements, joined, numbers_in, shape_of
 from .pieces import Abandon, Fills, Grown, Outward, Tabled, TracedPiece
 from .values import ATOMS, Partial, can_be_written, common, is_abstract, is_fixed, is_number
 
+# What items are taken for until one is set.
+_NUMBER = ArrayType(np.dtype(np.float64), ())
 # How often a loop is made again, with one table more or with wider types.
 _MOST = 24
 
@@ -42,8 +46,8 @@ _MOST = 24
 class _Widened(Outward):
     """Ends all attempts up to the loop that has a table, whose items have other types."""
 
-    def __init__(self, table: Table, types: Sequence[ArrayType]):
-        self.table, self.types = table, types
+    def __init__(self, table: Table, types: Sequence[ArrayType], structure: tree.Structure | None):
+        self.table, self.types, self.structure = table, types, structure
 
 
 class _Regrown(Outward):
@@ -145,47 +149,82 @@ class Row:
 
 
 class Table(Row):
-    """What stands for a list: an array for each number in an item."""
+    """What stands for a list: an array for each number in an item; see `blanks` for the others."""
+
+    has_blanks = False
 
     def __init__(
         self,
         lists: Sequence[list[Any]],
         shape: tuple[int, ...],
-        structure: tree.Structure,
+        structure: tree.Structure | None,
         types: Sequence[ArrayType],
     ):
         super().__init__(self, ())
         self.lists = _Lists(lists)  # the list, or the lists in it: those that have the items
-        self.shape, self.structure = shape, structure
-        self.in_types(types)
+        self.shape, self.piece = shape, local.inside
+        there = [item is not None for _, items in self.lists.pairs for item in items]
+        self.there = np.array(there).reshape(shape)  # what is not there is None
+        self.has_blanks = not all(there)
+        self.in_types(types, structure)
 
-    def in_types(self, types: Sequence[ArrayType]) -> None:
+    def in_types(self, types: Sequence[ArrayType], structure: tree.Structure | None) -> None:
         """Take the items of the lists, in some types."""
-        leaves = [tree.leaves(item) for _, items in self.lists.pairs for item in items]
-        columns = zip(*leaves, strict=True)
+        self.is_guess = structure is None  # nobody knows what the items are
         self.types = list(types)
+        self.structure = tree.LEAF if types and structure is None else structure
+        blank = [t.dtype.type(0) for t in types]
+        leaves = [
+            blank if item is None else tree.leaves(item)
+            for _, items in self.lists.pairs
+            for item in items
+        ]
+        columns = zip(*leaves, strict=True)
         self.columns = tuple(
             _column(column, own, self.shape) for column, own in zip(columns, types, strict=True)
         )
+        if self.has_blanks:
+            self.columns += self.there, np.bool_(True)
 
     def item(self, key: tuple[Any, ...]) -> Any:
         """The item at a place."""
-        found = [column[key] for column in self._traced()]
-        pairs = zip(found, self.types, strict=True)
-        return tree.unflatten(self.structure, [weaken(one) if t.weak else one for one, t in pairs])
+        columns = self._traced()
+        if self.has_blanks:
+            self._change()
+            *_, there, all_were_there = columns
+            self.columns = (*columns[:-1], logic.logical_and(all_were_there, there[key]))
+        if self.structure is None:
+            raise _Widened(self, [_NUMBER], None)
+        pairs = zip(columns, self.types, strict=False)
+        found = [weaken(column[key]) if t.weak else column[key] for column, t in pairs]
+        return tree.unflatten(self.structure, found)
 
     def set(self, key: tuple[Any, ...], item: Any) -> None:
         """Put an item at a place."""
+        self._change()
+        leaves, structure = _taken(item)
+        if structure != self.structure and not self.is_guess:
+            raise Abandon
+        types = [type_of(leaf) for leaf in leaves]
+        types = types if self.is_guess else _wider(self.types, leaves)
+        if types != self.types or structure != self.structure:
+            raise _Widened(self, types, structure)
+        leaves += [True] if self.has_blanks else []
+        columns = self._traced()
+        made = [setitem(column, key, leaf) for column, leaf in zip(columns, leaves, strict=False)]
+        self.columns = (*made, *columns[len(made) :])
+
+    def _change(self) -> None:
         if local.inside is not None:
             local.inside.changes(self, "an assignment")
-        leaves, structure = _taken(item)
-        if structure != self.structure:
-            raise Abandon
-        types = _wider(self.types, leaves)
-        if types != self.types:
-            raise _Widened(self, types)
-        pairs = zip(self._traced(), leaves, strict=True)
-        self.columns = tuple(setitem(column, key, leaf) for column, leaf in pairs)
+
+    def settle(self, columns: Sequence[Any]) -> None:
+        """Take down what is there behind the loop; end the attempt if that is not known, or if
+        something was read that was not."""
+        if self.has_blanks and self.piece is local.inside:
+            self.left, all_were_there = known_values(columns[-2:])
+            if not all_were_there:
+                raise Abandon
 
     def _traced(self) -> list[Any]:
         return [one if isinstance(one, Traced) else lift(one) for one in self.columns]
@@ -217,11 +256,17 @@ class Table(Row):
                 written(one)
 
     def _all_items(self) -> Iterator[list[Any]]:
-        whole = [reshape(column, shape=(math.prod(self.shape),)) for column in self.columns]
+        assert self.structure is not None
+        own = self.columns[: len(self.types)]
+        whole = [reshape(column, shape=(math.prod(self.shape),)) for column in own]
         columns = [elements(one, own.weak) for one, own in zip(whole, self.types, strict=True)]
         found = zip(*columns, strict=True)
-        items = (tree.unflatten(self.structure, leaves) for leaves in found)
-        return ([next(items) for _ in before] for _, before in self.lists.pairs)
+        items = [tree.unflatten(self.structure, leaves) for leaves in found]
+        if self.has_blanks:
+            pairs = zip(items, self.left.flat, strict=True)
+            items = [item if there else None for item, there in pairs]
+        following = iter(items)
+        return ([next(following) for _ in before] for _, before in self.lists.pairs)
 
 
 class ReadTable(Table):
@@ -317,9 +362,12 @@ def table_of(thing: list[Any]) -> Table | None:
     if any(map(others, (thing, *lists))):
         return None  # what is written to those that may be the same is not seen in a table
     try:
-        first, structure = _taken(lists[0][0])
+        items = [item for one in lists for item in one if item is not None]
+        if not items:
+            return Table(lists, tuple(shape), None, [])
+        first, structure = _taken(items[0])
         types = [type_of(leaf) for leaf in first]
-        for item in (item for one in lists for item in one):
+        for item in items:
             leaves, own = _taken(item)
             if own != structure:
                 return None
@@ -351,6 +399,9 @@ def with_tables(
         except Tabled as found:
             whole = _whole(found.thing, get())
             table = table_of(whole)
+            if table is None and not any(thing is whole for thing, _ in standing):
+                standing.append((whole, Growing(whole)))  # it may be one that grows
+                continue
             if table is None or any(_overlap(one, table) for _, one in standing):
                 break
             standing = [(thing, one) for thing, one in standing if not _overlap(table, one)]
@@ -369,7 +420,7 @@ def with_tables(
         except _Widened as found:
             if not any(found.table is one for _, one in standing):
                 raise
-            found.table.in_types(found.types)
+            found.table.in_types(found.types, found.structure)
         except (Abandon, Exception) as problem:
             outer = isinstance(problem, Abandon) and problem.is_for_outer()
             if outer or not (standing or local.packed):

@@ -112,10 +112,11 @@ def optimise_bodies(optimise: Callable[[Graph], Graph]) -> Callable[[Graph], Gra
 
 def prune_loops(graph: Graph) -> Graph:
     """c, ys = scan(f); use c -> c, _ = scan(f without ys); a carry that stays is a constant."""
-    return edit_loops(graph, _prune, counted=True)
+    return edit_loops(graph, prune_loop, counted=True)
 
 
-def _prune(node: Operator, used: set[int]) -> list[Node | None]:
+def prune_loop(node: Operator, used: set[int]) -> list[Node | None]:
+    """The results of a loop of which these are used."""
     body: Body = node.params["body"]
     outputs: list[Any] = body.graph.outputs
     constants, carry, rows = body.split(body.graph.inputs)

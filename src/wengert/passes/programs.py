@@ -16,7 +16,7 @@ from ..transforms.choice import Branches, is_switch, taken
 from ..transforms.loop import is_loop
 from ..transforms.repetition import Turn, is_while
 from .constants import constant_value
-from .loops import edit_operations, items_of, loop_items
+from .loops import edit_operations, items_of, loop_items, prune_loop
 from .rewriting import apply
 from .simplify import share_common, simplify
 from .small_arrays import write_out_turn
@@ -76,11 +76,46 @@ def _written_out(body: Body) -> Body:
 
 def prune_programs(graph: Graph) -> Graph:
     """a, b = switch(f, g); use a -> a = switch(f without b, g without b); while_loop likewise."""
-    return edit_operations(
-        graph,
-        lambda node, used: (_prune_switch if is_switch(node) else _prune_while)(node, used),
-        _has_programs,
-    )
+    return edit_operations(graph, _prune, _has_programs)
+
+
+def _prune(node: Operator, used: set[int]) -> list[Node | None]:
+    if is_loop(node):
+        return prune_loop(node, used)
+    return (_prune_switch if is_switch(node) else _prune_while)(node, used)
+
+
+def part_results(graph: Graph) -> Graph:
+    """a, b = scan(f) -> a = scan(f without b); b = scan(f without a); branches and loops without
+    end likewise. It is more work, and tells what each result depends on."""
+
+    def edit(node: Operator, used: set[int]) -> list[Node | None]:
+        whole = _with_parted(node)
+        found: list[Node | None] = [None] * len(node.type)
+        for k in used:
+            found[k] = _prune(whole, {k})[k]
+        return found
+
+    return edit_operations(graph, edit, lambda node: is_loop(node) or _has_programs(node))
+
+
+def _with_parted(node: Operator) -> Operator:
+    """An operation with the results of its programs computed each by itself."""
+
+    def parted(body: Body) -> Body:
+        return Body(part_results(body.graph), body.constants, body.carry)
+
+    if is_loop(node):
+        item: Any = loop_items(node, parted(node.params["body"]), node.inputs)[0]
+    elif is_switch(node):
+        branches = Branches([parted(body) for body in node.params["branches"].bodies])
+        item = program_items(node, {"branches": branches}, node.inputs)[0]
+    else:
+        turn: Turn = node.params["turn"]
+        better = turn.like(parted(turn.test), parted(turn.body))
+        item = program_items(node, {"turn": better}, node.inputs)[0]
+    found: Operator = item.inputs[0]
+    return found
 
 
 def _has_programs(node: Node) -> bool:
