@@ -1,12 +1,16 @@
 """What a step keeps for its pullback."""
 
+from typing import NamedTuple
+
 import numpy as np
+import pytest
 
 import wengert as wg
 import wengert.numpy as wnp
 from wengert import machine
 from wengert.graph import Operator
 from wengert.passes import optimise
+from wengert.transforms import residuals
 from wengert.transforms.loop import is_loop
 
 
@@ -114,3 +118,63 @@ def test_what_reaches_the_result_in_a_later_step_has_a_cotangent():
     np.testing.assert_allclose(wg.grad(end)(x), wg.grad(wg.jit(end))(x))
     h = 1e-6
     np.testing.assert_allclose(wg.grad(end)(x), (end(x + h) - end(x - h)) / (2 * h), rtol=1e-8)
+
+
+class Value(NamedTuple):
+    """What the smallest cut asks of a node."""
+
+    serial: int
+    inputs: tuple
+    bytes: float
+    time: float
+
+
+def random_values(seed, count):
+    rng, values = np.random.default_rng(seed), []
+    for serial in range(count):
+        sources = rng.permutation(serial)[: rng.integers(0, 4)]
+        time = np.inf if rng.random() < 0.2 or not len(sources) else float(rng.integers(0, 5))
+        values.append(
+            Value(serial, tuple(values[k] for k in sources), float(rng.integers(1, 9)), time)
+        )
+    frontier = [values[k] for k in rng.permutation(count)[: 1 + count // 4]]
+    return values, {value.serial: value for value in frontier}
+
+
+def smallest_cut(frontier):
+    time = lambda value: value.time
+    always = lambda value: True
+    region = residuals._region(frontier, always, time)
+    return residuals._smallest_cut(frontier, region, always, lambda value: value.bytes, time)
+
+
+def cost(kept, frontier):
+    """What it takes to keep these and to compute the frontier of them."""
+    computed, pending = {}, [value for value in frontier if value not in kept]
+    while pending:
+        value = pending.pop()
+        if value.serial not in computed:
+            computed[value.serial] = value
+            pending += [source for source in value.inputs if source not in kept]
+    times = sum(value.time for value in computed.values())
+    return sum(value.bytes for value in kept) + times
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_other_values_take_fewer_bytes_and_time(seed):
+    values, frontier = random_values(seed, 10)
+    found = smallest_cut(frontier)
+    assert set(found) <= set(values)
+    every = (
+        [value for k, value in enumerate(values) if choice >> k & 1]
+        for choice in range(2 ** len(values))
+    )
+    assert cost(found, frontier.values()) == min(cost(kept, frontier.values()) for kept in every)
+
+
+def test_many_values_are_looked_through_a_few_times(monkeypatch):
+    searches, search = [], residuals._steps
+    monkeypatch.setattr(residuals, "_steps", lambda room: searches.append(1) or search(room))
+    _, frontier = random_values(0, 2000)
+    assert smallest_cut(frontier)
+    assert len(searches) < 50

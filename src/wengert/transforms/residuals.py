@@ -212,46 +212,65 @@ def _smallest_cut(
                 room[source.serial, 1][serial, 0] = inf
     for serial in frontier:
         room[serial, 1][_LAST] = inf
-    while True:
-        following = _ways(room)
-        if _FIRST not in following:
-            break
-        _send(room, following)
+    while _FIRST in (steps := _steps(room)):
+        _send(room, steps)
     return [
         region[serial]
         for serial in sorted(region)
-        if (serial, 1) in following and (serial, 0) not in following
+        if (serial, 1) in steps and (serial, 0) not in steps
     ]
 
 
 _FIRST, _LAST = "first", "last"
 
 
-def _ways(room: dict[Any, dict[Any, float]]) -> dict[Any, Any]:
-    """The places from which more can flow to the last one, each with the next on its way."""
+def _steps(room: dict[Any, dict[Any, float]]) -> dict[Any, int]:
+    """The places from which more can flow to the last one, with the number of steps to it."""
     before: dict[Any, list[Any]] = {place: [] for place in room}
     for place, ways in room.items():
         for after, left in ways.items():
             if left > 0:
                 before[after].append(place)
-    following: dict[Any, Any] = {_LAST: None}
+    steps: dict[Any, int] = {_LAST: 0}
     pending = deque([_LAST])
     while pending:
         after = pending.popleft()
         for place in before[after]:
-            if place not in following:
-                following[place] = after
+            if place not in steps:
+                steps[place] = steps[after] + 1
                 pending.append(place)
-    return following
+    return steps
 
 
-def _send(room: dict[Any, dict[Any, float]], following: dict[Any, Any]) -> None:
-    """Let as much flow as can along the way from the first place."""
+def _send(room: dict[Any, dict[Any, float]], steps: dict[Any, int]) -> None:
+    """Let flow from the first place what can along ways of so many steps.
+
+    Which of these are full is remembered, so that each step is looked at about once.
+    """
+    ahead = {
+        place: [one for one in room[place] if steps.get(one) == steps[place] - 1] for place in steps
+    }
     way = [_FIRST]
-    while way[-1] != _LAST:
-        way.append(following[way[-1]])
-    steps = list(itertools.pairwise(way))
-    most = min(room[one][other] for one, other in steps)
-    for one, other in steps:
+    while way:
+        place = way[-1]
+        if place == _LAST:
+            way = way[: _filled(room, way)]
+            continue
+        while ahead[place] and room[place][ahead[place][-1]] <= 0:
+            ahead[place].pop()
+        if ahead[place]:
+            way.append(ahead[place][-1])
+            continue
+        way.pop()
+        if way:
+            ahead[way[-1]].pop()
+
+
+def _filled(room: dict[Any, dict[Any, float]], way: list[Any]) -> int:
+    """Let as much flow as can along a way; the number of places up to the first step then full."""
+    pairs = list(itertools.pairwise(way))
+    most = min(room[one][other] for one, other in pairs)
+    for one, other in pairs:
         room[one][other] -= most
         room[other][one] = room[other].get(one, 0) + most
+    return 1 + next(k for k, (one, other) in enumerate(pairs) if room[one][other] <= 0)
