@@ -128,7 +128,51 @@ def a_dict_that_turns_replace(x):
     return sum(d["a"]) + d["b"] + 2 * sum(e["a"])
 
 
+def a_variable_that_a_branch_and_a_function_in_it_set(x):
+    last = 0.1
+    if x[0] > 0:
+
+        def keep(v):
+            nonlocal last
+            last = last + v
+
+        last = x[1]
+        keep(x[2])
+    return last
+
+
+def a_variable_that_a_function_in_a_branch_leaves(x):
+    last, rows = 0.1, [x[3], 1.0]
+    if x[0] > 0:
+
+        def maybe(v):
+            nonlocal last, rows
+            return v
+
+        last = 0.5
+        rows = [maybe(last), 2.0]
+        maybe(last)
+    return last + sum(rows)
+
+
+def a_variable_of_a_branch_alone(x):
+    s = x[1]
+    if x[0] > 0:
+        n = 0.5
+
+        def count():
+            nonlocal n
+            n += 1
+
+        count()
+        s = s * n
+    return s
+
+
 RIGHT = [
+    a_variable_of_a_branch_alone,
+    a_variable_that_a_branch_and_a_function_in_it_set,
+    a_variable_that_a_function_in_a_branch_leaves,
     a_list_of_two_objects_until, a_list_of_two_objects_asked_for,
     a_dict_that_turns_replace_in_a_branch, a_dict_that_turns_replace,
 ]  # fmt: skip
