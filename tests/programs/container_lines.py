@@ -71,6 +71,7 @@ CONTAINERS = {
     "N": ("{'p': x[1], 'q': 0.5, 'r': 1.0}", "sum(N.values()) * 0.8 + len(N) + N['p']"),
     "o": ("Held(x[4], [1.0, 2.0, 3.0, 4.0, x[0]])", "o.total() + o.l[1]"),
     "t": ("Held(0.5, o.l)", "t.total() * 0.45"),
+    "O": ("[o, t]", "O[0].total() * 0.65 + O[-1].v"),
     "A": ("np.zeros(5)", "A.sum() * 0.2 + A[1]"),
     "B": ("np.ones(5) * x[0]", "B.sum() * 0.25 + B[2]"),
     "M": ("np.ones((5, 5))", "(M * np.arange(25.0).reshape(5, 5)).sum() * 0.01"),
@@ -83,6 +84,7 @@ CONTAINERS = {
 GROUPS = [
     ["L", "P", "R"], ["D", "row", "best", "E"], ["Q"], ["G"], ["d"], ["N"], ["o", "t"], ["A", "B"],
     ["M", "r"], ["H"], ["S"], ["T"], ["D", "row"], ["L"], ["L", "o"], ["A", "M", "r"],
+    ["o", "t", "O"], ["d", "L", "o"], ["D", "row", "o"], ["A", "H"], ["d", "D"],
 ]  # fmt: skip
 
 NUMBERS = """
@@ -156,6 +158,9 @@ len(S) * 0.1
 (0.5 if 2 in S else 0.25)
 T[1]
 T[0][$index]
+O[$bit].v
+O[$bit].l[$index]
+sum(q.v for q in O)
 """.strip().splitlines()
 
 VALUES = """
@@ -319,6 +324,32 @@ t.l[$index] = $value
 t.v = $value
 o.l, t.l = t.l, o.l
 s = s + o.take(t.l).total()
+O[$bit].v = $value
+O[$bit].l[$index] = $value
+O[0], O[1] = O[1], O[0]
+O[$bit] = t
+O[0] = Held($value, O[1].l)
+o = O[$bit]
+O = O[::-1]
+O[0].l = O[1].l
+O[0].push($index, O[1].v)
+last = max(O, key=lambda q: q.v).v
+o.l, L = L, o.l
+o.l = D[$index]
+D[$index] = o.l
+d['a'] = D[$index]
+D[$index] = d['a']
+d = {**d, 'b': $value}
+d = {'a': d['a'], 'b': last}
+L, d['a'] = d['a'], L
+L += [$value]; L.pop(0)
+row = [u * 0.9 for u in row]
+D[$index], row = row, D[$index]
+D = [row, *D[1:]]
+G.append(L[$index])
+G = [*G, last]
+P = L if $test else R
+row = D[0] if $test else D[$index]
 A[$index] = $value
 A[$index] += $value
 A[1:3] *= 0.5
@@ -419,6 +450,10 @@ for u$i, w$i in zip(L, reversed(R)):
 
 for q$i in D:
     q$i[$index] = $value
+    $line
+
+for q$i in O:
+    q$i.v = q$i.v * 0.5 + $value
     $line
 
 for n$i, u$i in N.items():

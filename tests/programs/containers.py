@@ -39,7 +39,7 @@ class ContainerWriter:
         self.random = random.Random(seed)
         generator = np.random.default_rng(seed)
         self.points = [generator.normal(size=5) for _ in range(2)]
-        groups = self.random.sample(GROUPS, self.random.choice([1, 2, 2, 3, 3, 4]))
+        groups = self.random.sample(GROUPS, self.random.choice([1, 1, 1, 2, 2, 3]))
         chosen = {name for group in groups for name in group}
         self.names = [name for name in CONTAINERS if name in chosen]
         self.result = " + ".join([REST, *(CONTAINERS[name][1] for name in self.names)])
@@ -57,7 +57,7 @@ class ContainerWriter:
         rather one that names those which it has."""
         usable = [text for text in texts if not self.unknown.search(text)]
         named = [text for text in usable if self.known.search(text)]
-        return self.random.choice(named if named and self.random.random() < 0.7 else usable)
+        return self.random.choice(named if named and self.random.random() < 0.85 else usable)
 
     def filled(self, text, depth):
         """A text with a choice in place of each name; lines of a block are indented as it is."""
