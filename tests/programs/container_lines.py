@@ -180,6 +180,14 @@ $number < 0.1 or $number > 0.6
 k == j
 k > 1
 k in (1, 2)
+row is D[$index]
+row is not best
+o is t
+O[0] is not o
+A is B
+r is A
+L is P
+d['a'] is L
 'w' in N
 len(G) > 2
 2 in S

@@ -15,11 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import tree
-from ..trace.either import undecided
+from ..errors import MutationError, explain
+from ..trace.conditional import storages_of
+from ..trace.either import Either, undecided
 from ..trace.preparing import alike
 from .conversion import local
-from .pieces import Fills, TracedPiece
+from .pieces import Abandon, Fills, TracedPiece
 from .values import Partial, attributes, is_own_array
+
+# Classes of what stands for a list while an attempt lasts have one of these.
+_STANDING = ("stands_for_lists", "is_stand_in")
 
 
 class _Undecided(Partial):
@@ -113,6 +118,41 @@ def check_fetched(thing: Any) -> None:
 def others(thing: Any) -> Sequence[Any]:
     """What a container may be, beside itself."""
     return alike().get(id(thing), (thing, ()))[1]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """``a is b``; an error, or the end of an attempt, where nobody knows."""
+    if one is other:
+        return True
+    if any(hasattr(type(thing), name) for thing in (one, other) for name in _STANDING):
+        raise Abandon
+    if type(one) is not type(other):
+        return False
+    array = is_own_array(one) and bool(one.type.shape)
+    if not array and not is_container(one):
+        return False
+    inside = local.inside
+    if inside is not None and inside.attempt and (array or not inside.are_old(one, other)):
+        raise Abandon
+    if array:
+        either = isinstance(one._storage(), Either) or isinstance(other._storage(), Either)
+        unknown = either and not set(storages_of(one)).isdisjoint(storages_of(other))
+    else:
+        unknown = any(thing is other for thing in others(one))
+    if unknown or (inside is not None and inside.has_copies(one, other)):
+        raise _unknown()
+    return False
+
+
+def _unknown() -> MutationError:
+    return MutationError(
+        explain(
+            "`is`",
+            "whether two arrays or containers are one is not known: a traced condition, or the "
+            "turn of a loop, decides",
+            "Keep the place of each in a variable, and compare the places.",
+        )
+    )
 
 
 def written(thing: Any) -> None:

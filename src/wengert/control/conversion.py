@@ -39,8 +39,10 @@ _MOST = 4096
 _GOES_ON = frozenset(
     code
     for name, code in opcode.opmap.items()
-    if name.startswith(("POP_JUMP", "JUMP_IF", "FOR_ITER", "CALL", "JUMP", "STORE_ATTR"))
-    or name in ("STORE_SUBSCR", "STORE_SLICE", "BUILD_SLICE", "BINARY_SLICE")
+    if name.startswith(
+        ("POP_JUMP", "JUMP", "FOR_ITER", "CALL", "STORE_ATTR", "STORE_SUBSCR", "IS_OP")
+    )
+    or name in ("STORE_SLICE", "BUILD_SLICE", "BINARY_SLICE")
 )
 _BINARY = opcode.opmap["BINARY_OP"]
 

@@ -135,6 +135,7 @@ class TracedPiece:
         self.pairs: dict[TracedPiece, Any] = {}  # with each of the loops around, see `all_turns`
         self.carried: set[int] = set()  # objects that it may change, by their `id`
         self.fresh: set[int] = set()  # copies of containers that stand for those from outside
+        self.copies: set[int] = set()  # those, and objects and arrays that do
         self.fetched: dict[int, Any] = {}  # containers read at a traced place, with their lists
         self.read: dict[int, Any] = {}  # what stands for lists of lists that are read at one
         self.contents: Contents | None = None  # others that it may change, if it is a branch
@@ -223,6 +224,15 @@ class TracedPiece:
         own = self._own()
         known = id(thing) in own or len(own) >= _MOST_OBJECTS  # which are not all, then
         return known or (self.outer is not None and self.outer.is_old(thing))
+
+    def are_old(self, *things: Any) -> bool:
+        """Whether all were there before the piece."""
+        return all(map(self.is_old, things))
+
+    def has_copies(self, *things: Any) -> bool:
+        """Whether one of some things stands for another from outside of a turn."""
+        own = any(id(thing) in self.copies for thing in things)
+        return own or (self.outer is not None and self.outer.has_copies(*things))
 
     def _own(self) -> dict[int, Any]:
         """The objects that can be reached from the roots, by their `id`."""

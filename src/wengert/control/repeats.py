@@ -404,8 +404,9 @@ class Turns:
         self.values: list[Any] = values
         copies = [values[one.place] for one in self.carried]
         copies += [twin.copy for held in self.held for twin in held.twins]
-        parts = (one for copy in copies for one in containers_in(copy))
+        parts = [one for copy in copies for one in containers_in(copy)]
         inside.fresh = {id(one) for one in parts if tree.take_apart(one) is not None}
+        inside.copies = {id(one) for one in [*parts, *inputs, *self.inner]}
         self.variables.put(values)
         return nodes
 

@@ -435,7 +435,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 or _is_bound_to_place(*node.comparators[1:]):
-            return self.generic_visit(node)
+            self.generic_visit(node)
+            return self._compared(node) if len(node.ops) == 1 else node
         left, *others = map(self.visit, (node.left, *node.comparators))
         pairs: list[ast.expr] = []
         for op, other in zip(node.ops, others, strict=True):
@@ -445,8 +446,17 @@ class _Rewriter(ast.NodeTransformer):
             given = ast.arguments(
                 [], [ast.arg(PREFIX + "a"), ast.arg(PREFIX + "b")], None, [], [], None, []
             )
-            pairs += [ast.Lambda(given, pair), _later(other)]
+            pairs += [ast.Lambda(given, self._compared(pair)), _later(other)]
         return self._runtime_call("chain", node, left, *pairs)
+
+    def _compared(self, node: ast.Compare) -> ast.expr:
+        """A comparison; whether two things are one may be up to a traced condition."""
+        sides = [node.left, *node.comparators]
+        known = any(isinstance(side, ast.Constant) for side in sides)
+        if known or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return node
+        asked = self._runtime_call("is_", node, *sides)
+        return asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked)
 
     def visit_Call(self, node: ast.Call) -> Any:
         if _is_named(node.func, ("super",)) and not node.args:

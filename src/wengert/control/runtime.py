@@ -29,7 +29,7 @@ from ..trace.preparing import alike, turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of, weaken
 from . import conversion
-from .alike import check_fetched, written
+from .alike import check_fetched, is_same, written
 from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
 from .comprehensions import Comprehension, taking
@@ -879,6 +879,8 @@ class Runtime:
 
         sides = (rest, lambda: shortcut) if conjunction else (lambda: shortcut, rest)
         return choose(value, sides[0], sides[1], self._here(), self._roots(*later))
+
+    is_ = staticmethod(is_same)
 
     def not_(self, value: Any) -> Any:
         """``not a``."""
