@@ -169,7 +169,23 @@ def a_variable_of_a_branch_alone(x):
     return s
 
 
+def a_variable_that_one_side_sets(x):
+    a, b = np.zeros(3), np.ones(3) * x[0]
+    if x[0] > 0:
+
+        def half(v):
+            nonlocal a, b
+            return v * 0.5
+
+        s = half(x[3])
+    else:
+        b = a + 0.1
+        s = 1.0
+    return b[2] + s
+
+
 RIGHT = [
+    a_variable_that_one_side_sets,
     a_variable_of_a_branch_alone,
     a_variable_that_a_branch_and_a_function_in_it_set,
     a_variable_that_a_function_in_a_branch_leaves,

@@ -101,6 +101,12 @@ class Variables:
         self.roots = [*self.before, *roots]
         self.every = False
 
+    def has_cell(self, cell: Any) -> bool:
+        """Whether the statement sets the variable of a cell, which functions inside may set too."""
+        put: Any = self.put
+        cells = dict(zip(put.__code__.co_freevars, put.__closure__ or (), strict=True))
+        return any(cells.get(name) is cell for name in self.names[: self.statement.changed])
+
     def arrays(self) -> list[Any]:
         """The traced arrays that the statement may write to, once each."""
         found: dict[int, Any] = {}
@@ -327,7 +333,8 @@ class _Merge:
 
     def changed(self) -> list[tuple[Changed, dict[Any, Make]]]:
         """The containers and objects that a side changes, with how each slot is made."""
-        kept = {key: one for side in self.sides for key, one in side.changed.kept.items()}
+        every = {key: one for side in self.sides for key, one in side.changed.kept.items()}
+        kept = {k: one for k, one in every.items() if not self.variables.has_cell(one.thing)}
         return [(one, self._slots(key, one)) for key, one in kept.items()]
 
     def _slots(self, key: int, kept: Changed) -> dict[Any, Make]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 # Containers whose content can be put back.
@@ -35,10 +35,8 @@ class Changed:
 class Contents:
     """All that one side of a branch changes of what was there before it."""
 
-    def __init__(self, outer_of: Callable[[Any], Any], cells: Sequence[types.CellType]):
+    def __init__(self, outer_of: Callable[[Any], Any]):
         self.outer_of = outer_of  # a value as it is outside; raises `MadeInsideError` if it is not
-        # variables: the side may set them itself, before a function inside changes them
-        self.first = {id(cell): held for cell in cells if (held := content(cell))}
         self.kept: dict[int, Changed] = {}  # by the `id` of the thing, which is held by its record
 
     def keep(self, thing: Any, how: str, before: dict[Any, Any] | None = None) -> bool:
@@ -46,8 +44,7 @@ class Contents:
         if not can_be_put_back(thing):
             return False
         if id(thing) not in self.kept:
-            first = self.first.get(id(thing), before)
-            held = content(thing) if first is None else first
+            held = content(thing) if before is None else before
             try:
                 held = {slot: self.outer_of(value) for slot, value in held.items()}
             except MadeInsideError:

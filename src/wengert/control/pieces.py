@@ -258,8 +258,7 @@ class TracedPiece:
 
     def may_change(self) -> Contents:
         """Lists, dicts and objects from outside that the piece changes from now on."""
-        cells = [one for one in self.roots if type(one) is types.CellType]
-        self.contents = Contents(self.outer_of, cells)
+        self.contents = Contents(self.outer_of)
         return self.contents
 
     def reads(self, cells: Sequence[Any]) -> None:
