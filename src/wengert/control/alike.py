@@ -65,12 +65,16 @@ def containers_in(value: Any) -> Iterator[Any]:
 
 def may_be_alike(made: Any, *containers: Any) -> None:
     """Take down that what is made may be one of some containers, and so all that these may be."""
-    known = alike()
     every = {id(one): one for thing in containers for one in (thing, *others(thing))}
     taken = {id(made), *map(id, others(made))}
     for one in [one for key, one in every.items() if key not in taken]:
-        for this, that in ((made, one), (one, made)):
-            known.setdefault(id(this), (this, []))[1].append(that)
+        are_alike(made, one)
+
+
+def are_alike(made: Any, one: Any) -> None:
+    """Take down that two containers may be the same."""
+    for this, that in ((made, one), (one, made)):
+        alike().setdefault(id(this), (this, []))[1].append(that)
 
 
 def fetched(made: Any, items: Sequence[Any]) -> Any:

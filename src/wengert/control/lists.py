@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import tree
+from ..ops import elementwise as ew
+from ..ops import logic
 from ..ops.layout import reshape
 from ..ops.op import Traced, uncaptured
+from ..ops.positions import provided
 from ..trace.conditional import check_current
 from ..trace.either import may_be
 from ..trace.indexing import setitem
+from ..trace.tracer import lift
 from ..trace.views import read_only, snapshot
 from ..types import ArrayType, type_of, weaken
 from . import packed
-from .alike import containers_in, fetched
+from .alike import are_alike, containers_in, fetched, others, written
+from .conversion import local
 from .held_arrays import storages_before
 from .values import common, failure, is_abstract, is_number, is_own_array
 
@@ -234,6 +239,9 @@ def _of_rows(items: Sequence[Any]) -> Items | None:
 def set_item(items: list[Any], k: Any, value: Any) -> None:
     """Set the item of a list at a traced place; all of them are of one type then."""
     every = [*items, value]
+    if all(map(is_row, every)):
+        _set_row(items, k, value)
+        return
     # others may hold an item that can be changed: which one is replaced has to be known
     fixed = not any(type_of(leaf).shape for leaf in filter(is_number, tree.leaves(every)))
     fixed = fixed and next(containers_in(tuple(every)), None) is None
@@ -242,6 +250,72 @@ def set_item(items: list[Any], k: Any, value: Any) -> None:
         raise no_place("setting", "they are no numbers, or not of one kind")
     found.columns = [setitem(column[:-1], k, column[-1]) for column in found.columns]
     items[:] = [found.at(place) for place in range(len(items))]
+
+
+def is_row(value: Any) -> bool:
+    """Whether it is a list of numbers, or an array that can be written to."""
+    if type(value) is list:
+        return all(is_number(item) and not type_of(item).shape for item in value)
+    return is_own_array(value) and len(type_of(value).shape) > 0
+
+
+def place_in(items: Sequence[Any], k: Any) -> Any:
+    """A traced place in a list, counted from the front; an error where there is none."""
+    place = ew.select(logic.less(k, 0), k + len(items), k)
+    there = logic.logical_and(logic.greater_equal(place, 0), logic.less(place, len(items)))
+    texts = {"name": "", "problem": "list assignment index out of range", "remedy": ""}
+    return provided(place, there, error="IndexError", **texts)
+
+
+def exchange(items: list[Any], i: Any, j: Any) -> bool:
+    """Exchange two lists or arrays in a list, one of them at a traced place; False where the items
+    are others.
+
+    The list holds new ones then. Each may be any that was there before, but they are not the same
+    among each other.
+    """
+    if not all(map(is_row, items)):
+        return False
+    if local.inside is not None:
+        local.inside.changes(items, "an assignment")
+    written(items)
+
+    def exchanged(whole: Any) -> Any:
+        first, second = row(whole, i), row(whole, j)
+        return setitem(setitem(whole, i, second), j, first)
+
+    _rearrange(items, items, exchanged)
+    return True
+
+
+def _set_row(items: list[Any], k: Any, value: Any) -> None:
+    """Put another list or array into a list, in the place of one that is traced."""
+    place = place_in(items, k)
+    _rearrange(items, [*items, value], lambda whole: setitem(whole[:-1], place, whole[-1]))
+
+
+def _rearrange(items: list[Any], every: Sequence[Any], rearranged: Callable[[Any], Any]) -> None:
+    """Put new items into a list, each of which may be any of some that there are."""
+    found = items_of(every) or items_of(every, copied=True)
+    if found is None or len({*map(id, every)}) < len(every):
+        raise no_place("setting", "they are not of one shape, or one is there twice")
+    columns = [rearranged(c if isinstance(c, Traced) else lift(c)) for c in found.columns]
+    made = Items(found.structure, columns, found.types)
+    before = [(one, *others(one)) for one in every]
+    storages = [storage for item in every for storage in storages_before(item)]
+    bumps = [0]
+    items[:] = [_made_of(made.at(place), before, storages, bumps) for place in range(len(items))]
+
+
+def _made_of(
+    value: Any, before: Sequence[Sequence[Any]], storages: Sequence[Any], bumps: list[int]
+) -> Any:
+    """A list or an array that may be any that was there before."""
+    if type(value) is not list:
+        return may_be(snapshot(value), storages, bumps)
+    for one in (thing for things in before for thing in things):
+        are_alike(value, one)
+    return value
 
 
 def _column(items: list[Any]) -> Any:

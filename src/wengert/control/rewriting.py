@@ -43,6 +43,7 @@ _PLAIN = (
     ast.FunctionDef,
     ast.Return,
 )
+_OF_PLACES = (ast.Name, ast.Constant, ast.BinOp, ast.operator, ast.expr_context)
 _OWN_CALL = ast.dump(ast.Attribute(ast.Name(PREFIX, ast.Load()), "")).partition(", attr")[0]
 _LOCAL = ("locals", "eval", "exec", "vars", "dir")
 _ITERATORS = ("range", "reversed", "enumerate", "zip")
@@ -217,7 +218,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
-        for statement in statements:
+        for statement in _joined(statements):
             new = self.visit(statement)
             made += new if isinstance(new, list) else [new]
         return made
@@ -399,6 +400,18 @@ class _Rewriter(ast.NodeTransformer):
         made = ast.Assign([node.target], self.visit(node.value))
         return ast.copy_location(made, node)
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """``a[i], a[j] = a[j], a[i]`` exchanges two items, which nobody else sees meanwhile."""
+        exchanged = _exchanged(node)
+        if exchanged is None:
+            return self.generic_visit(node)
+        parts = [self.visit(part) for part in exchanged]
+        held = getattr(node, "held", None)
+        if held is not None:
+            call = self._runtime_call("exchange_by", node, *parts)
+            return ast.copy_location(ast.Assign([held], call), node)
+        return ast.copy_location(ast.Expr(self._runtime_call("exchange", node, *parts)), node)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """``x += y`` changes what x holds, if that can be changed."""
         node.value = self.visit(node.value)
@@ -531,11 +544,20 @@ class _Rewriter(ast.NodeTransformer):
     def _element(self, node: Any) -> Any:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            called = "item" if isinstance(node, ast.Subscript) else "owner"
-            node.value = self._runtime_call(called, node.value, node.value)
+            node.value = self._written(node)
         elif isinstance(node, ast.Subscript):
             node.value = self._runtime_call("table", node.value, node.value)
         return node
+
+    def _written(self, node: ast.Subscript | ast.Attribute) -> ast.expr:
+        """The object whose element or attribute is written: ``x`` of ``x[i] = y``."""
+        if isinstance(node, ast.Attribute):
+            return self._runtime_call("owner", node.value, node.value)
+        inner = node.value
+        if isinstance(inner, ast.Subscript) and not isinstance(inner.slice, (ast.Slice, ast.Tuple)):
+            assert isinstance(inner.value, ast.Call)  # of `table`
+            return self._runtime_call("row", inner, inner.value.args[0], inner.slice)
+        return self._runtime_call("item", inner, inner)
 
     def _runtime_call(self, name: str, at: ast.AST, *args: ast.expr) -> ast.expr:
         made = ast.copy_location(ast.Call(_runtime(name), list(args), []), at)
@@ -551,6 +573,47 @@ def _is_taken(node: ast.expr, function: ast.expr) -> bool:
     if isinstance(node, ast.GeneratorExp):
         return _is_named(function, _TAKING)
     return isinstance(node, ast.ListComp)
+
+
+def _joined(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Statements with ``held = a[i]; a[i] = a[j]; a[j] = held`` as one exchange of two items."""
+    made: list[Any] = []
+    for statement in statements:
+        made.append(statement)
+        match made[-3:]:
+            case [
+                ast.Assign([ast.Name() as held], ast.Subscript() as first),
+                ast.Assign([ast.Subscript() as one], ast.Subscript() as other),
+                ast.Assign([ast.Subscript() as last], ast.Name(name)),
+            ] if name == held.id and ast.unparse(first) == ast.unparse(one):
+                pairs: list[ast.expr] = [ast.Tuple([one, last]), ast.Tuple([other, first])]
+                whole = ast.copy_location(ast.Assign(pairs[:1], pairs[1]), statement)
+                names = names_of([first.slice, other.slice, first.value]).read
+                if _exchanged(whole) is not None and name not in names:
+                    whole.held = held  # type: ignore[attr-defined]
+                    made[-3:] = [whole]
+    return made
+
+
+def _exchanged(node: ast.Assign) -> list[ast.expr] | None:
+    """The list and the two places of ``a[i], a[j] = a[j], a[i]``; None for all else."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Tuple([ast.Subscript() as first, ast.Subscript() as second])],
+            value=ast.Tuple([ast.Subscript() as third, ast.Subscript() as fourth]),
+        ):
+            places = [first.slice, second.slice]
+            owners = {
+                ast.dump(ast.Name(one.value.id)) if isinstance(one.value, ast.Name) else ""
+                for one in (first, second, third, fourth)
+            }
+            crossed = [ast.dump(fourth.slice), ast.dump(third.slice)]
+            if "" in owners or len(owners) > 1 or [*map(ast.dump, places)] != crossed:
+                return None
+            parts = [part for place in places for part in ast.walk(place)]
+            if all(isinstance(part, _OF_PLACES) for part in parts):
+                return [third.value, *places]
+    return None
 
 
 def _is_named(function: ast.expr, names: Sequence[str]) -> bool:

@@ -40,10 +40,13 @@ from .growing import Growing
 from .held_arrays import ChangedType
 from .lists import (
     Items,
+    exchange,
     exposed,
+    is_row,
     items_of,
     no_place,
     one_of,
+    place_in,
     row,
     set_item,
 )
@@ -56,7 +59,7 @@ from .replaced import METHODS, REPLACED, sorter
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
 from .tables import Row, read_table, with_tables
-from .values import NOTHING, UNDEFINED, failure, is_abstract, sure
+from .values import NOTHING, UNDEFINED, failure, is_abstract, is_number, sure
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
 
@@ -244,10 +247,24 @@ class _Defaults:
 class _Assigned(_Listed):
     """A list of which an item is set."""
 
-    __slots__ = ()
+    __slots__ = ("taken",)
+
+    def __init__(self, items: Any):
+        super().__init__(items)
+        self.taken: Any = None  # the copy of an array that ``x[key] += y`` changes
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if is_abstract(key) and not _is_attempt() and is_row(found) and type(found) is not list:
+            found = self.taken = found.copy()
+        return found
 
     def __setitem__(self, key: Any, item: Any) -> None:
-        if not is_abstract(key) or type_of(key).shape != ():
+        if self.taken is not None and item is self.taken:
+            place = place_in(self.items, key)
+            for number, one in enumerate(self.items):
+                one[...] = ew.select(logic.equal(place, number), item, one)
+        elif not is_abstract(key) or type_of(key).shape != ():
             self.items[key] = item
         elif _is_attempt():
             raise Fills(self.items)
@@ -256,6 +273,27 @@ class _Assigned(_Listed):
 
     def __delitem__(self, key: Any) -> None:
         del self.items[key]
+
+
+class _AnyRow:
+    """One of the rows in a list, of which an element is set: which row is traced.
+
+    The element is set in each row, to what it is but in that one.
+    """
+
+    def __init__(self, runtime: Runtime, rows: list[Any], place: Any):
+        self.runtime, self.rows, self.place = runtime, rows, place
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.runtime.table(self.runtime.table(self.rows)[self.place])[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not all(map(is_row, self.rows)) or not is_number(value):
+            raise no_place("setting an item of", "they are no lists or arrays of numbers")
+        place = place_in(self.rows, self.place)
+        for number, one in enumerate(self.rows):
+            old = self.runtime.table(one)[key]
+            self.runtime.item(one)[key] = ew.select(logic.equal(place, number), value, old)
 
 
 def _is_attempt() -> bool:
@@ -359,6 +397,33 @@ class Runtime:
         if isinstance(thing, Traced):
             return _table_of(thing)
         return _Assigned(thing) if type(thing) is list else thing
+
+    def row(self, thing: Any, key: Any) -> Any:
+        """The item of something of which an element is written: ``x[key]`` of ``x[key][i] = y``."""
+        traced = type(thing) is list and is_abstract(key) and not _is_attempt()
+        return _AnyRow(self, thing, key) if traced else self.item(self.table(thing)[key])
+
+    def _is_exchanged(self, thing: Any, first: Any, second: Any) -> bool:
+        """Whether two rows of a list could be exchanged, one of them at a traced place."""
+        traced = type(thing) is list and (is_abstract(first) or is_abstract(second))
+        return traced and not _is_attempt() and exchange(thing, first, second)
+
+    def exchange_by(self, thing: Any, first: Any, second: Any) -> Any:
+        """``held = x[first]; x[first] = x[second]; x[second] = held``: what is held then."""
+        if self._is_exchanged(thing, first, second):
+            return self.table(thing)[second]
+        held = self.table(thing)[first]
+        self.item(thing)[first] = self.table(thing)[second]
+        self.item(thing)[second] = held
+        return held
+
+    def exchange(self, thing: Any, first: Any, second: Any) -> None:
+        """``x[first], x[second] = x[second], x[first]``."""
+        if self._is_exchanged(thing, first, second):
+            return
+        taken = self.table(thing)[second], self.table(thing)[first]
+        self.item(thing)[first] = taken[0]
+        self.item(thing)[second] = taken[1]
 
     def in_place(self, kind: str, thing: Any, value: Any) -> Any:
         """What a variable holds after ``x += y`` and its like."""

@@ -39,10 +39,34 @@ class Either:
     def leave(self) -> None:
         """Nobody may read what the array may have been: something is written to it."""
         for storage in self.storages:
-            storage._keep_order()
-            storage._written = _Unknown(storage._peek())
-            storage._node = None
+            if not isinstance(storage._written, _Unknown):
+                storage._keep_order()
+                storage._written = _Unknown(storage._peek())
+                storage._node = None
             storage._version += 1
+
+
+class OneOfDistinct(Either):
+    """Stands for what one of several arrays may be that are not the same among each other.
+
+    So a write to one of them, though it is one to what the others may be, leaves these as they are.
+    """
+
+    __slots__ = ("written",)
+
+    def __init__(self, storages: Sequence[Any], written: list[int]):
+        super().__init__(storages)
+        self.written = written  # one number, for all of them: the versions that they have made
+
+    @property
+    def _version(self) -> int:
+        found: int = super()._version - self.written[0]
+        return found
+
+    def leave(self) -> None:
+        """Nobody may read what the array may have been, but for the others."""
+        super().leave()
+        self.written[0] += len(self.storages)
 
 
 class _Unknown:
@@ -74,11 +98,13 @@ def undecided() -> MutationError:
     )
 
 
-def may_be(result: Any, storages: Sequence[Any]) -> Any:
-    """A result of a branch or loop, which may be one of these arrays or a view of one."""
+def may_be(result: Any, storages: Sequence[Any], written: list[int] | None = None) -> Any:
+    """A result of a branch or loop, which may be one of these arrays or a view of one; with
+    `written`, which they share, one of several that are not the same among each other."""
     if storages and isinstance(result, Views) and result.type.shape and result._base is None:
         distinct = {id(storage): storage for storage in storages}
-        made: Any = Either(list(distinct.values()))
+        every = list(distinct.values())
+        made: Any = Either(every) if written is None else OneOfDistinct(every, written)
         result._view_of(made, EITHER, {})
         view: Any = result._base
         view.sure = False
