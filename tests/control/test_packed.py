@@ -197,3 +197,49 @@ def test_large_tables_are_small_programs():
     compiled = wg.jit(f, static_argnames=["n"])
     np.testing.assert_allclose(compiled(x, n=70), f(x, 70), rtol=1e-12)
     assert len(compiled.program(x, n=70).stages.graph.operators) < 30
+
+
+def attracted(x, kind):
+    """Particles as lists or tuples of coordinates."""
+    n = 8
+    places = [kind([x[3 * i + k] for k in range(3)]) for i in range(n)]
+    speeds = [kind([0.0, 0.1 * i, x[i]]) for i in range(n)]
+    for _ in range(12):
+        new = []
+        for i in range(n):
+            a = b = c = 0.0
+            p, q, r = places[i]
+            for j in range(n):
+                if i != j:
+                    u, v, w = places[j]
+                    u, v, w = u - p, v - q, w - r
+                    near = (u * u + v * v + w * w + 0.1) ** -1.5
+                    a, b, c = a + near * u, b + near * v, c + near * w
+            p, q, r = speeds[i]
+            new.append(kind([p + 0.01 * a, q + 0.01 * b, r + 0.01 * c]))
+        speeds = new
+        pairs = zip(places, speeds, strict=True)
+        places = [kind([p + 0.01 * q for p, q in zip(*pair, strict=True)]) for pair in pairs]
+    return sum(p * p + q * q * r for p, q, r in places)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_particles(kind):
+    compiled = wg.jit(lambda x: attracted(x, kind))
+    np.testing.assert_allclose(compiled(X), attracted(X, kind), rtol=1e-12)
+    gradient = wg.jit(wg.grad(lambda x: attracted(x, kind)))(X)
+    np.testing.assert_allclose(gradient, wg.grad(lambda x: attracted(x, kind))(X), rtol=1e-10)
+    loop = next(one for one in compiled.program(X).stages.graph.operators if one.op.name == "scan")
+    assert len(loop.params["body"].graph.operators) < 500  # a pair each is 1,000
+
+
+def test_tuples_of_several_lengths_and_of_other_things():
+    def f(x):
+        pairs = [(x[0], x[1]), (x[1], x[2], x[3]), (x[2], x[0])] * 4
+        named = [(x[k], "ab"[k % 2]) for k in range(12)]
+        s = 0.0
+        for k in range(12):
+            s = s * 0.5 + pairs[k][0] * pairs[k][-1] + (named[k][0] if named[k][1] == "a" else 0)
+        return s
+
+    np.testing.assert_allclose(wg.jit(f)(X), f(X), rtol=1e-12)

@@ -33,6 +33,8 @@ from .values import can_be_written, common, is_number
 # Numbers of a list that are carried one by one, and those that come from one array otherwise, or
 # the arrays that they come from if they are less. (A deque is one without its first, and the last.)
 _MOST, _FEW, _PARTS = 16, 4, 4
+# Numbers that are put together one by one to be read, whatever they come from.
+SHORT = 64
 
 
 class Packed:

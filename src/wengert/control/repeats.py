@@ -130,6 +130,7 @@ class Turns:
         self.shrinking: dict[int, Shrinking] = {}  # variables that have fewer rows after each turn
         self.instances: set[int] = set()  # variables that hold another object after each turn
         self.made: set[int] = set()  # variables that hold an array of their own after each turn
+        self.loose: set[int] = set()  # variables with lists of numbers that come from many arrays
         self.period = 1  # after how many turns variables that change places are where they were
         self.first_is_done = False  # whether the first turn was run before
         self.written: set[int] = set()  # storages of arrays in containers that a turn writes to
@@ -183,7 +184,9 @@ class Turns:
 
     def _flatten(self, place: int, value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         """The leaves of a variable and its structure."""
-        return flatten(value) if place in self.instances else self._flat(value, made)
+        if place in self.instances:
+            return flatten(value)
+        return tree.flatten(value) if place in self.loose else self._flat(value, made)
 
     def _flat(self, value: Any, made: bool) -> tuple[list[Any], tree.Structure]:
         """The leaves of a value and its structure; long lists are arrays in an attempt."""
@@ -347,6 +350,12 @@ class Turns:
             self._grow(grown, Growing(grown))
         return grown is not None
 
+    def _is_loose(self, one: _Carried) -> bool:
+        """Whether numbers that are carried as an array are better carried one by one."""
+        found = packed.is_packed(one.structure) and one.place not in self.loose
+        self.loose |= {one.place} if found else set()
+        return found
+
     def _fill(self, inside: TracedPiece, thing: list[Any], by_inner: bool) -> None:
         """Let items of a list be set: by turns that set one each, or in a table."""
         original = self._stand_ins().get(id(thing), thing)
@@ -449,7 +458,7 @@ class Turns:
             if instance and [*map(id, flatten(self.values[one.place])[0])] != [*map(id, one.inner)]:
                 raise Abandon  # the object itself is changed, which others may hold
             if structure != one.structure:
-                if self._has_grown(one.place, after[one.place]):
+                if self._has_grown(one.place, after[one.place]) or self._is_loose(one):
                     return None
                 raise self._mismatch(one.place, after[one.place])
             refuse_windows(leaves)

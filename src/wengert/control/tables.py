@@ -33,7 +33,7 @@ from .blanks import known_values
 from .containers import objects_in
 from .conversion import local
 from .growing import Growing
-from .packed import column_of, elements, joined, numbers_in, shape_of
+from .packed import SHORT, column_of, elements, joined, numbers_in, shape_of
 from .pieces import Abandon, Fills, Grown, Outward, Tabled, TracedPiece
 from .values import ATOMS, Partial, can_be_written, common, is_abstract, is_fixed, is_number
 
@@ -270,15 +270,23 @@ class Table(Row):
 
 
 class ReadTable(Table):
-    """What stands for lists of lists that are read at a traced place, as long as they stay so."""
+    """What stands for lists of lists, or of tuples, that are read at a traced place, as long as
+    they stay so."""
 
-    def __init__(self, owner: list[Any], shape: tuple[int, ...], column: Any):
+    def __init__(self, owner: list[Any], shape: tuple[int, ...]):
         Row.__init__(self, self, ())
-        own = column.type
-        self.shape, self.structure = shape, tree.LEAF
-        self.types = [ArrayType(own.dtype, (), own.weak)]
-        self.columns = (reshape(column, shape=shape),)
-        self.owner = [owner, numbers_in(owner)]
+        items = numbers_in(owner)
+        leaves, structures = zip(*map(_taken, items), strict=True)
+        if any(one != structures[0] for one in structures):
+            raise Abandon
+        made = len(items) > SHORT
+        columns = [column_of(list(one), made) for one in zip(*leaves, strict=True)]
+        if any(one is None for one in columns):
+            raise Abandon
+        self.shape, self.structure = shape, structures[0]
+        self.types = [ArrayType(one.type.dtype, (), one.type.weak) for one in columns]
+        self.columns = tuple(reshape(one, shape=shape) for one in columns)
+        self.owner = [owner, items]
 
     def item(self, key: tuple[Any, ...]) -> Any:
         """The item at a place."""
@@ -298,7 +306,7 @@ class ReadTable(Table):
 
 
 def read_table(items: Any, inside: TracedPiece) -> ReadTable | None:
-    """What stands for lists of lists while they are read; None where there is no such thing."""
+    """What stands for such lists while they are read; None where there is no such thing."""
     outermost = inside
     while outermost.outer is not None:
         outermost = outermost.outer
@@ -306,17 +314,18 @@ def read_table(items: Any, inside: TracedPiece) -> ReadTable | None:
     if known is not None and known.is_true():
         local.packed = True
         return known
-    if type(items) is not list or not items or type(items[0]) is not list:
+    if type(items) is not list or not items or type(items[0]) not in (list, tuple):
         return None
     shape = shape_of(items)
     if shape is None:
         return None
-    with uncaptured():  # once, where the items are from, and not in every turn of a loop
-        column = column_of(items, True)
-        found = None if column is None else ReadTable(items, shape, column)
-    if found is not None:
-        local.packed = True
-        outermost.read[id(items)] = found
+    try:
+        with uncaptured():  # once, where the items are from, and not in every turn of a loop
+            found = ReadTable(items, shape)
+    except Abandon:
+        return None
+    local.packed = True
+    outermost.read[id(items)] = found
     return found
 
 
