@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import bisect
 import builtins
+import heapq
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from ..ops import logic
 from ..ops.layout import convert, reshape
 from ..trace.array import Array
 from ..types import type_of, weaken
+from .alike import written
 from .branches import truth
+from .conversion import local
 from .growing import Growing
 from .lists import one_of, total
 from .values import is_abstract, is_number
@@ -249,10 +252,36 @@ def _alike(items: Any) -> bool:
     return all(map(is_number, items)) and len({type_of(item).shape for item in items}) == 1
 
 
-def _keyed(items: Any, key: Any) -> Any:
-    """What items are compared by; None where all of that is known, or cannot be compared."""
+def _keyed(items: Any, key: Any) -> tuple[Any, Any]:
+    """What items are compared by: an array, or columns of which the first counts most. None where
+    all of that is known, or cannot be compared."""
     keys = items if key is None else [*map(key, items)]
-    return _array(keys) if _unknown(keys) else None
+    if _unknown(keys):
+        return _array(keys), None
+    return None, _columns(keys)
+
+
+def _columns(keys: Any) -> list[Any] | None:
+    """Tuples of numbers, some of which are traced, by columns; None for all else."""
+    if not isinstance(keys, (list, tuple)) or not all(type(one) is tuple for one in keys):
+        return None
+    columns = list(zip(*keys, strict=False))
+    if len({len(one) for one in keys}) > 1 or not any(map(_unknown, columns)):
+        return None
+    found = [_array(column) for column in columns]
+    return None if any(one is None for one in found) else found
+
+
+def _order(columns: Sequence[Any], reverse: Any) -> Any:
+    """The places of items in order, by some columns; equals stay as they are, from either end."""
+    from ..numpy import argsort, take
+
+    places: Any = None
+    for own in reversed(columns):
+        column = own[::-1] if reverse else own
+        following = argsort(column if places is None else take(column, places), stable=True)
+        places = following if places is None else take(places, following)
+    return (len(columns[0]) - 1 - places)[::-1] if reverse else places
 
 
 def _extreme(plain: Any) -> Any:
@@ -263,7 +292,10 @@ def _extreme(plain: Any) -> Any:
 
     def function(*args: Any, key: Any = None, **kwargs: Any) -> Any:
         items = args if len(args) > 1 else _once(args[0]) if args else ()
-        keys = _keyed(items, key)
+        keys, columns = _keyed(items, key)
+        if columns is not None:
+            found = _at(items, _order(columns, plain is builtins.max)[:1])
+            return plain(items, key=key, **kwargs) if found is None else found[0]
         if keys is None or not len(keys):
             return plain(items, key=key, **kwargs) if args else plain()
         if key is None and isinstance(items, (list, tuple)) and len(items) <= _FEW:
@@ -283,17 +315,12 @@ def _extreme(plain: Any) -> Any:
 
 def _sorted(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
     """``sorted``, which leaves equals in their order, from either end."""
-    from ..numpy import argsort
-
     items = _once(iterable)
-    keys = _keyed(items, key)
-    if keys is None or is_abstract(reverse):
+    keys, columns = _keyed(items, key)
+    columns = columns if keys is None else [keys]
+    if columns is None or is_abstract(reverse):
         return builtins.sorted(items, key=key, reverse=reverse)
-    if reverse:
-        places = (len(keys) - 1 - argsort(keys[::-1], stable=True))[::-1]
-    else:
-        places = argsort(keys, stable=True)
-    found = _at(items, places)
+    found = _at(items, _order(columns, reverse))
     return builtins.sorted(items, key=key, reverse=reverse) if found is None else found
 
 
@@ -304,6 +331,75 @@ def sorter(items: list[Any]) -> Callable[..., None]:
         items[:] = _sorted(items, key=key, reverse=reverse)
 
     return sort
+
+
+# ---------------------------------------------------------------- heaps
+
+
+def _heap(plain: Any) -> Any:
+    """A function of `heapq` that changes a heap: with traced items it is a list in order, which is
+    a heap too."""
+
+    def function(heap: Any, /, *item: Any) -> Any:
+        if local.inside is not None:
+            local.inside.changes(heap, f"{plain.__name__}()")
+        written(heap)
+        if type(heap) is not list or not any(map(is_abstract, tree.leaves((heap, item)))):
+            return plain(heap, *item)
+        return _HEAPS[plain](heap, *item)
+
+    return function
+
+
+def _pushed(heap: list[Any], item: Any) -> None:
+    heap[:] = _sorted([*heap, item])
+
+
+def _heapified(heap: list[Any]) -> None:
+    heap[:] = _sorted(heap)
+
+
+def _popped(heap: list[Any]) -> Any:
+    heap[:] = _sorted(heap)
+    return heap.pop(0)
+
+
+def _pushed_and_popped(heap: list[Any], item: Any) -> Any:
+    _pushed(heap, item)
+    return heap.pop(0)
+
+
+def _replaced(heap: list[Any], item: Any) -> Any:
+    found = _popped(heap)
+    _pushed(heap, item)
+    return found
+
+
+_HEAPS: dict[Any, Any] = {
+    heapq.heappush: _pushed,
+    heapq.heappop: _popped,
+    heapq.heapify: _heapified,
+    heapq.heappushpop: _pushed_and_popped,
+    heapq.heapreplace: _replaced,
+}
+
+
+def _smallest(n: Any, iterable: Any, key: Any = None) -> list[Any]:
+    """``heapq.nsmallest``."""
+    return list(_sorted(iterable, key=key)[: max(n, 0)])
+
+
+def _largest(n: Any, iterable: Any, key: Any = None) -> list[Any]:
+    """``heapq.nlargest``."""
+    return list(_sorted(iterable, key=key, reverse=True)[: max(n, 0)])
+
+
+def _merged(*iterables: Any, key: Any = None, reverse: Any = False) -> Iterator[Any]:
+    """``heapq.merge``."""
+    lists = [list(one) for one in iterables]
+    if not any(map(is_abstract, tree.leaves(lists))):
+        return heapq.merge(*lists, key=key, reverse=reverse)
+    return iter(_sorted([item for one in lists for item in one], key=key, reverse=reverse))
 
 
 def _junction(plain: Any) -> Any:
@@ -369,6 +465,10 @@ REPLACED: dict[Any, Any] = {
     builtins.any: _junction(builtins.any),
     builtins.all: _junction(builtins.all),
     builtins.sum: total,
+    **{plain: _heap(plain) for plain in _HEAPS},
+    heapq.nsmallest: _smallest,
+    heapq.nlargest: _largest,
+    heapq.merge: _merged,
     bisect.bisect_left: _bisected(bisect.bisect_left, "left"),
     bisect.bisect_right: _bisected(bisect.bisect_right, "right"),
     np.ndenumerate: _enumerated,

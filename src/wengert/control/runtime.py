@@ -1137,7 +1137,7 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 }
 _CHANGED_IN_PLACE = (list, dict, set, bytearray, collections.deque, collections.Counter)
 _COPYING = frozenset(("astype", "copy", "flatten"))
-_KINDS = (types.BuiltinFunctionType, type)
+_KINDS = (types.BuiltinFunctionType, types.FunctionType, type)
 # Functions that take all items of a generator, and do nothing else meanwhile.
 _TAKING = frozenset(
     getattr(builtins, name) for name in "sum list tuple any all max min sorted".split()
