@@ -14,7 +14,8 @@ BESIDE = {
     "indexing by traced integers": "trace.elements",
     "Python's control flow": "control.conversion control.source control.rewriting control.jumps "
     "control.names control.assigned control.stack_names control.counters control.pieces "
-    "control.purity control.values control.yields trace.preparing trace.conditional "
+    "control.purity control.values control.yields control.matches trace.preparing "
+    "trace.conditional "
     "jit.converting",
     "loops and programs in programs": "transforms.control transforms.loop transforms.bodies "
     "transforms.residuals transforms.calls transforms.flow transforms.choice "

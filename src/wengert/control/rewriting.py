@@ -24,6 +24,7 @@ from .assigned import flag_unsure
 from .conversion import PREFIX
 from .counters import mark_counters
 from .jumps import lower
+from .matches import write_ifs
 from .names import Liveness, names_of, parameters
 from .source import Definition, Unconvertible
 from .stack_names import write_stacks
@@ -151,6 +152,7 @@ class _Rewriter(ast.NodeTransformer):
             return node
         if yields:
             write_turns(node, self.stops)
+        write_ifs(node)
         names = names_of(node.body)
         if names.read & set(_LOCAL):
             if len(self.scopes) == 1:
@@ -386,7 +388,10 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Match(self, node: ast.Match) -> Any:
         parts = [part for case in node.cases for part in ast.walk(case.pattern)]
         asked = any(isinstance(p, ast.MatchSingleton) and p.value is not None for p in parts)
+        classes = any(isinstance(p, ast.MatchClass) for p in parts)
         self.generic_visit(node)
+        if classes:
+            node.subject = self._runtime_call("classed", node.subject, node.subject)
         if asked:
             node.subject = self._runtime_call("subject", node.subject, node.subject)
         return node

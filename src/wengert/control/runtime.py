@@ -7,7 +7,7 @@ and has none, it becomes an operation: see `branches.py` and `loop_operations.py
 from __future__ import annotations
 
 import builtins
-import collections
+import collections.abc
 import contextlib
 import functools
 import operator
@@ -810,6 +810,22 @@ class Runtime:
             raise failure(
                 self._here(),
                 "`match` compares a traced condition with True or False, and it is neither yet",
+                "Write it as an `if`.",
+            )
+        return value
+
+    def is_sequence(self, value: Any, length: int) -> bool:
+        """Whether a pattern of so many items fits a value."""
+        texts = (str, bytes, bytearray)
+        found = isinstance(value, collections.abc.Sequence) and not isinstance(value, texts)
+        return found and len(value) == length
+
+    def classed(self, value: Any) -> Any:
+        """What a `match` asks the class of: that of a traced number is none of Python's."""
+        if any(not type_of(leaf).shape for leaf in filter(is_abstract, tree.leaves(value))):
+            raise failure(
+                self._here(),
+                "`match` asks for the class of a traced number, which is none of Python's",
                 "Write it as an `if`.",
             )
         return value
