@@ -32,8 +32,11 @@ _NOT_OURS = tuple(
     os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, os)
 )
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-# The part of wengert that is written as its users write.
-_PROGRAMS = os.path.join(_ROOT, "bench", "programs")
+# The parts of wengert that are written as its users write.
+_PROGRAMS = (
+    os.path.join(_ROOT, "bench", "programs"),
+    os.path.join(_ROOT, "control", "iterators.py"),
+)
 # Functions that were converted, of which the oldest are forgotten.
 _MOST = 4096
 _GOES_ON = frozenset(

@@ -28,7 +28,7 @@ from ..trace.made import adopt
 from ..trace.preparing import alike, turn_by_turn
 from ..trace.tracer import lift
 from ..types import type_of, weaken
-from . import conversion
+from . import conversion, iterators
 from .alike import check_fetched, is_same, written
 from .all_turns import loops_around, most_turns
 from .branches import Variables, choose, decide, truth
@@ -310,6 +310,7 @@ class Runtime:
     def __init__(self, statements: Sequence[Statement], code: types.CodeType):
         self.statements = statements
         self.file = os.path.basename(code.co_filename)
+        self.is_ours = code.co_filename == iterators.__file__
         self.names = [*code.co_names]
         self.line = code.co_firstlineno
         self.failed = [0] * len(statements)
@@ -334,6 +335,8 @@ class Runtime:
             return of_items(function, replaced or conversion.called(function))
         if replaced is not None:
             return replaced
+        if kind in _KINDS and function in iterators.WRITTEN:
+            return conversion.called(iterators.WRITTEN[function])
         if function is builtins.len and local.inside is not None:
             return _length
         if kind is types.BuiltinFunctionType and function.__name__ == "setdefault":
@@ -472,6 +475,8 @@ class Runtime:
 
     def place(self, number: int) -> str:
         """Where a statement stands, for messages."""
+        if self.is_ours:
+            return self._here()
         statement = self.statements[number]
         return f"{statement.function} ({self.file}:{statement.line})"
 
