@@ -111,12 +111,34 @@ def beside_views(x):
     return y[1] + y[0]
 
 
+def of_accepted_steps(x):
+    t, y, steps = 0.0, np.array([1.0, 0.5]), 0
+    while t < 1.0:
+        new = y + 0.1 * x * y
+        if np.max(new) < 100.0:
+            t, y = t + 0.1, new
+        steps += 1
+        if steps > 30:
+            raise RuntimeError("too many steps")
+    return y @ y
+
+
+def of_chosen_arrays(x):
+    a, b = x * 2, x * 3
+    y = a if x[1] > 0 else b
+    z = y
+    if x[0] < 0:
+        raise ValueError("below")
+    z[0] = 3 * x[1]
+    return y @ y
+
+
 CASES = [
     (guarded, [-1.0, 1.0]), (asserted, [-1.0, 1.0]), (asserted, [np.inf, 1.0]),
     (behind_a_loop, [np.nan, 1.0]), (behind_a_loop_that_returns, [np.nan, 1.0]),
     (in_a_loop, [np.inf, 1.0]), (in_loops, [-1.0, 1.0]), (in_a_helper, [1.0, -1.0]),
     (of_several_ways, [-1.0, 1.0]), (otherwise, [-1.0, 1.0]), (beside_an_array, [-1.0, 1.0]),
-    (beside_views, [-1.0, 1.0]),
+    (beside_views, [-1.0, 1.0]), (of_accepted_steps, [5e4, 1.0]), (of_chosen_arrays, [-1.0, 1.0]),
 ]  # fmt: skip
 
 

@@ -521,6 +521,7 @@ def _provide(variables: Variables, going: Any, error: Exception) -> bool:
     held = list(variables.get())
     done = 0
     trace = current_trace()
+    chosen: dict[int, Any] = {}  # what stands for arrays that a condition has chosen
 
     def check(value: Any) -> Any:
         nonlocal done
@@ -530,6 +531,9 @@ def _provide(variables: Variables, going: Any, error: Exception) -> bool:
             done += 1
             checked: Any = provided(value, going, **texts)
             checked = weaken(checked) if value.type.weak else checked
+            base = value._base and value._base.base
+            if isinstance(base, Either):  # nothing is written to any that it may be
+                return chosen.setdefault(id(value), may_be(checked, base.storages))
             if value.type.shape and value._storage()._writable != "argument":
                 value._write(checked)
                 return value
