@@ -93,7 +93,7 @@ def test_how_many_are_left_must_be_known():
         return len(list(filter(positive, x)))
 
     with pytest.raises(
-        ControlFlowError, match=r"test_iterators.py:\d+.*the number of items"
+        ControlFlowError, match=r"test_asking_iterators.py:\d+.*the number of items"
     ) as caught:
         wg.jit(f)(X)
     assert "choose by wnp.where" in str(caught.value)
