@@ -241,3 +241,113 @@ def test_arrays_are_exchanged_as_numpy_does():
         return a
 
     np.testing.assert_array_equal(wg.jit(f)(X), f(X))
+
+
+# ---------------------------------------------------------------- in loops of many turns
+
+MANY = np.random.default_rng(3).normal(size=100)
+MANY_ALONG = np.cos(np.arange(100.0))
+
+
+def table(x):
+    return [[x[10 * i + j] for j in range(10)] for i in range(10)]
+
+
+def solved(x):
+    a, b = table(x), [1.0 * i for i in range(10)]
+    for k in range(10):
+        p = k
+        for i in range(k + 1, 10):
+            if abs(a[i][k]) > abs(a[p][k]):
+                p = i
+        a[k], a[p] = a[p], a[k]
+        b[k], b[p] = b[p], b[k]
+        for i in range(k + 1, 10):
+            f = a[i][k] / a[k][k]
+            for j in range(k, 10):
+                a[i][j] -= f * a[k][j]
+            b[i] -= f * b[k]
+    y = [0.0] * 10
+    for i in range(9, -1, -1):
+        s = b[i]
+        for j in range(i + 1, 10):
+            s -= a[i][j] * y[j]
+        y[i] = s / a[i][i]
+    return np.array(y)
+
+
+def with_a_name_for_a_row(x):
+    a = table(x)
+    for k in range(10):
+        p = k
+        for i in range(k + 1, 10):
+            if a[i][k] > a[p][k]:
+                p = i
+        held = a[k]
+        a[k] = a[p]
+        a[p] = held
+        held[0] += 1.0
+        row = a[k]
+        row[k] = row[k] * 2
+    return np.array(a)
+
+
+def a_row_held_around(x):
+    a, s = table(x), 0.0
+    for k in range(9):
+        row = a[k]
+        for i in range(9):
+            s = s + row[i]
+            a[i], a[i + 1] = a[i + 1], a[i]
+        s = s + row[0]
+    return s
+
+
+def neighbours_in_order(x):
+    a = table(x)
+    for k in range(9):
+        for i in range(9 - k):
+            if a[i][0] > a[i + 1][0]:
+                a[i], a[i + 1] = a[i + 1], a[i]
+    return np.array(a)
+
+
+IN_LOOPS = [solved, with_a_name_for_a_row, a_row_held_around, neighbours_in_order]
+
+
+@pytest.mark.parametrize("f", IN_LOOPS, ids=lambda f: f.__name__)
+def test_in_loops(f):
+    np.testing.assert_allclose(wg.jit(f)(MANY), f(MANY), rtol=1e-8)
+    gradient = wg.jit(wg.grad(total(f)))(MANY)
+    step = 1e-7 * MANY_ALONG
+    slope = (total(f)(MANY + step) - total(f)(MANY - step)) / 2e-7
+    np.testing.assert_allclose(gradient @ MANY_ALONG, slope, rtol=1e-4)
+
+
+def test_elimination_is_one_loop():
+    assert len(wg.jit(solved).program(MANY).stages.graph.operators) < 100
+
+
+def test_a_row_that_was_held_before_a_loop():
+    def f(x):
+        a = table(x)
+        first = a[0]
+        for k in range(10):
+            p = k
+            for i in range(k + 1, 10):
+                if a[i][k] > a[p][k]:
+                    p = i
+            a[k], a[p] = a[p], a[k]
+        return first[0] * a[0][0]
+
+    with pytest.raises(MutationError, match="is not known"):
+        wg.jit(f)(MANY)
+
+
+def test_items_of_dictionaries():
+    def f(x):
+        rows = [{"a": 1.0}, {"a": 2.0}]
+        rows[int(x > 0)]["a"] = 5.0 * x
+        return x
+
+    assert wg.jit(f)(1.5) == 1.5

@@ -373,7 +373,8 @@ def test_an_item_of_what_was_read_at_a_traced_place(key):
 
     def f(x):
         rows = [[1.0, 2.0], [3.0, 4.0]] if key == 0 else [{"a": 1.0}, {"a": 2.0}]
-        rows[int(x > 0)][key] = 5.0 * x
+        row = rows[int(x > 0)]
+        row[key] = 5.0 * x
         return rows[1][key]
 
     with pytest.raises(MutationError, match="whether it was changed"):

@@ -162,10 +162,11 @@ def _unknown() -> MutationError:
 def written(thing: Any) -> None:
     """A container is changed: nobody may read what may be the same any more."""
     for other in alike().pop(id(thing), (thing, ()))[1]:
-        _forget(other)
+        forget(other)
 
 
-def _forget(thing: Any) -> None:
+def forget(thing: Any) -> None:
+    """Let nobody read a container any more."""
     if local.inside is not None:
         local.inside.changes(thing, "a write to what may be the same")
     if isinstance(thing, list):

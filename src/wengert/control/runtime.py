@@ -58,7 +58,7 @@ from .repeats import Turns
 from .replaced import METHODS, REPLACED, sorter
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
-from .tables import Row, read_table, with_tables
+from .tables import Row, Table, read_table, with_tables
 from .values import NOTHING, UNDEFINED, failure, is_abstract, is_number, sure
 from .weights import MOST, few, is_light, settled, weigh_turns, weighing, weight
 from .windows import window
@@ -288,8 +288,9 @@ class _AnyRow:
         return self.runtime.table(self.runtime.table(self.rows)[self.place])[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not all(map(is_row, self.rows)) or not is_number(value):
-            raise no_place("setting an item of", "they are no lists or arrays of numbers")
+        if not is_number(value):
+            self.runtime.item(self.runtime.table(self.rows)[self.place])[key] = value
+            return
         place = place_in(self.rows, self.place)
         for number, one in enumerate(self.rows):
             old = self.runtime.table(one)[key]
@@ -404,12 +405,19 @@ class Runtime:
     def row(self, thing: Any, key: Any) -> Any:
         """The item of something of which an element is written: ``x[key]`` of ``x[key][i] = y``."""
         traced = type(thing) is list and is_abstract(key) and not _is_attempt()
-        return _AnyRow(self, thing, key) if traced else self.item(self.table(thing)[key])
+        if traced and thing and all(map(is_row, thing)):
+            return _AnyRow(self, thing, key)
+        return self.item(self.table(thing)[key])
 
     def _is_exchanged(self, thing: Any, first: Any, second: Any) -> bool:
         """Whether two rows of a list could be exchanged, one of them at a traced place."""
-        traced = type(thing) is list and (is_abstract(first) or is_abstract(second))
-        return traced and not _is_attempt() and exchange(thing, first, second)
+        if isinstance(thing, Table):
+            return thing.exchange(first, second)
+        if type(thing) is not list or not (is_abstract(first) or is_abstract(second)):
+            return False
+        if _is_attempt() and thing and type(thing[0]) is list:
+            raise Fills(thing)
+        return not _is_attempt() and exchange(thing, first, second)
 
     def exchange_by(self, thing: Any, first: Any, second: Any) -> Any:
         """``held = x[first]; x[first] = x[second]; x[second] = held``: what is held then."""

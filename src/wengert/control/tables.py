@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..ops.op import Traced, uncaptured
 from ..trace.indexing import setitem
 from ..trace.tracer import lift
 from ..types import ArrayType, type_of, weaken
-from .alike import others, written
+from .alike import forget, others, written
 from .blanks import known_values
 from .containers import objects_in
 from .conversion import local
@@ -82,13 +83,35 @@ for _name in [name for name, value in vars(Partial).items() if value is Partial.
 class _Lists:
     """Those for which a table stands, with what was in them, kept where nobody looks."""
 
-    def __init__(self, lists: Sequence[list[Any]]):
+    def __init__(self, owner: list[Any], lists: Sequence[list[Any]]):
+        self.owner = owner  # the list for which the table stands
         self.pairs = [(one, list(one)) for one in lists]
+        self.rows: list[weakref.ref[Row]] = []  # those that somebody may have
+        self.are_exchanged = False  # whether turns exchange rows
 
     def put(self, contents: Iterable[list[Any]]) -> None:
         """Put other items into them."""
         for (one, _), items in zip(self.pairs, contents, strict=True):
             one[:] = items
+
+    def replace(self, contents: Iterable[list[Any]]) -> None:
+        """Put other lists in their place: which of them these are is not known."""
+        self.owner[:] = contents
+        for one, _ in self.pairs:
+            forget(one)
+
+    def lose_rows(self) -> None:
+        """End the use of all rows that somebody has; and the attempt, if a turn could use one that
+        was there before it."""
+        around, piece = [], local.inside
+        while piece is not None:
+            piece = piece.outer
+            around.append(piece)
+        for row in [found for one in self.rows if (found := one()) is not None]:
+            if any(row.piece is one for one in around):
+                raise Abandon
+            row.is_lost = True
+        self.rows.clear()
 
 
 class Row:
@@ -98,8 +121,11 @@ class Row:
 
     def __init__(self, table: Table, key: tuple[Any, ...]):
         self.table, self.key = table, key
+        self.piece, self.is_lost = local.inside, False
 
     def __len__(self) -> int:
+        if self.is_lost:
+            raise Abandon
         return self.table.shape[len(self.key)]
 
     def __getitem__(self, key: Any) -> Any:
@@ -109,9 +135,15 @@ class Row:
 
     def _at(self, key: Any) -> Any:
         key = (*self.key, self._checked(key))
-        return Row(self.table, key) if len(key) < len(self.table.shape) else self.table.item(key)
+        if len(key) == len(self.table.shape):
+            return self.table.item(key)
+        row = Row(self.table, key)
+        self.table.note(row)
+        return row
 
     def _checked(self, key: Any) -> Any:
+        if self.is_lost:
+            raise Abandon
         if type(key) is int:
             if not -len(self) <= key < len(self):
                 raise IndexError("list index out of range")
@@ -155,13 +187,14 @@ class Table(Row):
 
     def __init__(
         self,
+        owner: list[Any],
         lists: Sequence[list[Any]],
         shape: tuple[int, ...],
         structure: tree.Structure | None,
         types: Sequence[ArrayType],
     ):
         super().__init__(self, ())
-        self.lists = _Lists(lists)  # the list, or the lists in it: those that have the items
+        self.lists = _Lists(owner, lists)  # it, or the lists in it: those that have the items
         self.shape, self.piece = shape, local.inside
         there = [item is not None for _, items in self.lists.pairs for item in items]
         self.there = np.array(there).reshape(shape)  # what is not there is None
@@ -226,6 +259,25 @@ class Table(Row):
             if not all_were_there:
                 raise Abandon
 
+    def exchange(self, first: Any, second: Any) -> bool:
+        """Exchange two rows; False where the items are no rows."""
+        if len(self.shape) < 2:
+            return False
+        if len(self.shape) > 2 or self.has_blanks:
+            raise Abandon
+        self._change()
+        first, second = self._checked(first), self._checked(second)
+        self.lists.lose_rows()
+        self.lists.are_exchanged = True
+        self.columns = tuple(
+            setitem(setitem(one, first, one[second]), second, one[first]) for one in self._traced()
+        )
+        return True
+
+    def note(self, row: Row) -> None:
+        """Take down that somebody has a row."""
+        self.lists.rows.append(weakref.ref(row))
+
     def _traced(self) -> list[Any]:
         return [one if isinstance(one, Traced) else lift(one) for one in self.columns]
 
@@ -241,7 +293,7 @@ class Table(Row):
         """While it lasts nobody can use what is in the lists; behind it is what the table has."""
         before = self.columns
         if local.inside is not None:
-            for one, _ in self.lists.pairs:
+            for one in [*(one for one, _ in self.lists.pairs), self.lists.owner]:
                 local.inside.changes(one, "an assignment")
         self.lists.put([_Absent() for _ in items] for _, items in self.lists.pairs)
         try:
@@ -251,7 +303,10 @@ class Table(Row):
             raise
         finally:
             kept = (items for _, items in self.lists.pairs)
-            self.lists.put(kept if self.columns is before else self._all_items())
+            if self.lists.are_exchanged and self.columns is not before:
+                self.lists.replace(self._all_items())
+            else:
+                self.lists.put(kept if self.columns is before else self._all_items())
             for one, _ in self.lists.pairs if self.columns is not before else ():
                 written(one)
 
@@ -303,6 +358,13 @@ class ReadTable(Table):
     def set(self, key: tuple[Any, ...], item: Any) -> None:
         """They have to be a table that can be written to."""
         raise Fills(self.owner[0])
+
+    def exchange(self, first: Any, second: Any) -> bool:
+        """They have to be a table that can be written to."""
+        raise Fills(self.owner[0])
+
+    def note(self, row: Row) -> None:
+        """Their rows stay what they are."""
 
 
 def read_table(items: Any, inside: TracedPiece) -> ReadTable | None:
@@ -373,7 +435,7 @@ def table_of(thing: list[Any]) -> Table | None:
     try:
         items = [item for one in lists for item in one if item is not None]
         if not items:
-            return Table(lists, tuple(shape), None, [])
+            return Table(thing, lists, tuple(shape), None, [])
         first, structure = _taken(items[0])
         types = [type_of(leaf) for leaf in first]
         for item in items:
@@ -383,7 +445,7 @@ def table_of(thing: list[Any]) -> Table | None:
             types = _wider(types, leaves)
     except Abandon:
         return None
-    return Table(lists, tuple(shape), structure, types)
+    return Table(thing, lists, tuple(shape), structure, types)
 
 
 # ---------------------------------------------------------------- loops
