@@ -38,6 +38,7 @@ from .counters import as_range
 from .generators import Consumer, Generated, of_items
 from .growing import Growing
 from .held_arrays import ChangedType
+from .keyed import Keyed
 from .lists import (
     Items,
     exchange,
@@ -384,6 +385,8 @@ class Runtime:
             return _table_of(value)
         if kind is collections.defaultdict and local.inside is not None:
             return _Defaults(value)
+        if kind is dict:
+            return Keyed(value)
         return _Listed(value) if kind is list or kind is tuple else value
 
     def owner(self, thing: Any) -> Any:
@@ -400,6 +403,8 @@ class Runtime:
         self.owner(thing)
         if isinstance(thing, Traced):
             return _table_of(thing)
+        if type(thing) is dict:
+            return Keyed(thing)
         return _Assigned(thing) if type(thing) is list else thing
 
     def row(self, thing: Any, key: Any) -> Any:
