@@ -286,7 +286,68 @@ def kepler(means: Any) -> Callable:
     return total
 
 
+def adaptive(tolerance: Any) -> Callable:
+    """A stiff oscillator by steps that are as long as their error allows."""
+
+    def end(parameters: Any) -> Any:
+        def slope(y: Any) -> Any:
+            return np.array([y[1], parameters[0] * (1 - y[0] ** 2) * y[1] - parameters[1] * y[0]])
+
+        t, y, h, steps = 0.0, np.array([1.0, 0.0]), 0.1, 0
+        while t < 5.0:
+            h = min(h, 5.0 - t)
+            k1 = slope(y)
+            k2 = slope(y + h * k1 / 2)
+            k3 = slope(y + 3 * h * k2 / 4)
+            new = y + h * (2 * k1 + 3 * k2 + 4 * k3) / 9
+            k4 = slope(new)
+            error = np.linalg.norm(h * (-5 * k1 / 72 + k2 / 12 + k3 / 9 - k4 / 8))
+            if error < tolerance:
+                t, y = t + h, new
+            h *= min(2.0, max(0.3, 0.9 * (tolerance / (error + 1e-14)) ** (1 / 3)))
+            steps += 1
+            if steps > 10_000:
+                raise RuntimeError("too many steps")
+        return y @ y
+
+    return end
+
+
 # ---------------------------------------------------------------- linear algebra, order
+
+
+def denoising(weight: Any, turns: Any) -> Callable:
+    """A signal of few jumps, by alternating directions: the same system in every turn."""
+
+    def roughness(seen: Any) -> Any:
+        n = len(seen)
+        steps = np.eye(n - 1, n, k=1) - np.eye(n - 1, n)
+        system = np.eye(n) + steps.T @ steps
+        jumps, excess = np.zeros(n - 1), np.zeros(n - 1)
+        for _ in range(turns):
+            x = np.linalg.solve(system, seen + steps.T @ (jumps - excess))
+            moved = steps @ x + excess
+            jumps = np.sign(moved) * np.maximum(np.abs(moved) - weight, 0)
+            excess = moved - jumps
+        return np.sum((x - seen) ** 2) + np.sum(np.abs(steps @ x))
+
+    return roughness
+
+
+def ratings(table: Any, known: Any, rounds: Any) -> Callable:
+    """A table of which some is known as a product, by least squares for each row and column."""
+
+    def fitted(others: Any, line: Any, mask: Any) -> Any:
+        given = others[mask]
+        return np.linalg.solve(given.T @ given + 0.1 * np.eye(3), given.T @ line[mask])
+
+    def miss(columns: Any) -> Any:
+        for _ in range(rounds):
+            rows = np.array([fitted(columns, line, m) for line, m in zip(table, known)])  # noqa: B905
+            columns = np.array([fitted(rows, line, m) for line, m in zip(table.T, known.T)])  # noqa: B905
+        return np.sum(((rows @ columns.T - table) * known) ** 2)
+
+    return miss
 
 
 def gaussian_process(places: Any, values: Any) -> Callable:
@@ -343,6 +404,13 @@ PROGRAMS = {
         riccati, (np.eye(4) + 0.1 * _random(4, 4), _random(4, 2, seed=1)), np.array([0.1, -0.3])
     ),
     "Kepler": Program(kepler, (np.linspace(0.1, 3.0, 10_000),), np.array([0.6])),
+    "adaptive steps": Program(adaptive, (1e-6,), np.array([1.5, 0.4])),
+    "denoising": Program(denoising, (0.5, 40), np.repeat(_random(10), 12) + 0.2 * _random(120)),
+    "ratings": Program(
+        ratings,
+        (_random(30, 20), np.random.default_rng(1).random((30, 20)) < 0.5, 2),
+        _random(20, 3, seed=2),
+    ),
     "Gaussian process": Program(
         gaussian_process,
         (np.linspace(0, 1, 200), np.sin(3 * np.linspace(0, 1, 200)) + 0.1 * _random(200)),
@@ -359,7 +427,7 @@ PROGRAMS = {
     ),
 }
 # In these JAX has no reverse mode: it takes its forward mode, of one or two variables.
-UNBOUNDED = ("Riccati", "Kepler")
+UNBOUNDED = ("Riccati", "Kepler", "adaptive steps")
 
 
 def with_wengert(name: str) -> Builder:

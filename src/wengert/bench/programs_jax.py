@@ -261,6 +261,75 @@ def kepler(jax: Any, means: Any) -> Callable:
     return lambda x: jnp.sum(jax.vmap(one, in_axes=(0, None))(means, x[0]))
 
 
+def adaptive(jax: Any, tolerance: Any) -> Callable:
+    """A while loop in which steps that are too long are not taken."""
+    jnp = jax.numpy
+
+    def end(parameters: Any) -> Any:
+        def slope(y: Any) -> Any:
+            return jnp.array([y[1], parameters[0] * (1 - y[0] ** 2) * y[1] - parameters[1] * y[0]])
+
+        def turn(state: Any) -> Any:
+            t, y, h = state
+            h = jnp.minimum(h, 5.0 - t)
+            k1 = slope(y)
+            k2 = slope(y + h * k1 / 2)
+            k3 = slope(y + 3 * h * k2 / 4)
+            new = y + h * (2 * k1 + 3 * k2 + 4 * k3) / 9
+            error = jnp.linalg.norm(h * (-5 * k1 / 72 + k2 / 12 + k3 / 9 - slope(new) / 8))
+            good = error < tolerance
+            grown = 0.9 * (tolerance / (error + 1e-14)) ** (1 / 3)
+            t, y = jnp.where(good, t + h, t), jnp.where(good, new, y)
+            return t, y, h * jnp.minimum(2.0, jnp.maximum(0.3, grown))
+
+        start = (0.0, jnp.array([1.0, 0.0]), 0.1)
+        y = jax.lax.while_loop(lambda state: state[0] < 5.0, turn, start)[1]
+        return y @ y
+
+    return end
+
+
+def denoising(jax: Any, weight: Any, turns: Any) -> Callable:
+    """The system is factored before a scan."""
+    jnp = jax.numpy
+
+    def roughness(seen: Any) -> Any:
+        n = len(seen)
+        steps = jnp.eye(n - 1, n, k=1) - jnp.eye(n - 1, n)
+        factors = jax.scipy.linalg.lu_factor(jnp.eye(n) + steps.T @ steps)
+
+        def turn(carry: Any, _: Any) -> Any:
+            _, jumps, excess = carry
+            x = jax.scipy.linalg.lu_solve(factors, seen + steps.T @ (jumps - excess))
+            moved = steps @ x + excess
+            jumps = jnp.sign(moved) * jnp.maximum(jnp.abs(moved) - weight, 0)
+            return (x, jumps, moved - jumps), None
+
+        start = (jnp.zeros(n), jnp.zeros(n - 1), jnp.zeros(n - 1))
+        (x, _, _), _ = jax.lax.scan(turn, start, None, length=turns)
+        return jnp.sum((x - seen) ** 2) + jnp.sum(jnp.abs(steps @ x))
+
+    return roughness
+
+
+def ratings(jax: Any, table: Any, known: Any, rounds: Any) -> Callable:
+    """Masked products for all rows at once."""
+    jnp = jax.numpy
+
+    def fitted(others: Any, table: Any, known: Any) -> Any:
+        mask = known * 1.0
+        systems = jnp.einsum("ij,jk,jl->ikl", mask, others, others) + 0.1 * jnp.eye(3)
+        return jnp.linalg.solve(systems, ((mask * table) @ others)[..., None])[..., 0]
+
+    def miss(columns: Any) -> Any:
+        for _ in range(rounds):
+            rows = fitted(columns, table, known)
+            columns = fitted(rows, table.T, known.T)
+        return jnp.sum(((rows @ columns.T - table) * known) ** 2)
+
+    return miss
+
+
 def gaussian_process(jax: Any, places: Any, values: Any) -> Callable:
     """Cholesky's decomposition, used twice."""
     jnp = jax.numpy
@@ -302,6 +371,9 @@ PROGRAMS: dict[str, Callable[..., Callable]] = {
     "springs": springs,
     "Riccati": riccati,
     "Kepler": kepler,
+    "adaptive steps": adaptive,
+    "denoising": denoising,
+    "ratings": ratings,
     "Gaussian process": gaussian_process,
     "survival": survival,
 }
