@@ -302,6 +302,15 @@ class ScanLimits(Record):
     # and two thirds of the time on sixteen.
     enough_terms: int = 64
     most_near: int
+    # Loops around loops, done for all steps at once, one in each lane: from so many steps on, where
+    # a value of a step has no more numbers than some vectors, and branches no more operations, as
+    # all lanes take all of them. Where all that derivatives keep of the turns inside is more than
+    # `most_kept_near`, the steps are in blocks that keep so many bytes: the gradient of 4096 rays
+    # that march until they hit something takes a fifth of the time then.
+    fewest_lanes: int = 8
+    most_in_lane: int = 96
+    most_in_branches: int = 64
+    most_in_block: int
     # How many parts, the best first, and how many samples each of them has at least. Even numbers,
     # so that two threads have the same to do; if they do not divide the samples, parts differ by
     # one, unless some that do are about as many. Of the LSTM of `recurrent` 16 parts of 6 samples
@@ -590,7 +599,7 @@ def policy_for(
         ),
         matrices=MatrixLimits(second_level=2 * l2, most_weights=4 * l2),
         chunks=ChunkLimits(most_near=l2),
-        scans=ScanLimits(most_kept_near=4 * l2, most_near=2 * l2),
+        scans=ScanLimits(most_kept_near=4 * l2, most_near=2 * l2, most_in_block=l2),
         rewriting=RewritingLimits(),
         fusion=FusionLimits(most_near=l1 // 32, most_kept=l3 // 16),
         prologues=PrologueLimits(large_bytes=l2 // 4),

@@ -14,9 +14,9 @@ import numpy as np
 from ..graph import Constant, Node, Operator, Variable
 from ..ops import elementwise as ew
 from ..transforms.bodies import Body
-from ..transforms.loop import loop
 from ..types import type_of
 from .histories import History, early_rows, history
+from .independent import run_turns
 from .known_numbers import KnownNumbers
 from .pieces import Abandon, captured, closed
 from .reads import known_reads, read_rows
@@ -53,7 +53,7 @@ def as_scan(turns: Turns, rows: np.ndarray, last: Any) -> None:
     body = Body(closed(outputs, inputs, keys, groups, types, same), len(keys), len(carry))
     given = [groups[key][0] for key in keys] + [start for _, _, start in carry]
     rest = [rows, *[taken for _, taken in reads]]
-    found = loop(*given, *rest, body=body, length=len(rows), reverse=False, recompute=False)
+    found = run_turns([*given, *rest], body, len(rows))
     results = dict(zip(kept, found, strict=False))
     for (k, one), written in zip(told.items(), found[len(carry) :], strict=False):
         results[k] = one.filled(first[k], written)

@@ -36,10 +36,21 @@ def all_at_once(graph: Graph) -> Graph:
 
 
 def _at_once(node: Operator, used: set[int]) -> Sequence[Node] | None:
+    if not is_worth_it(node) or not all(map(is_simple, node.params["body"].graph.operators)):
+        return None
+    return of_all_steps(node)
+
+
+def is_independent(body: Body) -> bool:
+    """Whether steps of a loop need nothing of each other, and are no loops themselves."""
+    return all(map(is_simple, body.graph.operators)) and _totals(body) is not None
+
+
+def of_all_steps(node: Operator) -> Sequence[Node] | None:
+    """The results of a loop as operations on the rows of all steps; None where a step needs what
+    another one has done, or all of that would be too much memory."""
     body: Body = node.params["body"]
     length: int = node.params["length"]
-    if not is_worth_it(node) or not all(map(_is_simple, body.graph.operators)):
-        return None
     totals = _totals(body)
     if totals is None or not _fits(_besides(body, totals), length):
         return None
@@ -96,7 +107,7 @@ def _with_more(
     """What has been added to a total when the next operator has read it, with that operator; None:
     something else is done with it."""
     readers = users.get(so_far.serial, ())
-    if not readers or readers[-1].type.dtype.kind not in "iufc":
+    if not readers or readers[-1].op.multiple or readers[-1].type.dtype.kind not in "iufc":
         return None
     if len(readers) == 2:
         return _added_in_place(total, readers[0], readers[1], users, ends)
@@ -209,7 +220,7 @@ class _AllSteps:
         return apply(scatter_add, start, rows, *known, params=params)
 
 
-def _is_simple(node: Operator) -> bool:
+def is_simple(node: Operator) -> bool:
     """Whether an operation has a form for all steps that does no more than they do."""
     op = node.op
     return not (op.multiple or op.collective or op.hosted) and op.batch is not None
@@ -217,7 +228,7 @@ def _is_simple(node: Operator) -> bool:
 
 def _fits(operators: Sequence[Operator], length: int) -> bool:
     """Whether what is made of arrays stays near, or is small; numbers need no memory."""
-    arrays = [one for one in operators if one.type.shape]
+    arrays = [one for one in operators if not one.op.multiple and one.type.shape]
     small = all(one.type.size <= _SMALL for one in arrays)
     limits = policy().scans
     row = sum(one.type.size * one.type.dtype.itemsize for one in arrays)

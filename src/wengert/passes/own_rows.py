@@ -44,33 +44,34 @@ def _part(node: Operator, used: set[int]) -> Sequence[Node] | None:
     users = users_of(body.graph)
     parts = {}
     for number in range(body.carry):
-        accesses = _accesses(body, number, users)
+        table = body.graph.inputs[body.constants + number]
+        accesses = accesses_of(body.graph, table, body.graph.outputs[number], users) or {}
         axes = steps.own_places(accesses)
         if axes:
-            parts[number] = _OwnRow(accesses, axes)
+            parts[number] = OwnRow(accesses, axes)
     return steps.parted(parts) if parts else None
 
 
-def _accesses(
-    body: Body, number: int, users: Mapping[int, Sequence[Operator]]
-) -> dict[int, Operator]:
-    """What reads and writes a carry, by serial; nothing where anything else is done with it."""
+def accesses_of(
+    graph: Graph, start: Node, end: Any, users: Mapping[int, Sequence[Operator]]
+) -> dict[int, Operator] | None:
+    """What reads and writes a table from an input to an output, by serial; None where anything else
+    is done with it."""
     found: dict[int, Operator] = {}
-    pending: list[Node] = [body.split(body.graph.inputs)[1][number]]
-    shown = [one.serial for one in body.graph.outputs if one is not None]
-    end: Any = body.graph.outputs[number]
+    pending: list[Node] = [start]
+    shown = [one.serial for one in graph.outputs if one is not None]
     while pending:
         state = pending.pop()
         if shown.count(state.serial) != (state is end):
-            return {}
+            return None
         for user in users.get(state.serial, ()):
             given = [source.serial for source in user.inputs]
             if user.op not in _ACCESSES or given.count(state.serial) > 1 or user.inputs[0] != state:
-                return {}
+                return None
             if user.serial not in found and user.op is not gather:
                 pending.append(user)
             found[user.serial] = user
-    return found if end.serial in found else {}
+    return found if end is start or end.serial in found else None
 
 
 def _places(access: Operator) -> dict[int, Node]:
@@ -79,9 +80,9 @@ def _places(access: Operator) -> dict[int, Node]:
     return dict(zip(axes, access.inputs[len(access.inputs) - len(axes) :], strict=True))
 
 
-class _OwnRow:
-    """A carry of which each step has its own row: the axes that tell which, with the place of it,
-    in the body and in all steps."""
+class OwnRow:
+    """A table of which a program has its own row: the axes that tell which, with the place of it,
+    inside and, for all steps of a loop, outside."""
 
     def __init__(self, accesses: dict[int, Operator], places: dict[int, tuple[Node, Any]]):
         self.accesses = accesses
@@ -168,7 +169,7 @@ class _PartedLoop:
             return None  # an error of the program, where it comes to that
         return found
 
-    def parted(self, parts: dict[int, _OwnRow]) -> Sequence[Node]:
+    def parted(self, parts: dict[int, OwnRow]) -> Sequence[Node]:
         """The loop with rows in place of these carries, and its results put in their places."""
         owner = {serial: part for part in parts.values() for serial in part.accesses}
         own = {self.carry[k].serial: part.row(self.carry[k]) for k, part in parts.items()}
@@ -207,7 +208,7 @@ class _PartedLoop:
         shown = items[len(kept) : len(items) - len(parts)]
         return [*[results[k] for k in range(self.body.carry)], *shown]
 
-    def _outside(self, part: _OwnRow) -> list[Node]:
+    def _outside(self, part: OwnRow) -> list[Node]:
         """The places of a part in all steps."""
         found = all_steps(part.places, [*self.given.values()], self.length)
         return [
