@@ -15,6 +15,7 @@ import opcode
 import os
 import threading
 import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,8 @@ class _Current(threading.local):
     inside: TracedPiece | None = None  # the piece that is being traced, if any
     tables = True  # whether tables may stand for lists, and arrays be carried in place of them
     packed = False  # whether that was done
+    # tables, by the `id` of the lists for which they stand now
+    standing: Mapping[int, Any] = types.MappingProxyType({})
 
 
 local = _Current()

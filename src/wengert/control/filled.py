@@ -63,6 +63,13 @@ class Filled(Growing):
         for place, item in zip(self._places, items, strict=True):
             self._original[place] = item
 
+    def sets_before(self, taken: np.ndarray) -> bool:
+        """Whether a turn sets an item at a place that a later turn takes one of."""
+        turns = np.arange(len(taken))
+        when = np.full(len(self._original), -1)
+        when[taken] = turns
+        return bool((when[self._places[: len(turns)]] > turns).any())
+
     # ------------------------------------------------------------ for the turn
 
     insert = Growing._refuse  # type: ignore[assignment]

@@ -59,7 +59,9 @@ _WRITING = frozenset("copyto put place putmask put_along_axis fill_diagonal".spl
 CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem add discard "
     "appendleft extendleft popleft rotate fill put itemset resize setfield setflags partition "
-    "byteswap difference_update intersection_update symmetric_difference_update".split()
+    "byteswap difference_update intersection_update symmetric_difference_update "
+    "__setitem__ __delitem__ __setattr__ __delattr__ __next__ __iadd__ __isub__ __imul__ __ior__ "
+    "__iand__ __ixor__ __ipow__ __itruediv__ __ifloordiv__ __imod__ __imatmul__".split()
 )
 _CONTAINERS = (
     list,

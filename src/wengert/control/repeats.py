@@ -95,6 +95,10 @@ _MANY = 256
 _MOST_CHANGES = 64
 
 
+# Lists that a loop goes over, each with the places that its turns take the items of.
+GoneOver = list[tuple[Any, np.ndarray]]
+
+
 class _Carried:
     """One variable that is carried: the places of its leaves among all that is carried."""
 
@@ -141,6 +145,7 @@ class Turns:
         # or what they go along the first of, and how many that are
         self.at_most: np.ndarray | None = None
         self.length: Any = None
+        self.over: GoneOver = []  # whose items are taken as they are before the loop
         self.index = Variable("", None, COUNT, active=False)
         self.pieces: list[TracedPiece] = []  # in which turns were traced
 
@@ -230,9 +235,25 @@ class Turns:
             settled = [self._settled(k, node) for k, node in enumerate(found)]
             if settled == self.types:
                 self.outputs = [as_node(n, t) for n, t in zip(found, settled, strict=True)]
+                self._check_gone_over()
                 return
             self.types = settled
         raise self._unsettled(0, self.types[0])
+
+    def _check_gone_over(self) -> None:
+        """End the attempt if a turn changes what a later one takes of a list."""
+        if not self.over:
+            return
+        changed = [one for k, twin in self.twins.items() for one in twin.changed(self.after[k])]
+        changed += [one for held in self.held for one in held.changed()]
+        changed += [one._original for one in self.growing if not isinstance(one, Filled)]
+        known = set(map(id, changed))
+        for items, places in self.over:
+            parts = [*containers_in(items), *tree.leaves(items)] if known else ()
+            filled = [one for one in self.growing if isinstance(one, Filled)]
+            late = any(one._original is items and one.sets_before(places) for one in filled)
+            if late or any(id(one) in known for one in parts):
+                raise Abandon
 
     def _turn(self) -> list[Node] | None:
         """The results of one turn on what is carried; None where a variable has come to it."""

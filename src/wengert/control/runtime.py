@@ -55,7 +55,7 @@ from .loop_operations import as_scan, as_while
 from .pieces import Abandon, Fills, Swaps
 from .purity import changing_method, is_plain_class, maker
 from .ragged import Ragged, arange, is_ragged, places_of_mask, put, taken
-from .repeats import Turns
+from .repeats import GoneOver, Turns
 from .replaced import METHODS, REPLACED, sorter
 from .rewriting import Statement
 from .stacks import number_of, popped, pushed, some, top, with_stacks
@@ -86,6 +86,10 @@ class Steps:
     def of_row(self, row: Any) -> Any:
         """The item for a row."""
         return self.item(row)
+
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """The lists whose items these are, each with the places that some turns take."""
+        return []
 
 
 class _Table:
@@ -787,12 +791,14 @@ class Runtime:
             if more is None:
                 turns = Turns(variables, body, steps.of_row, True, True, growing)
                 turns.first_is_done = done > 0
+                turns.over = steps.lists(np.arange(done, steps.length))
                 as_scan(turns, steps.rows(done), steps.last)
             else:
                 count = steps.length - done
                 item = lambda k: steps.item(k + done)
                 turns = Turns(variables, body, item, True, True, growing)
                 turns.first_is_done = done > 0
+                turns.over = steps.lists(np.arange(done, steps.length))
                 as_while(turns, _ends(count, more), True)
 
         variables.retrying(work)
@@ -1048,8 +1054,16 @@ class _Rows(Steps):
 
 class _Items(Steps):
     def __init__(self, items: Items, plain: Sequence[Any]):
-        super().__init__(len(plain), lambda k: one_of(plain, items.at(k)), plain)
-        self.last = plain[-1]
+        super().__init__(len(plain), self._item, plain)
+        self.items, self.list, self.last = items, plain, plain[-1]
+
+    def _item(self, k: Any) -> Any:
+        table = local.standing.get(id(self.list))
+        return one_of(self.list, self.items.at(k)) if table is None else table[k]
+
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """The list itself."""
+        return [(self.list, turns)]
 
 
 class _Reversed(Steps):
@@ -1058,7 +1072,13 @@ class _Reversed(Steps):
         self.inner = inner
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([*self.inner][::-1])
+        plain: Any = self.inner.plain  # a list may change on the way
+        found: Iterator[Any] = builtins.reversed(plain)
+        return found
+
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """Those of the inner ones, from behind."""
+        return self.inner.lists(self.length - 1 - turns)
 
 
 class _Enumerated(Steps):
@@ -1069,6 +1089,10 @@ class _Enumerated(Steps):
     def __iter__(self) -> Iterator[Any]:
         return builtins.enumerate(self.inner, self.start)
 
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """Those of the inner ones."""
+        return self.inner.lists(turns)
+
 
 class _Zipped(Steps):
     def __init__(self, parts: Sequence[Steps]):
@@ -1078,6 +1102,10 @@ class _Zipped(Steps):
 
     def __iter__(self) -> Iterator[Any]:
         return builtins.zip(*self.parts, strict=False)
+
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """Those of all parts."""
+        return [found for part in self.parts for found in part.lists(turns)]
 
 
 class _Several(Steps):
@@ -1091,6 +1119,11 @@ class _Several(Steps):
     def _items(self, k: Any) -> tuple[Any, ...]:
         start = k * self.period + self.first
         return tuple(self.inner.item(start + number) for number in range(self.period))
+
+    def lists(self, turns: np.ndarray) -> GoneOver:
+        """Those of the inner ones, several places for each turn."""
+        places = [turns * self.period + self.first + number for number in range(self.period)]
+        return [found for one in places for found in self.inner.lists(one)]
 
 
 def _is_same(first: Any, now: Any) -> bool:

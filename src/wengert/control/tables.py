@@ -528,10 +528,14 @@ def _in_place_of(
     places = _exchange(thing, stand_in, get, put)
     if not places:
         raise Abandon  # it was made in a turn
+    before = local.standing
+    if isinstance(stand_in, Table):
+        local.standing = {**before, id(thing): stand_in}
     try:
         with stand_in.standing() if isinstance(stand_in, Table) else contextlib.nullcontext():
             yield
     finally:
+        local.standing = before
         _exchange(stand_in, thing, get, put, places)
 
 
