@@ -157,6 +157,12 @@ def free_names(node: ast.FunctionDef | ast.Lambda) -> set[str]:
     return used - own
 
 
+def _flag(node: ast.AST) -> set[str]:
+    """The variable that says that a loop is left, which each turn reads and no text does."""
+    flags = getattr(node, "flags", None)
+    return {flags.broken} if flags is not None and flags.stops else set()
+
+
 class Liveness:
     """Marks each `if` and each loop with the names that are live behind it, `live`, and each loop
     with those that are live before a turn, `enters`."""
@@ -187,6 +193,8 @@ class Liveness:
             names = names_of([node])
             everything = after | names.read | names.touched
             for child in ast.walk(node):
+                everything |= _flag(child)
+            for child in ast.walk(node):
                 if isinstance(child, (ast.If, ast.For, ast.While)):
                     self._statement(child, everything)
             return everything
@@ -196,8 +204,7 @@ class Liveness:
     def _loop(self, node: ast.For | ast.While, after: set[str]) -> set[str]:
         head = names_of([node.test if isinstance(node, ast.While) else node.iter])
         target = names_of([node.target]) if isinstance(node, ast.For) else _NameUses()
-        flags = getattr(node, "flags", None)
-        flag = {flags.broken} if flags is not None and flags.stops else set()
+        flag = _flag(node)
         turn = head.read if isinstance(node, ast.While) else set()
         enters: set[str] = set()
         while True:
