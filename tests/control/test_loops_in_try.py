@@ -75,3 +75,21 @@ def test_a_loop_that_is_left(f):
         value, gradient = step(x)
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
         np.testing.assert_allclose(gradient, wg.grad(f)(x), rtol=1e-9, atol=1e-12)
+
+
+def test_objects_that_change_places_until_a_traced_condition_holds_are_refused_clearly():
+    class Held:
+        def __init__(self, value):
+            self.value = value
+
+    def f(x):
+        one, other, n = Held(x[1]), Held(0.5), 0
+        while True:
+            n += 1
+            one, other = other, one
+            if n > 4 or not one.value > 0.4:
+                break
+        return one.value + 2 * other.value + n
+
+    with pytest.raises(wg.errors.ControlFlowError, match="before a turn of the loop"):
+        wg.jit(f)(np.array([0.3, 0.7]))

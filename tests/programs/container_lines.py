@@ -204,7 +204,7 @@ last = $value
 k = int(np.argmin(x * s))
 k = (k + 1) % 5
 k += 1; k %= 5
-j = int(abs($value) * 4)
+j = int(abs($value) * 3.9)
 j, k = k, j
 s = s + (w := $value) * w
 L[$index] = $value

@@ -210,7 +210,7 @@ class Turns:
         except (Abandon, Exception) as problem:
             self._forget()
             again = isinstance(problem, OutsideWriteError) and not self.variables.every
-            if self.period > 1 and not again:
+            if self.attempt and self.period > 1 and not again:
                 raise Swaps(self.period) from None
             if isinstance(problem, ChangedType):
                 raise
