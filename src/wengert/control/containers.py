@@ -92,6 +92,17 @@ class Twin:
         own = {id(self.copy): self.original}
         return {key: value for found in (own, *parts) for key, value in found.items()}
 
+    def kept_arrays(self, after: Any) -> dict[int, Any]:
+        """The arrays from outside that are still where they were after a turn, by the `id` of what
+        stands for them in it."""
+        if after is not self.copy:
+            return {}
+        if self.parts is None:
+            return {id(self.copy): self.original} if is_own_array(self.original) else {}
+        left = tree.take_apart(after)[0]  # type: ignore[index]
+        parts = [part.kept_arrays(now) for part, now in zip(self.parts, left, strict=False)]
+        return {key: value for found in parts for key, value in found.items()}
+
     def back(self, after: Any, result: Any) -> Any:
         """What is there behind the loop: the value itself with the results in it, or another."""
         if after is not self.copy:

@@ -25,6 +25,7 @@ from ..trace import Tracer
 from ..trace.conditional import conditional
 from ..trace.either import may_be
 from ..trace.orders import is_line
+from ..trace.views import snapshot
 from ..transforms.bodies import zeros
 from ..types import ArrayType, type_of, weaken
 from . import packed
@@ -784,11 +785,15 @@ class Turns:
             weaken(result) if t.weak and isinstance(result, Traced) else result
             for result, t in zip(results, self.types, strict=True)
         ]
+        results = [
+            snapshot(one) if is_own_array(one) and one._base is not None else one for one in results
+        ]
         values = list(self.variables.before)
         following = iter(results[len(self.arrays) :])
         known = set()
         shared: list[tuple[Any, Sequence[Any]]] = []
         same = SameArrays(self.runs)
+        arrays = self._kept_arrays()
         for one in self.carried:
             known.add(one.place)
             leaves = [next(following) if is_number(leaf) else leaf for leaf in one.leaves]
@@ -799,6 +804,13 @@ class Turns:
                 left = self.leaves.get((one.place, number))
                 leaves[number] = same.add(result, [] if left is None else [left])
                 shared.append((result, self.outside.get((one.place, number), ())))
+                own = arrays.get(id(left))
+                if own is None or own is one.leaves[number]:
+                    continue
+                if self.runs and type_of(own) == type_of(result):
+                    leaves[number] = own
+                else:
+                    shared.append((result, storages_before(own)))
             if one.place in self.shrinking and self.rows is not None:
                 leaves = [self.shrinking[one.place].last(leaves[0], len(self.rows))]
             made = tree.unflatten(one.structure, leaves)
@@ -834,6 +846,14 @@ class Turns:
     def _forget(self) -> None:
         for piece in self.pieces:
             forget_fetched(piece)
+
+    def _kept_arrays(self) -> dict[int, Any]:
+        """The same of arrays in containers: variables may hold them at the end of a turn too."""
+        pairs = [(twin, self.after[place]) for place, twin in self.twins.items()]
+        for held in self.held:
+            pairs += zip(held.twins, map(held.after.get, held.names), strict=True)
+        found = [twin.kept_arrays(now) for twin, now in pairs]
+        return {key: value for one in found for key, value in one.items()}
 
     def _kept(self) -> Callable[[Any], Any]:
         """For what a variable holds at the end of a turn the container or object from outside that
