@@ -100,3 +100,42 @@ def test_a_view_that_a_turn_took_is_right_or_refused():
         assert "whether it was changed" in str(error)
     else:
         np.testing.assert_allclose(value, f(X), rtol=1e-12)
+
+
+def replaced_in_some_turns(x):
+    m = np.ones((5, 5))
+    r = m[:, -1]
+    for i in range(9):
+        r += np.tanh(r[0] * x[0])
+        if i % 2 == 0:
+            continue
+        r = r * 0.9
+    return m.sum() * 2 + r.sum()
+
+
+def replaced_in_every_turn(x):
+    m = np.ones(5)
+    r = m
+    for _ in range(9):
+        r += np.tanh(r[0] * x[0])
+        r = r * 0.9
+    return m.sum() * 2 + r.sum()
+
+
+@pytest.mark.parametrize("f", [replaced_in_some_turns, replaced_in_every_turn])
+def test_an_array_that_turns_write_to_and_replace(f):
+    value, gradient = wg.jit(wg.value_and_grad(f))(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12)
+    np.testing.assert_allclose(gradient, wg.grad(f)(X), rtol=1e-9, atol=1e-12)
+
+
+def test_whether_an_array_is_one_that_a_branch_gave_is_an_error():
+    def f(x):
+        a, b = np.zeros(5), np.ones(5) * x[0]
+        if x[1] > 0:
+            a[1:] += 0.1
+            b = a
+        return 1.0 if a is b else 2.0 + x[0]
+
+    with pytest.raises(MutationError, match="`is`"):
+        wg.jit(f)(X)

@@ -130,7 +130,7 @@ def is_same(one: Any, other: Any) -> bool:
         return True
     if any(hasattr(type(thing), name) for thing in (one, other) for name in _STANDING):
         raise Abandon
-    if type(one) is not type(other):
+    if type(one) is not type(other) and not (is_own_array(one) and is_own_array(other)):
         return False
     array = is_own_array(one) and bool(one.type.shape)
     if not array and not is_container(one):

@@ -147,6 +147,8 @@ def made_arrays(turns: Turns, inside: TracedPiece, after: list[Any]) -> set[int]
             continue
         if value._trace is not inside.trace or holders(value, turns.given):
             continue  # it was there before the turn
+        if not memory_of(value).isdisjoint(memory_of(first)):
+            continue  # it may have been
         if holders(value, held) > 1:
             continue
         if first._storage()._version > 0:
