@@ -847,21 +847,22 @@ class Turns:
         for piece in self.pieces:
             forget_fetched(piece)
 
-    def _kept_arrays(self) -> dict[int, Any]:
-        """The same of arrays in containers: variables may hold them at the end of a turn too."""
+    def _ends(self) -> list[tuple[Twin, Any]]:
+        """What stands for containers from outside in a turn, each with what is there at its end."""
         pairs = [(twin, self.after[place]) for place, twin in self.twins.items()]
         for held in self.held:
             pairs += zip(held.twins, map(held.after.get, held.names), strict=True)
-        found = [twin.kept_arrays(now) for twin, now in pairs]
+        return pairs
+
+    def _kept_arrays(self) -> dict[int, Any]:
+        """The arrays that containers hold in every turn: variables may hold them behind it too."""
+        found = [twin.kept_arrays(now) for twin, now in self._ends()]
         return {key: value for one in found for key, value in one.items()}
 
     def _kept(self) -> Callable[[Any], Any]:
         """For what a variable holds at the end of a turn the container or object from outside that
         it is in every turn; None for all else."""
-        pairs = [(twin, self.after[place]) for place, twin in self.twins.items()]
-        for held in self.held:
-            pairs += zip(held.twins, map(held.after.get, held.names), strict=True)
-        kept = {key: value for twin, now in pairs for key, value in twin.kept(now).items()}
+        kept = {key: value for twin, now in self._ends() for key, value in twin.kept(now).items()}
         kept |= {id(grown): grown._original for grown in self.growing}
         return lambda one: one if self.inside.is_old(one) else kept.get(id(one))
 
